@@ -1,6 +1,6 @@
-"""Responses that say no, and what a client is told when an append to the offsets topic failed.
+"""Refusals, and the errors that clients get for a failed append to the offsets topic.
 
-Handlers use these too, when the broker does not lead the group's partition of the offsets topic.
+Handlers use them as well, when another broker leads the group's partition of the offsets topic.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """What a committer of offsets is told about a failed append."""
+    """The error of an OffsetCommit whose append failed."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
 
 
 def group_write_error(error: ErrorCode) -> ErrorCode:
-    """What everybody else is told about a failed append."""
+    """The error of any other request whose append failed."""
     return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
 
 
 def identities(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
-    """Who is to leave: one member before version 3."""
+    """The members that leave; a single one before version 3."""
     return request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
 
 
 def leave_answer(leaving: list[MemberIdentity], errors: list[ErrorCode], version: int) -> LeaveGroupResponse:
-    """An error per member from version 3; before, that of the only member at the top."""
+    """From version 3 an error per member; before, one error at the top."""
     if version < 3:
         return LeaveGroupResponse(error_code=errors[0])
     return LeaveGroupResponse(

@@ -1,7 +1,7 @@
-"""Who gets which partition: the assignors that a group's leader runs, as pure functions.
+"""The assignors that a group's leader runs, as pure functions.
 
-Every assignor takes the members and the number of partitions of each topic, and gives every member its partitions
-(an empty list to who gets none). Every partition of a topic that somebody subscribes to goes to one member who does.
+Every assignor takes the members and the number of partitions of each topic. It returns the partitions of each member,
+perhaps an empty list. Every partition of a subscribed topic goes to exactly one of its subscribers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 class Subscriber(NamedTuple):
-    """A member: what it subscribes to, and what it owned in which generation (KIP-429, KIP-792)."""
+    """A member: its topics, and the partitions it owned in its last generation (KIP-429, KIP-792)."""
 
     member_id: str
     topics: frozenset[str]
@@ -33,17 +33,17 @@ Assignor = Callable[[Sequence[Subscriber], Mapping[str, int]], Assignment]
 
 
 def in_order(members: Iterable[Subscriber]) -> list[Subscriber]:
-    """The members in Kafka's order: static ones by instance id, whatever their member ids, then the others."""
+    """The members in Kafka's order: static ones by instance id, then the others by member id."""
     return sorted(
         members, key=lambda member: (member.group_instance_id is None, member.group_instance_id or member.member_id)
     )
 
 
 def range_assign(members: Sequence[Subscriber], partition_counts: Mapping[str, int]) -> Assignment:
-    """``range``: every topic is cut into as many consecutive ranges as it has subscribers.
+    """``range``: each topic is cut into consecutive ranges, one per subscriber.
 
-    The first subscribers get one partition more where it does not come out even. Topics with the same number of
-    partitions and the same subscribers are cut alike, so partition n of each goes to one member: what joins need.
+    If the number is uneven, the first subscribers get one partition more. Topics with equal partition counts and equal
+    subscribers are cut alike: partition n of each goes to the same member, as joins need it.
     """
     assignment: Assignment = {member.member_id: [] for member in members}
     ordered = in_order(members)
@@ -79,10 +79,10 @@ def roundrobin_assign(members: Sequence[Subscriber], partition_counts: Mapping[s
 
 
 def cooperative_sticky_assign(members: Sequence[Subscriber], partition_counts: Mapping[str, int]) -> Assignment:
-    """``cooperative-sticky``: what :func:`sticky_assign` says, without the partitions that are to move (KIP-429).
+    """``cooperative-sticky``: :func:`sticky_assign`, without the partitions that move (KIP-429).
 
-    Such a partition is given to nobody yet. Its owner sees that it has lost it, gives it up, and joins again; that
-    rebalance gives it to the new owner. So members keep consuming what they keep during a rebalance.
+    A partition that moves has no owner in this generation. Its old owner gives it up and joins again; the next
+    rebalance assigns it to the new owner. So members go on consuming all other partitions during a rebalance.
     """
     claims = _claims(members)
     return {
@@ -92,11 +92,11 @@ def cooperative_sticky_assign(members: Sequence[Subscriber], partition_counts: M
 
 
 def sticky_assign(members: Sequence[Subscriber], partition_counts: Mapping[str, int]) -> Assignment:
-    """Balanced, and moving as few partitions as balance allows.
+    """A balanced assignment that moves as few partitions as possible.
 
-    Starts from what the members own, gives what nobody owns to the subscriber with the least, and then moves single
-    partitions from a member to one that has at least two less, until no such move is left. Every move lessens the sum
-    of the squares of the loads, so it ends.
+    It starts from the owned partitions, and gives each free one to the subscriber with the fewest. Then it moves single
+    partitions from a member to one with at least two fewer, until no move is left. Every move lowers the sum of the
+    squares of the loads, so it ends.
     """
     ordered = in_order(members)
     subscribers = {
@@ -112,7 +112,7 @@ def sticky_assign(members: Sequence[Subscriber], partition_counts: Mapping[str, 
                 assignment[owners[0]].append(at)
             else:
                 homeless.append(at)
-    # Topics with few subscribers first: the others can still even out what they make uneven.
+    # Topics with few subscribers come first: the others can balance the loads later.
     for at in sorted(homeless, key=lambda at: len(subscribers[at.topic])):
         assignment[_least_loaded(subscribers[at.topic], assignment)].append(at)
     _even_out(assignment, subscribers)
@@ -120,7 +120,7 @@ def sticky_assign(members: Sequence[Subscriber], partition_counts: Mapping[str, 
 
 
 def _claims(members: Sequence[Subscriber]) -> defaultdict[TopicPartition, set[str]]:
-    """Who says to own a partition. Only the newest generation counts: who missed it has lost what it owned."""
+    """The claimed owner of each partition. Only claims of the newest generation count."""
     newest = max((member.generation_id for member in members if member.owned), default=0)
     claims: defaultdict[TopicPartition, set[str]] = defaultdict(set)
     for member in members:
@@ -137,7 +137,7 @@ def _least_loaded(eligible: Sequence[str], assignment: Assignment) -> str:
 def _even_out(assignment: Assignment, subscribers: Mapping[str, Sequence[str]]) -> None:
     """Move partitions until no single move makes the loads more even.
 
-    One at a time, always from the most loaded member that has one to give: so nobody gives and takes.
+    One at a time, from the most loaded member that can give one: so no member both gives and takes.
     """
     while any(
         _give_one(giver, assignment, subscribers)
@@ -147,7 +147,7 @@ def _even_out(assignment: Assignment, subscribers: Mapping[str, Sequence[str]]) 
 
 
 def _give_one(giver: str, assignment: Assignment, subscribers: Mapping[str, Sequence[str]]) -> bool:
-    """Move the last partition of `giver` that somebody should have rather; False when there is none."""
+    """Move the last partition of `giver` that fits a less loaded member; False if no partition fits."""
     partitions = assignment[giver]
     for topic in {at.topic: None for at in partitions}:
         taker = _least_loaded(subscribers[topic], assignment)

@@ -1,10 +1,12 @@
 """Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete.
 
-Who may commit: a member of the current generation, unless the group is between joining and syncing (then the commit is
-refused with REBALANCE_IN_PROGRESS, and the member commits again with the new generation); and anybody without a
-generation (-1, no member id) while the group has no members, which is how simple consumers and tools commit.
+Two kinds of clients may commit:
 
-An offset can be fetched when its record is committed, not before.
+- A member of the current generation. Between joining and syncing the answer is REBALANCE_IN_PROGRESS, and the member
+  commits again in the new generation.
+- Any client without a generation (-1, no member id), while the group has no members: simple consumers and tools.
+
+An offset can be fetched once its record is committed.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ LATEST_TIMESTAMP: Final = (1 << 63) - 1
 
 
 def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, token: Token) -> None:
-    """Write the offsets; the response waits until they are committed. Topics are taken to exist."""
+    """Write the offsets; the response waits until they are committed. The caller has checked that the topics exist."""
     error = _refusal(shard, request, version)
     if error is not ErrorCode.NONE:
         shard.respond(token, commit_answer(request, error))
@@ -77,7 +79,7 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
     if generation_id < 0 and group.is_in(GroupState.EMPTY):
         return ErrorCode.NONE
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID  # the group has members: only they commit
+        return ErrorCode.UNKNOWN_MEMBER_ID  # only members commit
     error = member_error(group, request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -89,7 +91,7 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
 def _commit_records(
     shard: Shard, request: OffsetCommitRequest, response: OffsetCommitResponse
 ) -> list[OffsetCommitRecord]:
-    """The records for what can be written; what cannot is marked in `response`."""
+    """The records to write. An offset that cannot be written gets its error in `response`."""
     timestamp = shard.wall_clock_ms()
     retention_ms = request.retention_time_ms
     expires = min(timestamp + retention_ms, LATEST_TIMESTAMP) if retention_ms >= 0 else NO_TIMESTAMP
@@ -131,9 +133,9 @@ def _offsets_written(shard: Shard, token: Token, response: OffsetCommitResponse,
 
 
 def fetch_offsets(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """The committed offsets asked for, or all for null topics; -1 without an error where there is none.
+    """The requested committed offsets, or all for null topics. An absent one is -1 without an error.
 
-    Those of a deleted topic are not shown, though their tombstones may not be written yet.
+    Offsets of a deleted topic are left out, even before their tombstones are written.
     """
     group = shard.groups.get(request.group_id)
     if request.topics is None:
@@ -176,7 +178,7 @@ def _fetched(shard: Shard, group: Group | None, topic: str, partition: int) -> O
 
 
 def offset_delete(shard: Shard, request: OffsetDeleteRequest, token: Token) -> None:
-    """Forget offsets; those of topics that a member subscribes to are refused."""
+    """Delete offsets; an offset of a topic that a member subscribes to is refused."""
     group = shard.groups.get(request.group_id)
     if group is None:
         shard.respond(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
@@ -212,7 +214,7 @@ def _offsets_deleted(shard: Shard, token: Token, response: OffsetDeleteResponse,
 
 
 def tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[OffsetCommitRecord]:
-    """The records that remove these offsets of `group`."""
+    """The tombstones of these offsets of `group`."""
     return [
         OffsetCommitRecord(OffsetCommitKey(group=group.group_id, topic=topic, partition=partition), None)
         for topic, partition in partitions

@@ -6,17 +6,17 @@ Its life::
     Loading  -------------------------------------------resign-->  Resigned
 
 While Loading, the driver replays the partition from its start (or what compaction left of it) to the high watermark;
-then the groups are restored, some at a time, so that a large shard keeps nobody waiting. While Active, requests, timers
-and the fates of writes go in, and effects come out, to be done in their order. Until it is Active it answers
-COORDINATOR_LOAD_IN_PROGRESS, when Resigned NOT_COORDINATOR; the driver that becomes leader again makes a new one.
+then the groups are restored, some at a time, so that a large shard does not block the loop. While Active, requests,
+timers and outcomes of writes go in, and effects come out, to be carried out in order. Before, it answers
+COORDINATOR_LOAD_IN_PROGRESS; once Resigned, NOT_COORDINATOR. A driver that leads again makes a new coordinator.
 
 Not every client knows COORDINATOR_LOAD_IN_PROGRESS everywhere; aiokafka gives up for good. So while Loading, as Apache
 Kafka does, a Heartbeat is good (no session ends then), and a SyncGroup is told to join again: the rebalance is lost.
 
 What holds at the end of every step (the tests check it after each):
 
-- A request that was taken is answered exactly once, or parked: in a group, or in a write.
-- What is persisted changes only by replaying committed records, so a coordinator that replays the log is equal in
+- An accepted request is answered exactly once, or parked in a group or a write.
+- Persisted state changes only by replay of committed records. So a coordinator that replays the log has equal
   generations, members, assignments and offsets.
 - No assignment and no acknowledgement of an offset is given out before its record is committed.
 - A group has one current generation, all its assignments come from one SyncGroup of that generation's leader.
@@ -63,7 +63,7 @@ P = ParamSpec("P")
 
 
 class Phase(Enum):
-    """Where the coordinator is in its life."""
+    """Phase of the coordinator's life."""
 
     LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     ACTIVE = ErrorCode.NONE
@@ -73,8 +73,8 @@ class Phase(Enum):
 class GroupCoordinator:
     """One shard of the group coordinator. `now_ms` is monotonic everywhere; requests are the wire's own.
 
-    `new_member_suffix` makes what is put behind the client id to name a new member (a random UUID);
-    `wall_clock_ms` stamps records; `topic_id_of` finds a topic in the metadata, None for one that is not there.
+    `new_member_suffix` makes the part of a member id after the client id (a random UUID). `wall_clock_ms` stamps
+    records. `topic_id_of` looks a topic up in the metadata; None for an unknown one.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class GroupCoordinator:
     # the life of a shard
 
     def replay(self, key: Buffer, value: Buffer | None, now_ms: int) -> bool:
-        """Apply a record read from the log, in order; False for a kind that is not known. Raises WireError."""
+        """Apply a record read from the log, in order; False for an unknown type. Raises WireError."""
         assert self.phase is Phase.LOADING
         assert not self._is_replayed
         record = decode_record(key, value)
@@ -102,7 +102,7 @@ class GroupCoordinator:
         return True
 
     def finish_loading(self, now_ms: int) -> list[Effect]:
-        """The log is replayed and committed. To be called until the shard is Active: then requests are served."""
+        """The log is replayed and committed. Call it until the shard is Active: then requests are served."""
         assert self.phase is Phase.LOADING
         if not self._is_replayed:
             self._is_replayed = True
@@ -113,12 +113,12 @@ class GroupCoordinator:
         return effects
 
     def resign(self, now_ms: int) -> list[Effect]:
-        """The partition is led elsewhere now: answers for all who wait; fates of writes need not be told any more."""
+        """Another broker leads the partition: answer all parked requests, and ignore outcomes of writes from now on."""
         self.phase = Phase.RESIGNED
         return self._step(now_ms, loading.resign)
 
     def on_committed(self, write_id: int, now_ms: int) -> list[Effect]:
-        """The records of a Write are below the high watermark. To be told in the order of the log."""
+        """The records of a Write are below the high watermark. Call it in the order of the log."""
         return self._fate(write_id, ErrorCode.NONE, now_ms)
 
     def on_write_failed(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
@@ -127,7 +127,7 @@ class GroupCoordinator:
         return self._fate(write_id, error, now_ms)
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
-        """A timer fired; one that was cancelled or set again just now does no harm."""
+        """A timer fired. A cancelled or replaced one has no effect."""
         return self._step(now_ms, _on_timer, key) if self._is_alive else []
 
     def _fate(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
@@ -146,13 +146,13 @@ class GroupCoordinator:
         return self.shard.take_effects()
 
     def _refusal(self, group_id: str) -> ErrorCode:
-        """Why nothing can be done for this group here and now, or NONE."""
+        """The error for requests of this group, or NONE."""
         return self.phase.value if group_id else ErrorCode.INVALID_GROUP_ID
 
     # requests that are answered by a Respond effect, now or later
 
     def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> list[Effect]:
-        """JoinGroup 0-9; the answer may wait until the joining phase completes."""
+        """JoinGroup 0-9; the answer may wait for the end of the joining phase."""
         if error := self._refusal(request.group_id):
             return [Respond(token, JoinGroupResponse(error_code=error, member_id=request.member_id))]
         return self._step(now_ms, joining.join_group, joining.Join(request, caller, token))
@@ -178,7 +178,7 @@ class GroupCoordinator:
         return self._step(now_ms, membership.leave_group, request, version, token)
 
     def offset_commit(self, request: OffsetCommitRequest, version: int, token: Token, now_ms: int) -> list[Effect]:
-        """OffsetCommit 2-10, of topics that the handler has found to exist and be allowed; waits for the commit."""
+        """OffsetCommit 2-10; the handler has checked the topics. The answer waits for the commit."""
         if error := self._refusal(request.group_id):
             return [Respond(token, commit_answer(request, error))]
         return self._step(now_ms, commits.offset_commit, request, version, token)
@@ -196,7 +196,7 @@ class GroupCoordinator:
         return self._step(now_ms, deletion.delete_group, group_id, token)
 
     def on_topics_deleted(self, now_ms: int) -> list[Effect]:
-        """Topics were deleted: drop the offsets committed for them. A shard that loads does so when it is Active."""
+        """Topics were deleted: delete their offsets. A shard that loads does so once it is Active."""
         return self._step(now_ms, deletion.look_for_deleted_topics) if self.phase is Phase.ACTIVE else []
 
     # queries, answered at once; a request may name groups of several shards
@@ -214,7 +214,7 @@ class GroupCoordinator:
         return queries.list_groups(self.shard, states, types)
 
     def describe_group(self, group_id: str) -> DescribedGroup:
-        """One group of a DescribeGroups 0-6; one that is not known is Dead, without an error."""
+        """One group of a DescribeGroups 0-6; an unknown one is Dead, without an error."""
         if self.phase is not Phase.ACTIVE:
             return DescribedGroup(group_id=group_id, error_code=self.phase.value)
         return queries.describe_group(self.shard, group_id)

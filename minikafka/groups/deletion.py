@@ -1,15 +1,16 @@
-"""How groups and offsets come to an end: DeleteGroups, deleted topics, and the retention sweep.
+"""Removal of groups and offsets: DeleteGroups, deleted topics, and the retention sweep.
 
-Retention (KIP-211): the offsets of a group of the ``consumer`` kind live as long as it has members, and
-``offsets.retention.minutes`` from when it became empty; those of topics that a stable group no longer subscribes to,
-and those of groups that only store offsets, from their commit. An offset that was committed with its own retention
-lives that long from its commit. A group that is empty and has no offsets left is removed.
+Retention (KIP-211): offsets of a consumer group expire ``offsets.retention.minutes`` after its last member left. Two
+kinds expire so long after their commit: offsets of topics that a stable group no longer subscribes to, and those of
+groups that only store offsets. An offset committed with a retention of its own expires so long after its commit. An
+empty group without offsets is removed.
 
-Deleted topics: their offsets are looked for when the metadata says so, when a shard was loaded (nobody may have led it
-then) and with every retention sweep (a tombstone may not have been written).
+Deleted topics: their offsets are removed when the metadata says that they are deleted; when a shard was loaded, since
+the deletion may have come while it had no leader; and with every retention sweep, since the append of a tombstone may
+have failed.
 
-An offset whose next commit is on its way is left alone: a tombstone written behind the commit would remove it. Only if
-that commit, too, is of a deleted topic, the tombstone comes behind it.
+An offset with a pending commit stays: a tombstone behind the commit would remove the new offset. Only if the pending
+commit, too, is of a deleted topic, the tombstone is written.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ InFlight = Mapping[tuple[str, TopicPartition], OffsetCommitValue | None]
 
 
 def look_for_deleted_topics(shard: Shard) -> None:
-    """Begin a sweep that removes what groups committed for topics that are no more, or are about to."""
+    """Begin a sweep that removes the offsets of deleted topics, and of topics about to be deleted."""
     _queue(shard, expires=False)
     shard.set_timer(RetentionTimer(), shard.now_ms)
 
 
 def sweep(shard: Shard) -> None:
-    """Remove offsets that are over, and groups, in as many steps as it takes; then wait for the next time."""
+    """Remove expired offsets and groups, in as many steps as needed; then set the timer for the next sweep."""
     unswept, settings = shard.unswept, shard.settings
     if shard.now_ms >= shard.next_expiry_ms:
         shard.next_expiry_ms = shard.now_ms + settings.offsets_retention_check_interval_ms
@@ -79,7 +80,7 @@ def sweep(shard: Shard) -> None:
 
 
 def _queue(shard: Shard, *, expires: bool) -> None:
-    """Every group is to be looked at; those that already are keep their turn, so that every sweep comes to its end."""
+    """Queue every group for the sweep. Queued ones keep their place, so every sweep ends."""
     for group_id in shard.groups:
         shard.unswept[group_id] = expires or shard.unswept.get(group_id, False)
 
@@ -96,7 +97,7 @@ def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bo
 
 
 def _of_deleted_topics(shard: Shard, group: Group, in_flight: InFlight) -> dict[TopicPartition, None]:
-    """What counts is the last commit of each partition, be it on its way; a tombstone need not be written twice."""
+    """The last commit of each partition counts, also a pending one. A pending tombstone is not written twice."""
     last: dict[TopicPartition, OffsetCommitValue | None] = {at: offset.value for at, offset in group.offsets.items()}
     if group.writes_in_flight:
         last |= {at: value for (name, at), value in in_flight.items() if name == group.group_id}
@@ -104,7 +105,7 @@ def _of_deleted_topics(shard: Shard, group: Group, in_flight: InFlight) -> dict[
 
 
 def _is_over(group: Group) -> bool:
-    """True for a group that is known only from its metadata record, once its offsets are gone."""
+    """True for a group of which only the metadata record is left."""
     return (
         group.is_in(GroupState.EMPTY)
         and group.persisted is not None
@@ -114,7 +115,7 @@ def _is_over(group: Group) -> bool:
 
 
 def _write_in_parts(shard: Shard, group: Group, records: Sequence[GroupRecord]) -> None:
-    """Nobody waits for these; what fails is left to the next sweep."""
+    """No request waits for these writes. The next sweep repeats failed ones."""
     size = shard.settings.tombstones_per_write
     for start in range(0, len(records), size):
         shard.write(group, records[start : start + size], lambda error: None)

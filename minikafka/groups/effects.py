@@ -1,12 +1,12 @@
-"""What the coordinator asks its driver to do, in the order given, and how it names its timers.
+"""The effects that the driver carries out, in order, and the keys of timers.
 
 ``Respond``      send a response for the request that came with this token
 ``Write``        append the records, as one batch, to the shard's partition of the offsets topic with acks=all. The
                  driver calls ``on_committed(write_id)`` when the high watermark has passed them, in append order, or
-                 ``on_write_failed(write_id, error)`` when they are not, and never will be, in the log. An append that
-                 merely takes long is neither: the coordinator times it itself.
-``SetTimer``     call ``on_timer(key)`` at `deadline_ms` (monotonic), instead of any earlier setting of that key
-``CancelTimer``  forget that key
+                 ``on_write_failed(write_id, error)`` when they will never be in the log. For a slow append it calls
+                 neither: the coordinator has a timer of its own.
+``SetTimer``     call ``on_timer(key)`` at `deadline_ms` (monotonic); it replaces an earlier timer of that key
+``CancelTimer``  cancel the timer of that key
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Token = object
 
 @dataclass(frozen=True, slots=True)
 class MemberTimer:
-    """A member's session, or the patience with a member that was given an id but has not joined (KIP-394)."""
+    """The end of a member's session, or of the wait for a pending member's join (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -38,7 +38,7 @@ class RebalanceTimer:
 
 @dataclass(frozen=True, slots=True)
 class WriteTimer:
-    """The response of a write does not wait longer than this."""
+    """The end of a response's wait for its write."""
 
     write_id: int
 
@@ -52,7 +52,7 @@ TimerKey = MemberTimer | RebalanceTimer | WriteTimer | RetentionTimer
 
 
 class Respond(NamedTuple):
-    """Send `response` to whoever sent the request that came with `token`."""
+    """Send `response` to the request of `token`."""
 
     token: Token
     response: Message

@@ -9,7 +9,7 @@ States and the transitions between them (Kafka's ``ClassicGroupState``)::
     CompletingRebalance  --a member joins, leaves, changes or times out-----------> PreparingRebalance
     CompletingRebalance  --the assignment could not be written--------------------> PreparingRebalance
     Stable               --a member joins, leaves, changes or times out-----------> PreparingRebalance
-    Empty                --nothing is left to remember of it----------------------> Dead
+    Empty                --no offset and no record is left------------------------> Dead
     (start of a shard)   --a persisted generation has members---------------------> Stable
 
 Entering PreparingRebalance ends the generation for its members (heartbeats say REBALANCE_IN_PROGRESS); leaving it
@@ -38,7 +38,7 @@ PROTOCOL_BYTES: Final = 150
 
 
 def size_in_bytes(protocols: Protocols) -> int:
-    """The memory that they take."""
+    """Their memory in bytes."""
     return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
@@ -63,7 +63,7 @@ TRANSITIONS: Final[dict[GroupState, frozenset[GroupState]]] = {
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member of a group. `session_deadline_ms` is when it is removed unless it is heard of."""
+    """A member of a group. It is removed at `session_deadline_ms` unless it sends something before."""
 
     member_id: str
     group_instance_id: str | None
@@ -73,7 +73,7 @@ class Member:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    is_new: bool = False  # has not been answered yet, so it does not know its id and cannot heartbeat
+    is_new: bool = False  # its first join is not answered: it does not know its id and cannot heartbeat
     session_deadline_ms: int = 0
     timer_ms: int | None = None  # when its timer fires, which may be before the deadline
 
@@ -84,11 +84,11 @@ class Member:
 
     @property
     def protocol_names(self) -> frozenset[str]:
-        """The protocols it supports; a hostile member may have named one twice."""
+        """Its supported protocols; a hostile member may name one twice."""
         return frozenset(name for name, _ in self.protocols)
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """Its metadata for `protocol`; empty when it does not support that."""
+        """Its metadata for `protocol`; empty when it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
@@ -139,7 +139,7 @@ class Group:
     # members
 
     def add(self, member: Member) -> None:
-        """Take in a member; the first one gives the group its leader."""
+        """Add a member; the first one is the leader."""
         assert member.member_id not in self.members
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
@@ -150,7 +150,7 @@ class Group:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> Member:
-        """Take a member out. Its parked requests must have been answered."""
+        """Remove a member. Its parked requests have been answered."""
         assert member_id not in self.awaiting_join
         assert member_id not in self.awaiting_sync
         member = self.members.pop(member_id)
@@ -163,7 +163,7 @@ class Group:
         return member
 
     def update_protocols(self, member: Member, protocols: Protocols) -> None:
-        """Replace what `member` supports."""
+        """Replace the protocols of `member`."""
         self._discount_protocols(member)
         member.protocols = protocols
         self._count_protocols(member)
@@ -193,13 +193,13 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to rejoin: as long as the most patient of them asked for."""
+        """The time for members to rejoin: the longest rebalance timeout among them."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """True when a member with these protocols could be in the group: one of them is everyone's."""
+        """True when all members support one of these protocols."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type) and any(True for _ in names)
         return self.protocol_type == protocol_type and any(self._all_support(name) for name in names)
@@ -208,7 +208,7 @@ class Group:
         return self._supporters[name] == len(self.members)
 
     def select_protocol(self) -> str:
-        """The protocol of the next generation: each member votes for its first one that all support; most votes win."""
+        """The protocol of the next generation: members vote for their first commonly supported one."""
         assert self.members
         votes = Counter(
             next(name for name, _ in member.protocols if self._all_support(name)) for member in self.members.values()
@@ -219,11 +219,11 @@ class Group:
 
     @property
     def has_all_joined(self) -> bool:
-        """True when nobody's JoinGroup is awaited any more."""
+        """True when no JoinGroup is awaited any more."""
         return len(self.awaiting_join) == len(self.members) and not self.pending_members
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has rejoined, else take the first member that has; False when none has."""
+        """Keep the leader if it has rejoined, else take the first member that has; False if no member has."""
         if self.leader_id not in self.awaiting_join:
             joined = next(iter(self.awaiting_join), None)
             if joined is None:
@@ -232,7 +232,7 @@ class Group:
         return True
 
     def begin_generation(self) -> None:
-        """Start the next generation with the members that there are."""
+        """Start the next generation with the present members."""
         self.generation_id += 1
         self.phase_deadline_ms = None
         self.pending_sync = set(self.awaiting_join)

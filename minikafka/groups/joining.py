@@ -1,13 +1,13 @@
-"""JoinGroup: who may join, as whom, and whether that begins a rebalance.
+"""JoinGroup: who may join, under which member id, and with or without a rebalance.
 
 Three kinds of join (Kafka's ``classicGroupJoin``):
 
-- Without a member id: a new member. From version 4 a dynamic one is only told its id (MEMBER_ID_REQUIRED) and must
-  come back with it, so that a client that retries does not leave ghosts behind (KIP-394).
+- Without a member id: a new member. From version 4 a dynamic one gets its id with MEMBER_ID_REQUIRED and must
+  join again with it. So a client that retries leaves no ghosts behind (KIP-394).
 - Without a member id but with an instance id that is in the group: a static member has restarted. It takes the place
-  of its predecessor, who is fenced. In a stable group that needs no rebalance, only a record (KIP-345).
-- With a member id: a member that rejoins. That begins a rebalance if the leader asks for it or the metadata has
-  changed; a follower that merely repeats itself is told the generation it is in.
+  of its predecessor, which is fenced. A stable group needs only a record, and no rebalance (KIP-345).
+- With a member id: a member that rejoins. It begins a rebalance if it is the leader, or if its metadata
+  changed. A follower that repeats itself gets the current generation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NAME_LENGTH_MAX = 255
 
 
 class Caller(NamedTuple):
-    """Who sends a request: its client id, the host it calls from, and the version it speaks."""
+    """The sender of a request: client id, host, and version of the request."""
 
     client_id: str
     client_host: str
@@ -68,7 +68,7 @@ class Join:
         return timeout_ms if timeout_ms >= 0 else self.request.session_timeout_ms
 
     def new_member(self, member_id: str) -> Member:
-        """The member that this join makes."""
+        """A new member, made from this join."""
         return Member(
             member_id=member_id,
             group_instance_id=self.request.group_instance_id,
@@ -116,7 +116,7 @@ def _refusal(shard: Shard, request: JoinGroupRequest) -> ErrorCode:
 def _has_room(shard: Shard, group: Group, member_id: str) -> bool:
     """True for a member that has a place, and for a new one while the group is not full.
 
-    While members rejoin, those who have count: so a group that is too large (the limit was lowered) loses its last.
+    While members rejoin, only those that have rejoined count. So a group above a lowered limit loses its last members.
     """
     placed = group.awaiting_join if group.is_in(GroupState.PREPARING_REBALANCE) else group.members
     others_pending = len(group.pending_members) - (member_id in group.pending_members)
@@ -133,7 +133,7 @@ def _has_room_for_protocols(shard: Shard, group: Group, join: Join) -> bool:
 
 
 def _turn_away(shard: Shard, group: Group, join: Join) -> None:
-    """The group is full: whoever asked has no place in it, nor one reserved."""
+    """The group is full: refuse the join, and give up its reserved member id."""
     member_id = join.request.member_id
     _refuse(shard, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if member_id in group.pending_members:
@@ -167,13 +167,13 @@ def _add_member(shard: Shard, group: Group, join: Join, member_id: str) -> None:
     member = join.new_member(member_id)
     group.add(member)
     group.new_member_joined = True
-    # It cannot heartbeat before it is answered, so its session is long; but not endless, as it may have gone.
+    # It cannot heartbeat before its answer: its session is long, but ends, for the client may be gone.
     shard.extend_session(group, member, shard.settings.new_member_join_timeout_ms)
     _park_and_rebalance(shard, group, member_id, join)
 
 
 def _park_and_rebalance(shard: Shard, group: Group, member_id: str, join: Join) -> None:
-    """Begin, or go on with, a rebalance in which this member has joined."""
+    """Begin or continue a rebalance that this member has joined."""
     answer_parked_join(shard, group, member_id, ErrorCode.REBALANCE_IN_PROGRESS)  # the client gave that one up
     group.awaiting_join[member_id] = join.token
     maybe_prepare_rebalance(shard, group)
@@ -202,9 +202,9 @@ def _join_again(shard: Shard, group: Group, join: Join) -> None:
 
 
 def _knows_enough(group: Group, member: Member) -> bool:
-    """True when an unchanged member needs no rebalance: it missed the answer, or is a follower in a stable group.
+    """True when an unchanged member needs no rebalance: it missed its answer, or follows in a stable group.
 
-    A leader that rejoins a stable group has seen something the coordinator cannot see, such as a new partition.
+    A leader rejoins a stable group because of a change that the coordinator does not see, for example a new partition.
     """
     if group.is_in(GroupState.STABLE):
         return group.leader_id != member.member_id
@@ -242,10 +242,10 @@ def _replace_static_member(shard: Shard, group: Group, join: Join, old_id: str, 
 def _static_member_written(
     shard: Shard, group: Group, member: Member, new_id: str, leader_before: str | None, join: Join, error: ErrorCode
 ) -> None:
-    """The new id is committed, so the restarted member may go on where its predecessor was.
+    """The new id is committed: the restarted member continues in the place of its predecessor.
 
-    Meanwhile the group may have moved on: then this join counts in whatever phase it is in now. If the record could
-    not be written, a rebalance makes the log agree with the members again.
+    If the group has moved on meanwhile, the join counts in the present phase. If the append of the record failed, a
+    rebalance makes log and members agree again.
     """
     if error is not ErrorCode.NONE:
         _refuse(shard, join, group_write_error(error), new_id)
@@ -261,9 +261,9 @@ def _static_member_written(
 
 
 def _place_kept(group: Group, member: Member, leader_before: str | None, version: int) -> JoinGroupResponse:
-    """The current generation, told so that a restarted leader does not assign anew.
+    """The current generation, in a form that keeps a restarted leader from assigning anew.
 
-    From version 9 it is told to skip that. Before, it is told that its predecessor leads.
+    From version 9 the answer says "skip the assignment". Before, it names the predecessor as leader.
     """
     response = current_generation(group, member)
     if group.is_in(GroupState.STABLE) and group.leader_id == member.member_id:

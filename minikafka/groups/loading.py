@@ -1,4 +1,4 @@
-"""How a shard begins and ends: groups from what was replayed, and answers for everybody who waits."""
+"""Begin and end of a shard: groups are restored from the replayed records, and waiting requests are answered."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from minikafka.model import NO_TIMESTAMP
 
 
 def begin_restoring(shard: Shard) -> None:
-    """The whole log is replayed: its groups are to be restored."""
+    """The whole log is replayed: begin to restore its groups."""
     shard.unrestored.extend(shard.groups)
     shard.next_expiry_ms = shard.now_ms + shard.settings.offsets_retention_check_interval_ms
 
 
 def restore_some(shard: Shard) -> None:
-    """Make some groups as they were last persisted; their members' sessions begin anew."""
+    """Restore some groups as last persisted; their members' sessions begin anew."""
     for _ in range(min(len(shard.unrestored), shard.settings.groups_per_step)):
         group = shard.groups[shard.unrestored.popleft()]
         if group.persisted is not None:
@@ -61,9 +61,9 @@ def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
 
 
 def resign(shard: Shard) -> None:
-    """The shard is led elsewhere now: everybody who waits is told to look there, every timer is cancelled.
+    """Another broker leads the shard: waiting requests get NOT_COORDINATOR, every timer is cancelled.
 
-    What happens to the writes that are under way is for the new leader's log to say; here they count as failed.
+    The new leader's log decides the fate of pending writes; here they count as failed.
     """
     for group in shard.groups.values():
         for member_id in list(group.awaiting_join):
@@ -72,7 +72,7 @@ def resign(shard: Shard) -> None:
         for member_id in (*group.members, *sorted(group.pending_members)):
             shard.end_session(group, member_id)
         shard.end_phase(group)
-        group.state = GroupState.DEAD  # so that the end of a write means nothing to it any more
+        group.state = GroupState.DEAD  # the end of a write has no effect on it any more
     shard.groups.clear()
     for write_id, write in shard.writes.items():
         if write.done is not None:

@@ -1,4 +1,4 @@
-"""Heartbeats, leaving, and the sessions whose end is a leave: who is still a member."""
+"""Heartbeat, LeaveGroup and sessions: who is still a member."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minikafka.wire.messages.leave_group import LeaveGroupRequest, MemberIdentit
 
 
 def member_error(group: Group | None, member_id: str, group_instance_id: str | None) -> ErrorCode:
-    """NONE for a member; FENCED_INSTANCE_ID when a newer one has taken over its instance id (KIP-345)."""
+    """NONE for a member; FENCED_INSTANCE_ID when a newer member has its instance id (KIP-345)."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group_instance_id is not None:
@@ -40,7 +40,7 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, token: Token) -> None:
 
 
 def leave_group(shard: Shard, request: LeaveGroupRequest, version: int, token: Token) -> None:
-    """Remove the members named (KIP-345: several, also by instance id alone), then rebalance once."""
+    """Remove the named members (KIP-345: several, also by instance id alone), then rebalance once."""
     group = shard.groups.get(request.group_id)
     leaving = identities(request, version)
     size = 0 if group is None else len(group.members)
@@ -69,7 +69,7 @@ def _leave(shard: Shard, group: Group | None, identity: MemberIdentity) -> Error
 
 
 def on_member_timer(shard: Shard, group: Group, member_id: str) -> None:
-    """A session may have ended, or a member that was given an id has not joined with it."""
+    """A session may have ended, or a pending member has not joined in time."""
     if member_id in group.pending_members:
         group.pending_members.discard(member_id)
         _pending_shrank(shard, group)
@@ -78,7 +78,7 @@ def on_member_timer(shard: Shard, group: Group, member_id: str) -> None:
     if member is None:
         return
     parked = member_id in group.awaiting_sync or (member_id in group.awaiting_join and not member.is_new)
-    if parked:  # it waits for us, not we for it
+    if parked:  # it waits for our answer
         member.session_deadline_ms = shard.now_ms + member.session_timeout_ms
     if shard.now_ms < member.session_deadline_ms:
         shard.arm_session(group, member)
@@ -88,7 +88,7 @@ def on_member_timer(shard: Shard, group: Group, member_id: str) -> None:
 
 
 def _membership_shrank(shard: Shard, group: Group) -> None:
-    """Rebalance among those who are left; forget the group if it never was one."""
+    """Rebalance among the remaining members; forget a group that never had a generation."""
     if group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         maybe_prepare_rebalance(shard, group)
     else:
@@ -97,6 +97,6 @@ def _membership_shrank(shard: Shard, group: Group) -> None:
 
 
 def _pending_shrank(shard: Shard, group: Group) -> None:
-    """A client that was given an id comes no more: only joins under way wait for it, a generation goes on."""
+    """A pending member does not come: complete joins that waited for it. A running generation is untouched."""
     maybe_complete_join(shard, group)
     shard.maybe_forget(group)

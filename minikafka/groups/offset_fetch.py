@@ -1,7 +1,7 @@
 """OffsetFetch in its two shapes: versions 1-7 ask for one group, from 8 for several (KIP-709).
 
-Inside there is one shape, the newer: :func:`requested_groups` makes it of a request of any version, and
-:func:`response` puts the groups' answers back into what the version can carry.
+Internally only the newer shape exists: :func:`requested_groups` converts a request of any version to it, and
+:func:`response` converts the answers back to the request's version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOP_LEVEL_ERROR_FROM_VERSION = 2
 
 
 def requested_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """The groups asked for, with null topics for all of a group's offsets."""
+    """The requested groups; null topics mean all offsets of a group."""
     if version >= GROUPS_FROM_VERSION:
         return request.groups
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)]
@@ -37,7 +37,7 @@ def response(request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup]
 
 
 def _errors_by_partition(request: OffsetFetchRequest, error_code: int) -> list[OffsetFetchResponseTopics]:
-    """Version 1 has no other place for an error."""
+    """Version 1 has errors per partition only."""
     return [
         OffsetFetchResponseTopics(
             name=topic.name,

@@ -1,10 +1,10 @@
-"""Which partition of ``__consumer_offsets`` a group lives in, and with it which broker coordinates the group."""
+"""The partition of ``__consumer_offsets`` for each group. Its leader coordinates the group."""
 
 from __future__ import annotations
 
 
 def java_string_hash(text: str) -> int:
-    """``java.lang.String.hashCode`` of `text` as a signed int32: over its UTF-16 code units, as Java has it."""
+    """``java.lang.String.hashCode`` of `text` as a signed int32: over its UTF-16 code units, as in Java."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups: what is known of the groups of this shard, read without changing anything."""
+"""ListGroups and DescribeGroups: read-only views of the groups of this shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLASSIC = "classic"
 
 
 def list_groups(shard: Shard, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-    """The groups in one of `states` and of one of `types`, upper or lower case; an empty filter lets all through."""
+    """The groups in one of `states` and of one of `types`, upper or lower case; an empty filter passes all."""
     wanted_states = {state.lower() for state in states}
     if types and CLASSIC not in {kind.lower() for kind in types}:
         return []
@@ -30,7 +30,7 @@ def list_groups(shard: Shard, states: Collection[str] = (), types: Collection[st
 
 
 def describe_group(shard: Shard, group_id: str) -> DescribedGroup:
-    """The group with its members; one that is not known is Dead, without an error."""
+    """The group with its members. An unknown group is Dead, without an error."""
     group = shard.groups.get(group_id)
     if group is None:
         return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
@@ -44,7 +44,7 @@ def describe_group(shard: Shard, group_id: str) -> DescribedGroup:
 
 
 def _described(group: Group, member: Member) -> DescribedGroupMember:
-    """Metadata and assignment are shown in a stable group only: else they are those of no generation."""
+    """Metadata and assignment only if the group is stable: otherwise they belong to no generation."""
     stable = group.is_in(GroupState.STABLE)
     return DescribedGroupMember(
         member_id=member.member_id,

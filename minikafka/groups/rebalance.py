@@ -1,13 +1,12 @@
-"""How a group goes from one generation to the next.
+"""From one generation of a group to the next.
 
-A rebalance begins when the membership changes (:func:`maybe_prepare_rebalance`), waits until every member has asked to
-join again, and ends with :func:`complete_join`, which answers them all with the new generation. Then the members
-fetch their assignments (:mod:`minikafka.groups.syncing`).
+A rebalance begins when the membership changes (:func:`maybe_prepare_rebalance`). It waits until every member has joined
+again. It ends with :func:`complete_join`, which answers all joins with the new generation. Then the members fetch their
+assignments (:mod:`minikafka.groups.syncing`).
 
-How long it waits for joins: an empty group waits ``group.initial.rebalance.delay.ms`` for company, again as long as
-new members keep coming (KIP-134), but not longer than their rebalance timeout; a group with members waits at most
-for the longest rebalance timeout among them. Whoever has not joined by then is out, except static members, which
-stay until their session ends (KIP-345).
+An empty group waits ``group.initial.rebalance.delay.ms`` for more members, and again after each new one (KIP-134), up
+to their rebalance timeout. A group with members waits at most for their longest rebalance timeout. A member that has
+not joined by then is removed. Static members stay until their session ends (KIP-345).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from minikafka.wire.messages.sync_group import SyncGroupResponse
 
 
 def maybe_prepare_rebalance(shard: Shard, group: Group) -> None:
-    """The membership changed: begin a rebalance, or see whether the one that is on is complete now."""
+    """The membership changed: begin a rebalance, or complete the running one if possible."""
     if group.is_in(GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         prepare_rebalance(shard, group)
     else:
@@ -47,13 +46,13 @@ def prepare_rebalance(shard: Shard, group: Group) -> None:
 
 
 def maybe_complete_join(shard: Shard, group: Group) -> None:
-    """Complete the joining phase if nobody is awaited any more."""
+    """Complete the joining phase if every member has joined."""
     if group.is_in(GroupState.PREPARING_REBALANCE) and group.initial_delay_left_ms is None and group.has_all_joined:
         complete_join(shard, group)
 
 
 def complete_join(shard: Shard, group: Group) -> None:
-    """Begin the next generation with those who have joined."""
+    """Begin the next generation with the members that have joined."""
     shard.end_phase(group)
     group.initial_delay_left_ms = None
     for member in [member for member in group.members.values() if not member.is_static]:
@@ -82,7 +81,7 @@ def _answer_joins(shard: Shard, group: Group) -> None:
 
 
 def current_generation(group: Group, member: Member) -> JoinGroupResponse:
-    """What `member` is told about the generation it is in; the leader also who else is."""
+    """The JoinGroup answer for `member`; the leader's has the member list."""
     return JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -106,7 +105,7 @@ def member_list(group: Group) -> list[JoinGroupResponseMember]:
 
 
 def on_phase_timer(shard: Shard, group: Group) -> None:
-    """The time of the joining or the syncing phase may be up."""
+    """The joining or syncing phase may have timed out."""
     if group.phase_deadline_ms is None:
         return
     if shard.now_ms < group.phase_deadline_ms:
@@ -125,14 +124,14 @@ def on_phase_timer(shard: Shard, group: Group) -> None:
 
 
 def _expire_pending_syncs(shard: Shard, group: Group) -> None:
-    """Remove the members that joined but never asked for their assignment."""
+    """Remove the members that joined but sent no SyncGroup."""
     for member_id in [member_id for member_id in group.members if member_id in group.pending_sync]:
         drop_member(shard, group, member_id)
     maybe_prepare_rebalance(shard, group)
 
 
 def drop_member(shard: Shard, group: Group, member_id: str) -> None:
-    """Take a member out and tell its parked requests; what that means for the group is for the caller to say."""
+    """Remove a member and answer its parked requests. The caller handles the effect on the group."""
     answer_parked_join(shard, group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     answer_parked_sync(shard, group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     shard.end_session(group, member_id)
@@ -140,27 +139,27 @@ def drop_member(shard: Shard, group: Group, member_id: str) -> None:
 
 
 def answer_parked_join(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:
-    """Answer the parked JoinGroup of this member, if there is one, with `error`."""
+    """Answer the member's parked JoinGroup, if any, with `error`."""
     token = group.awaiting_join.pop(member_id, None)
     if token is not None:
         shard.respond(token, JoinGroupResponse(error_code=error, member_id=member_id))
 
 
 def answer_parked_sync(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:
-    """Answer the parked SyncGroup of this member, if there is one, with `error`."""
+    """Answer the member's parked SyncGroup, if any, with `error`."""
     token = group.awaiting_sync.pop(member_id, None)
     if token is not None:
         shard.respond(token, SyncGroupResponse(error_code=error))
 
 
 def fail_parked_syncs(shard: Shard, group: Group, error: ErrorCode) -> None:
-    """Answer every parked sync with `error`."""
+    """Answer every parked SyncGroup with `error`."""
     for member_id in list(group.awaiting_sync):
         answer_parked_sync(shard, group, member_id, error)
 
 
 def metadata_record(shard: Shard, group: Group, assignments: dict[str, bytes] | None = None) -> GroupMetadataRecord:
-    """The record of the group's current generation; `assignments` by member id, else what the members have."""
+    """The record of the group's current generation; `assignments` by member id; default: the present ones."""
     return GroupMetadataRecord(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(

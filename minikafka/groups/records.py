@@ -1,13 +1,12 @@
-"""What the coordinator writes into ``__consumer_offsets``: Kafka's own key and value formats.
+"""The records of ``__consumer_offsets``, in Kafka's own key and value formats.
 
-A key begins with an int16 that says what it names: 0 and 1 a committed offset, 2 a group's metadata (higher ones
-belong to group types that are not offered here). A value begins with the int16 version of its own format. A record
-without a value is a tombstone.
+A key begins with an int16, its type: 0 and 1 are committed offsets, 2 is a group's metadata. Higher types belong to
+group protocols that are not supported here. A value begins with the int16 version of its format. A record without a
+value is a tombstone.
 
-Written are the values of groups in version 3, which every Kafka since 2.3 reads, and those of offsets in version 4, the
-first that can hold the topic's id (as Kafka 4.1 writes them). An offset with an explicit expiry (OffsetCommit before
-version 5 could ask for one) is written as version 1, the only one that has the field. Read are all versions that Kafka
-has had: 0 to 4.
+Versions written: 3 for group values, which every Kafka since 2.3 reads; 4 for offset values, the first with the topic's
+id (as Kafka 4.1 writes them); 1 for an offset with an explicit expiry (OffsetCommit before version 5), the only version
+with that field. Versions read: all that Kafka has had, 0 to 4.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Record(NamedTuple):
 
 
 class OffsetCommitKey(Message, versions="0-1", flexible="none"):
-    """Names the offset that a group committed for a partition."""
+    """The key of a group's committed offset of a partition."""
 
     group: str = string("0+")
     topic: str = string("0+")
@@ -48,9 +47,9 @@ class OffsetCommitKey(Message, versions="0-1", flexible="none"):
 
 
 class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
-    """A committed offset. Timestamps are wall-clock milliseconds; `expire_timestamp` is -1 unless it was asked for.
+    """A committed offset. Timestamps are wall-clock milliseconds; `expire_timestamp` is -1 unless the client set one.
 
-    `topic_id` tells a topic from a later one of its name; zero in records of versions before 4.
+    `topic_id` tells a topic from a later one of the same name. It is zero in versions before 4.
     """
 
     offset: int = int64("0+")
@@ -62,13 +61,13 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, versions="2", flexible="none"):
-    """Names a group."""
+    """The key of a group's metadata."""
 
     group: str = string("0+")
 
 
 class MemberMetadata(Message):
-    """A member in a persisted generation; `subscription` is its metadata for the protocol that was selected."""
+    """A member in a persisted generation; `subscription` is its metadata for the selected protocol."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
@@ -81,7 +80,7 @@ class MemberMetadata(Message):
 
 
 class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """A generation of a group: who is in it and who got what. Without members the group is empty."""
+    """A generation of a group: its members and their assignments. Without members the group is empty."""
 
     protocol_type: str = string("0+")
     generation: int = int32("0+")
@@ -123,9 +122,9 @@ GroupRecord = OffsetCommitRecord | GroupMetadataRecord
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
-    """The record that `key` and `value` hold, or None for a kind that is not known here.
+    """Decode a record; None for an unknown type.
 
-    Raises WireError for bytes that are not such a record.
+    Raises WireError for malformed bytes.
     """
     kind = _read_version(key)
     if kind in OFFSET_COMMIT_KEY:
@@ -139,7 +138,7 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
 
 def _decode_group(value: Buffer) -> GroupMetadataValue:
     group = _decode_value(GroupMetadataValue, value)
-    if _read_version(value) == 0:  # there was one timeout then
+    if _read_version(value) == 0:  # version 0 had one timeout
         for member in group.members:
             member.rebalance_timeout = member.session_timeout
     return group

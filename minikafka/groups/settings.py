@@ -1,4 +1,4 @@
-"""What an operator can set about groups; names and defaults are Kafka's broker settings."""
+"""Settings of groups; names and defaults are those of Kafka's broker settings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The state of one coordinator and the outbox of the step that is running.
 
-A step (a request, a timer, a completed write) runs to its end without suspending. What it wants done it puts into the
-outbox; what it wants remembered it puts into records. A write keeps its typed records until they are committed; then
-they are replayed, in the order of the log, and only then does its `done` run and answer the request.
+A step (a request, a timer, a completed write) runs to its end without suspending. It puts effects into the outbox, and
+state to persist into records. A write keeps its typed records until they are committed. Then they are replayed, in the
+order of the log; only then its `done` runs and answers the request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PendingWrite:
 
 @dataclass(slots=True)
 class Shard:
-    """Everything that the coordinator of one partition of the offsets topic knows."""
+    """The state of the coordinator of one partition of the offsets topic."""
 
     settings: CoordinatorSettings
     new_member_suffix: Callable[[], str]
@@ -61,24 +61,24 @@ class Shard:
     unswept: OrderedDict[str, bool] = field(default_factory=OrderedDict)
     """Groups that the sweep under way has yet to look at: True where offsets may expire, too."""
     next_expiry_ms: int = 0
-    _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object for each: there are many offsets
+    _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object per name: there are many offsets
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
 
     def take_effects(self) -> list[Effect]:
-        """The outbox of the step that ends here."""
+        """The effects of the step that ends here."""
         effects, self._effects = self._effects, []
         return effects
 
     def group_or_new(self, group_id: str) -> Group:
-        """The group, created empty when it is not known."""
+        """The group; an unknown one is created, empty."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id)
         return group
 
     def maybe_forget(self, group: Group) -> None:
-        """Drop a group of which nothing is left, so that group ids that come and go cost no memory."""
+        """Drop a group without any content: group ids that come and go cost no memory."""
         if group.is_forgettable and self.groups.get(group.group_id) is group:
             group.transition_to(GroupState.DEAD)
             del self.groups[group.group_id]
@@ -90,18 +90,17 @@ class Shard:
         self._effects.append(Respond(token, response))
 
     def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
-        """Be woken with `key` at `deadline_ms`."""
+        """Ask for a call with `key` at `deadline_ms`."""
         self._effects.append(SetTimer(key, deadline_ms))
 
     def cancel_timer(self, key: TimerKey) -> None:
-        """Not be woken with `key`."""
+        """Cancel the call with `key`."""
         self._effects.append(CancelTimer(key))
 
     def extend_session(self, group: Group, member: Member, timeout_ms: int) -> None:
-        """Keep `member` for `timeout_ms` from now.
+        """Extend the session of `member` to `timeout_ms` from now.
 
-        A heartbeat only moves the deadline: a timer that fires before it is set again then, so the common heartbeat
-        touches no timer.
+        A heartbeat only moves the deadline and touches no timer. A timer that fires before the deadline is set again.
         """
         member.session_deadline_ms = self.now_ms + timeout_ms
         if member.timer_ms is None or member.session_deadline_ms < member.timer_ms:
@@ -113,7 +112,7 @@ class Shard:
         self.set_timer(MemberTimer(group.group_id, member.member_id), member.timer_ms)
 
     def end_session(self, group: Group, member_id: str) -> None:
-        """Forget the timer of a member, or of a pending one."""
+        """Cancel the timer of a member or a pending member."""
         self.cancel_timer(MemberTimer(group.group_id, member_id))
 
     def begin_phase(self, group: Group, timeout_ms: int) -> None:
@@ -130,7 +129,7 @@ class Shard:
     # writes
 
     def write(self, group: Group, records: Iterable[GroupRecord], done: Done) -> None:
-        """Append `records` of `group`; `done` runs when they are committed and replayed, or could not be written."""
+        """Append `records` of `group`; `done` runs when they are committed and replayed, or when the append failed."""
         records = tuple(records)
         if len(self.writes) >= self.settings.writes_in_flight_max:
             done(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -143,7 +142,7 @@ class Shard:
         self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.offsets_commit_timeout_ms)
 
     def finish_write(self, write_id: int, error: ErrorCode) -> None:
-        """The fate of a write is known: replay its records if they are committed, and tell who waits for it."""
+        """A write is committed or failed: replay its records in the first case, then run `done`."""
         write = self.writes.pop(write_id)
         if error is ErrorCode.NONE:
             for record in write.records:
@@ -155,14 +154,14 @@ class Shard:
         self.maybe_forget(write.group)
 
     def time_out_write(self, write_id: int) -> None:
-        """Stop the wait for a write. It stays pending: it is in the log, and will be replayed if it is committed."""
+        """Stop waiting for a write. It stays pending: its records are in the log, and are replayed once committed."""
         write = self.writes.get(write_id)
         if write is not None and write.done is not None:
             done, write.done = write.done, None
             done(ErrorCode.REQUEST_TIMED_OUT)
 
     def offsets_in_flight(self) -> dict[tuple[str, TopicPartition], OffsetCommitValue | None]:
-        """By group and partition, the last of what is written and not committed yet; None for a tombstone."""
+        """By group and partition, the last of written offsets that are not committed yet; None for a tombstone."""
         return {
             (record.key.group, TopicPartition(record.key.topic, record.key.partition)): record.value
             for write in self.writes.values()
@@ -171,10 +170,10 @@ class Shard:
         }
 
     def is_of_deleted_topic(self, topic: str, value: OffsetCommitValue) -> bool:
-        """Was this offset committed for a topic that is no more, or for an earlier one of its name?
+        """True for an offset of a deleted topic, or of an earlier topic of the same name.
 
-        The image that `topic_id_of` reads is never older than that of whoever took the commit: a new coordinator
-        comes after it in the metadata log (docs/internals/groups.md).
+        The image behind `topic_id_of` is never older than that of the broker that took the commit: a new coordinator's
+        epoch comes later in the metadata log (docs/internals/groups.md).
         """
         topic_id = self.topic_id_of(topic)
         return topic_id is None or value.topic_id not in (topic_id, ZERO_TOPIC_ID)
@@ -184,9 +183,9 @@ class Shard:
     def replay(self, record: GroupRecord, wall_now_ms: int | None = None) -> None:
         """Apply a committed record.
 
-        One that was just committed has age 0. One read back from the log has an age by the wall clock, `wall_now_ms`
-        less its timestamp: the only use of that clock. From then on ages grow by the monotonic clock, so that a jump
-        of the wall clock expires nothing.
+        A record that was just committed has age 0. The age of a record read from the log is `wall_now_ms` less its
+        timestamp: the only use of the wall clock. From then on ages grow by the monotonic clock, so a jump of the wall
+        clock expires nothing.
         """
         group = self.group_or_new(record.key.group)
         if isinstance(record, GroupMetadataRecord):

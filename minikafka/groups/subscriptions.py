@@ -1,6 +1,6 @@
-"""The one thing that the coordinator reads in what members say to each other: which topics they subscribe to.
+"""The topics of a subscription: all that the coordinator reads of the members' metadata.
 
-It decides which of a group's committed offsets are still in use.
+They decide which committed offsets of a group are in use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from minikafka.wire.errors import WireError
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that the group's members subscribe to; None when that cannot be told, and any may be in use."""
+    """The topics that the group's members subscribe to; None when that is unknown: any topic may be in use."""
     if not group.members:
         return frozenset()
     if group.protocol_type != PROTOCOL_TYPE or group.protocol_name is None:

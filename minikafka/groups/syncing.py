@@ -1,9 +1,8 @@
-"""SyncGroup: the leader hands in the assignment, everybody gets theirs once it is committed.
+"""SyncGroup: the leader sends the assignment, and each member gets its part once it is committed.
 
-The requests of a generation are parked until the record with the leader's assignment is committed. So an assignment
-that any member has seen survives the loss of the coordinator, and two coordinators never give out different
-assignments for one generation. The leader's first assignment counts: repeating the request while it is being written
-does not write another.
+Requests of a generation are parked until the record with the leader's assignment is committed. So an assignment that
+any member has seen survives the loss of the coordinator, and two coordinators never give out different assignments for
+one generation. The leader's first assignment counts: a repeated request writes no other.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 
 
 def sync_group(shard: Shard, request: SyncGroupRequest, token: Token) -> None:
-    """Answer with the member's assignment, now or when there is one."""
+    """Answer with the member's assignment, now or once it is committed."""
     group = shard.groups.get(request.group_id)
     error = _refusal(group, request)
     if group is None or error is not ErrorCode.NONE:
@@ -75,9 +74,9 @@ def _park(shard: Shard, group: Group, member: Member, request: SyncGroupRequest,
 
 
 def _assignment_written(shard: Shard, group: Group, generation_id: int, error: ErrorCode) -> None:
-    """The assignment of `generation_id` is committed, or it could not be written and the members must try again."""
+    """The assignment of `generation_id` is committed, or its append failed and the members must retry."""
     if not group.is_in(GroupState.COMPLETING_REBALANCE) or group.generation_id != generation_id:
-        return  # the group has moved on; nobody has seen that assignment
+        return  # the group has moved on; no member has seen that assignment
     if error is not ErrorCode.NONE:
         fail_parked_syncs(shard, group, group_write_error(error))
         prepare_rebalance(shard, group)
@@ -93,5 +92,5 @@ def _assignment_written(shard: Shard, group: Group, generation_id: int, error: E
 
 
 def _leader_first(group: Group, waiting: Iterable[str]) -> list[str]:
-    """The order of answers: the leader came last only because it computed the assignment."""
+    """The leader's answer goes first: it came last only because it computed the assignment."""
     return sorted(waiting, key=lambda member_id: member_id != group.leader_id)

@@ -1,4 +1,4 @@
-"""What clients did and saw: an append-only list of events, one line of JSON each, judged by ``checker``.
+"""History of what clients did and saw: an append-only list of events, one JSON line each. ``checker`` judges it.
 
 One event is ``{"i": index, "t": ms since the start, "p": process, "type": ..., "f": ..., "v": ...}``; the events of a
 file are numbered from 0 without a gap, so that a lost line shows.
@@ -7,17 +7,17 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 
 =============  ==========================================================================================
 ``send``       ``invoke``, ``fail``, ``info``: ``[[partition, id], ...]``; ``ok``: ``[[partition, id, offset], ...]``.
-               The order within and among a process's invokes is the order in which it sent. Every id is sent
-               once; its outcome is the later event that names it, and unknown when there is none. With acks=0
-               it is always unknown (``info``). Offset -1: acknowledged, nobody knows where.
-``poll``       ``ok``: ``[[partition, id, offset], ...]`` in the order in which a consumer was handed them
+               A process's invokes are in the order of sending, also within one. Every id is sent once. Its outcome
+               is the later event with it; without one it is unknown. With acks=0 it is always unknown (``info``).
+               Offset -1: acknowledged at an unknown offset.
+``poll``       ``ok``: ``[[partition, id, offset], ...]`` in the order in which a consumer got them
 ``assign``     ``ok``: ``[partition, ...]``: that consumer's positions start anew; it must not skip from here on.
-               ``[[partition, offset], ...]``: they start there. A consumer that will be ``drained`` and does not
-               begin at the beginning must say so.
-``drained``    ``ok``: ``[partition, ...]``: that consumer read to the end after the last write (those of unknown
-               outcome, too: when nothing can be on its way any more)
-``log_start``  ``ok``: ``[[partition, offset], ...]``: what lies below was deleted on purpose (retention,
-               DeleteRecords). Whoever writes this vouches for it.
+               ``[[partition, offset], ...]``: they start there. A consumer that will be ``drained`` must use this
+               form unless it starts at the beginning.
+``drained``    ``ok``: ``[partition, ...]``: that consumer read to the end after the last write, including writes of
+               unknown outcome: none can be under way any more
+``log_start``  ``ok``: ``[[partition, offset], ...]``: records below were deleted on purpose (retention,
+               DeleteRecords). The writer of the event vouches for it.
 ``end_offset`` ``ok``: ``[[partition, offset], ...]`` as a process saw it
 ``fault``      ``info``: what was broken or mended, in words
 =============  ==========================================================================================
@@ -32,7 +32,7 @@ EventType = Literal["invoke", "ok", "fail", "info"]
 
 
 class HistoryError(ValueError):
-    """A history that cannot be judged, because it is damaged or was not written as this module says."""
+    """A history that cannot be judged: it is damaged, or not of this format."""
 
 
 class Event(NamedTuple):

@@ -1,4 +1,4 @@
-"""The events of one partition, brought together: what was sent, acknowledged and handed out, and to whom."""
+"""The events of one partition: sends, acknowledgements, and the records that each consumer got."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from minikafka.ledger.events import Event, HistoryError
 
 @dataclass(slots=True)
 class Run:
-    """What one consumer was handed from one assignment to the next."""
+    """Records of one consumer from one assignment to the next."""
 
-    start: int | None = None  # the offset at which it began, if the history says so
+    start: int | None = None  # its first offset, if the history has it
     is_assigned: bool = False  # False only before a consumer's first assignment
     is_drained: bool = False  # it read to the end, after the last write
     handed: list[tuple[int, str]] = field(default_factory=list)  # (offset, id), in order
 
 
 class Reader(NamedTuple):
-    """A run that read to the end: it had to be handed every record from ``start`` on that was still there."""
+    """A run that read to the end: it had to get every record from ``start`` on that still existed."""
 
     name: str
     start: int
@@ -32,7 +32,7 @@ class Reader(NamedTuple):
 
 @dataclass
 class PartitionHistory:
-    """What happened to one partition. Everything derived is found once, when it is first asked for."""
+    """The history of one partition. Derived values are computed once, at first use."""
 
     sent: dict[str, list[str]] = field(default_factory=dict)  # by process, in the order of sending
     sent_ids: set[str] = field(default_factory=set)
@@ -44,7 +44,7 @@ class PartitionHistory:
     offsets_of: dict[str, set[int]] = field(default_factory=dict)  # every offset at which an id was read
     runs: dict[str, list[Run]] = field(default_factory=dict)  # by consumer, a run per assignment
     end_offsets: dict[str, list[int]] = field(default_factory=dict)  # by process
-    log_start: int = 0  # what lay below was deleted on purpose
+    log_start: int = 0  # records below were deleted on purpose
 
     def run(self, consumer: str) -> Run:
         """Its current run."""
@@ -57,7 +57,7 @@ class PartitionHistory:
                 yield consumer, run
 
     def offset_of(self, record: str) -> int | None:
-        """Where a record is, as far as anyone knows."""
+        """The offset of a record, if known."""
         return min(self.acknowledged.get(record) or self.offsets_of.get(record) or (), default=None)
 
     @cached_property
@@ -81,9 +81,9 @@ class PartitionHistory:
 
     @cached_property
     def gone(self) -> dict[str, tuple[int | None, Reader]]:
-        """Records that a reader had to be handed and was not: where they belong, and that reader.
+        """Records that a reader had to get and did not: their offset, and that reader.
 
-        Of several readers the first that read on behind the record, else the first.
+        Of several readers the first that got later records, else the first.
         """
         found = {}
         for record in self.offsets_of | self.acknowledged:
@@ -97,11 +97,11 @@ class PartitionHistory:
         return found
 
     def must_hand(self, reader: Reader, offset: int | None) -> bool:
-        """Whether what was written at that offset (None: nobody knows where) must have been handed to the reader."""
+        """True when the reader must have got the record at that offset (None: unknown)."""
         return (0 if offset is None else offset) >= max(reader.start, self.log_start)
 
     def unjudged(self) -> int:
-        """How many acknowledged records nobody looked for who read to the end."""
+        """Number of acknowledged records that no reader looked for."""
         return sum(not self._is_judged(self.offset_of(record)) for record in self.acknowledged)
 
     def _is_judged(self, offset: int | None) -> bool:
@@ -110,7 +110,7 @@ class PartitionHistory:
 
 
 def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
-    """The events of each partition, brought together. Raises HistoryError when they are no history."""
+    """The events by partition. Raises HistoryError for an invalid history."""
     partitions: dict[str, PartitionHistory] = defaultdict(PartitionHistory)
     for event in events:
         if take := _TAKERS.get(f"{event.function} {event.type}"):
@@ -120,7 +120,7 @@ def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
 
 
 def _items(event: Event) -> Iterator[tuple[str, Sequence[Any]]]:
-    """(partition, what is told of it) for each item of an event."""
+    """(partition, the rest of the item) for each item of an event."""
     if not isinstance(event.value, list | tuple):
         raise HistoryError(f"event {event.number} is no {event.function}: {event.value!r} is no list")
     types = _FIELDS_OK[event.function] if event.type == "ok" else _FIELDS[event.function]

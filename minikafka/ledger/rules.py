@@ -12,7 +12,7 @@ from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
 
 
 def lost(history: PartitionHistory) -> Iterator[str]:
-    """Acknowledged, and a reader that read to the end passed over it."""
+    """Acknowledged, and missing for a reader that got later records."""
     for record, (offset, reader) in history.gone.items():
         if record in history.acknowledged and (offset is None or offset < reader.highest):
             place = UNKNOWN_PLACE if offset is None else offset
@@ -20,14 +20,14 @@ def lost(history: PartitionHistory) -> Iterator[str]:
 
 
 def unseen(history: PartitionHistory) -> Iterator[str]:
-    """Acknowledged, and above everything that a reader was handed who read to the end."""
+    """Acknowledged, and beyond the last record of a reader."""
     for record, (offset, reader) in history.gone.items():
         if record in history.acknowledged and offset is not None and offset >= reader.highest:
             yield SENTENCES["unseen"] % (record, offset, reader.name, reader.highest)
 
 
 def dirty_read(history: PartitionHistory) -> Iterator[str]:
-    """Of unknown outcome, handed to somebody, so there; and then not handed to a reader that read to the end."""
+    """Of unknown outcome, read by a consumer, and missing for a reader."""
     for record, (offset, reader) in history.gone.items():
         if record not in history.acknowledged:
             yield SENTENCES["dirty_read"] % (record, offset, reader.name, reader.highest)
@@ -56,7 +56,7 @@ def reordered(history: PartitionHistory) -> Iterator[str]:
 
 
 def poll_went_back(history: PartitionHistory) -> Iterator[str]:
-    """A consumer was handed an offset below its position."""
+    """A consumer got an offset below its position."""
     for consumer, run in history.all_runs():
         position = run.start or 0
         for offset, record in run.handed:
@@ -66,7 +66,7 @@ def poll_went_back(history: PartitionHistory) -> Iterator[str]:
 
 
 def poll_skipped(history: PartitionHistory) -> Iterator[str]:
-    """An assigned consumer was not handed a record that lies between two that it was handed."""
+    """An assigned consumer missed a record between two that it got."""
     known = history.known_offsets
     for consumer, run in history.all_runs():
         if not run.is_assigned:
@@ -86,7 +86,7 @@ def phantom(history: PartitionHistory) -> Iterator[str]:
 
 
 def failed_read(history: PartitionHistory) -> Iterator[str]:
-    """Read, although the producer was told that it certainly failed."""
+    """Read, although the producer was told that it failed."""
     for record in history.failed:
         if record in history.offsets_of:
             yield SENTENCES["failed_read"] % (record, min(history.offsets_of[record]))

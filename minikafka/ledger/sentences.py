@@ -1,5 +1,6 @@
-"""The rules by name, and how a violation of each is put: formats that Python's ``%`` and Spark's ``format_string`` both
-know, so that both checkers say the same."""
+"""The rules by name, with the text of a violation: formats for both Python's ``%`` and Spark's ``format_string``, so
+that
+both checkers say the same."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Final
 UNKNOWN_PLACE: Final = "an unknown offset"
 
 SENTENCES: Final[dict[str, str]] = {
-    # record, offset, reader, the highest offset that it was handed
+    # record, offset, reader, its highest offset
     "lost": "%s was acknowledged at %s, and %s, which read up to %d, was not handed it",
     "unseen": "%s was acknowledged at %s, and %s read to the end, which was at %d",
     "dirty_read": "%s was read at %s, and %s, which read to the end (%d), was not handed it",

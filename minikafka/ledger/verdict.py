@@ -1,11 +1,11 @@
-"""What a judgement says, whoever judged: the checker in memory or the audit on Spark.
+"""Outcome of a judgement, by the checker in memory or the audit on Spark.
 
 A verdict has one of four outcomes. Only the first is *ok*:
 
-* ``kept``            no rule was broken, and every acknowledged record was looked for by a reader who read to the end
+* ``kept``            no rule was broken, and a reader looked for every acknowledged record
 * ``broken``          a rule was broken
-* ``not judged``      no rule was broken, but nobody who read to the end looked for some acknowledged records
-* ``nothing proved``  nothing was acknowledged, or nothing was read: a dead cluster breaks no rule
+* ``not judged``      no rule was broken, but no reader looked for some acknowledged records
+* ``nothing proved``  no record was acknowledged, or none was read: a dead cluster breaks no rule
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Judgement(ABC):
     @property
     @abstractmethod
     def broken(self) -> Mapping[str, int]:
-        """The rules that were broken, and how often."""
+        """Violations by rule; only broken rules."""
 
     @property
     def outcome(self) -> Outcome:
@@ -41,12 +41,12 @@ class Judgement(ABC):
 
     @property
     def ok(self) -> bool:
-        """True when every promise was kept, and that is known of each."""
+        """True when every promise was kept and judged."""
         return self.outcome == "kept"
 
     @property
     def sentence(self) -> str:
-        """The verdict in a line."""
+        """The verdict in one line."""
         figures, outcome = self.figures, self.outcome
         if outcome == "broken":
             found = ", ".join(f"{rule} {count:,}" for rule, count in self.broken.items())

@@ -1,4 +1,4 @@
-"""Cluster metadata as a replicated log: its records, the image they add up to, and the controller that writes them.
+"""Cluster metadata as a replicated log: its records, the image built from them, and the controller that writes them.
 
 Map:
 
@@ -7,10 +7,10 @@ Map:
 * ``image``        :class:`MetadataImage`, everything at one offset; immutable
 * ``delta``        records applied to an image: the next image and what changed
 * ``snapshot``     an image as records
-* ``topic_names``  which names a topic may have
-* ``effective``    settings in effect: what the image sets above what a node is configured with
+* ``topic_names``  valid names of topics
+* ``effective``    settings in effect: those of the image take precedence over the node's own
 * ``controller/``  requests in, records out
 
-Every node replays the committed records and acts on each delta; the active controller alone writes new ones. Pure: no
+Every node replays the committed records and acts on each delta. Only the active controller writes new ones. Pure: no
 clock, no randomness, no I/O.
 """

@@ -1,6 +1,6 @@
 """Dataclasses to and from lists of msgpack values, by their type hints.
 
-Records are frozen dataclasses; on the wire each is the list of its fields in order. What a field may be:
+Records are frozen dataclasses; on the wire each is the list of its fields in order. Types of fields:
 ``bool``, ``int``, ``str``, ``bytes``, ``UUID`` (16 bytes), an ``IntEnum`` (its number), another dataclass or named
 tuple (a list), ``X | None``, ``tuple[X, ...]`` (a list), ``dict[str, X]`` (a map). Decoding is strict: a wrong type or
 number of fields raises :class:`MalformedError` with the path to it, whatever the bytes.
@@ -22,7 +22,7 @@ Convert = Callable[[Any], Any]
 
 
 class MalformedError(ValueError):
-    """Bytes or values that are not what they should encode."""
+    """Bytes or values that do not encode the expected type."""
 
 
 def to_wire(value: Any) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Records applied to an image: the next image, and what to act on.
+"""Records applied to an image: the next image and its differences.
 
-Theory: :class:`ImageBuilder` starts as the image it is given and copies a dictionary the first time it changes one, so
-that a single change costs one shallow copy of what it touches and a batch of changes costs one of each. Whatever the
-number of records, the image before stays as it was.
+Theory: :class:`ImageBuilder` starts with the given image, and copies a dictionary at its first change. So one change
+costs a shallow copy of each dictionary that it touches, and a batch of changes costs the same. The earlier image stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MetadataDelta:
-    """What differs between two images, by name. A topic deleted and created again appears as both."""
+    """The differences of two images, by name. A topic that was deleted and created again is in both lists."""
 
     before: MetadataImage
     after: MetadataImage
@@ -65,10 +65,10 @@ class MetadataDelta:
 
 
 def replay_records(image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
-    """The image after ``records``, the last of which is at ``last``.
+    """The image after ``records``; ``last`` is the offset of the last one.
 
     Raises MalformedError when a record does not fit the image (an unknown topic or broker): the log is damaged.
-    Does not say what changed: that takes a look at every partition of a topic, this only at those of the records.
+    It does not find the differences: they take a look at every partition of a topic, this only at those of the records.
     """
     builder = ImageBuilder(image)
     for record in records:
@@ -82,10 +82,10 @@ def differences(
     topics: Iterable[str] | None = None,
     configs: Iterable[ConfigResource] | None = None,
 ) -> Generator[None, None, MetadataDelta]:
-    """What differs between two images, looking only at the given topics and resources (default: at all of them).
+    """The differences of two images in the given topics and resources (default: all).
 
-    A node that loads a snapshot has no records to tell it; it compares its old image with the new one. That may take
-    long: a generator, for who does something else between two topics.
+    A node that loads a snapshot compares its old image with the new one. That may take long: a generator lets the
+    caller do other work between two topics.
     """
     names = set(before.topics_by_name) | set(after.topics_by_name) if topics is None else set(topics)
     resources = set(before.configs) | set(after.configs) if configs is None else set(configs)
@@ -130,7 +130,7 @@ def _exists(image: MetadataImage, resource: ConfigResource) -> bool:
 
 
 class _Draft(Generic[K, V]):
-    """A mapping that is copied when it is first changed."""
+    """A mapping that is copied at its first change."""
 
     __slots__ = ("_owned", "now")
 
@@ -145,7 +145,7 @@ class _Draft(Generic[K, V]):
 
 
 class ImageBuilder:
-    """An image in the making. :meth:`replay` is the only place where a record becomes state."""
+    """The next image while it is built. Only :meth:`replay` turns records into state."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -161,11 +161,11 @@ class ImageBuilder:
         self.touched_configs: set[ConfigResource] = set()
 
     def finish(self, last: OffsetAndEpoch) -> Generator[None, None, MetadataDelta]:
-        """What the records changed, as :func:`differences` finds it; the builder is done then."""
+        """The differences that the records made, by :func:`differences`. The builder cannot be used afterwards."""
         return differences(self._image, self.build(last), self.touched_topics, self.touched_configs)
 
     def build(self, last: OffsetAndEpoch) -> MetadataImage:
-        """The image after what was replayed; the builder is done then."""
+        """The image after the replayed records. The builder cannot be used afterwards."""
         return MetadataImage(
             last.offset,
             last.epoch,
@@ -180,7 +180,7 @@ class ImageBuilder:
 
     @singledispatchmethod
     def replay(self, record: Record) -> None:
-        """Let one record happen."""
+        """Replay one record."""
         raise AssertionError(f"no replay for {type(record).__name__}")
 
     @replay.register
@@ -209,7 +209,7 @@ class ImageBuilder:
         broker = self._broker(record.broker_id, record.broker_epoch)
         if record.fenced is not None:
             broker = replace(broker, fenced=record.fenced)
-            if not record.fenced:  # it goes by this registration from now on, and has written that down
+            if not record.fenced:  # it uses this registration from now on, and has written it down
                 broker = replace(broker, previous_broker_epoch=NO_EPOCH)
         if record.in_controlled_shutdown is not None:
             broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)

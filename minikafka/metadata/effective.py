@@ -1,4 +1,4 @@
-"""Settings in effect: what the image sets dynamically above what the node is configured with."""
+"""Settings in effect: dynamic settings of the image take precedence over the node's own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ EVERY_BROKER = ConfigResource(ConfigResourceType.BROKER, "")
 
 
 def broker_config(image: MetadataImage, static: BrokerConfig) -> BrokerConfig:
-    """The node's settings with those set on the running cluster, for this node and for every node."""
+    """The node's settings, with the dynamic ones for this node and for all nodes."""
     node = image.config_of(ConfigResource(ConfigResourceType.BROKER, str(static.node_id)))
     cluster = image.config_of(EVERY_BROKER)
     return static.overridden(node, cluster) if node or cluster else static
 
 
 def topic_config(image: MetadataImage, topic: str, static: BrokerConfig) -> TopicConfig:
-    """A topic's settings on the node with that configuration."""
+    """A topic's settings on a node with that configuration."""
     return TopicConfig(image.topic_overrides(topic), broker_config(image, static))

@@ -1,4 +1,4 @@
-"""The cluster's metadata at one offset of the metadata log. Immutable; the next image shares what did not change."""
+"""The cluster's metadata at one offset of the metadata log. Immutable; the next image shares the unchanged parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to: a topic, a broker by id, or with the name "" every broker."""
+    """The owner of a configuration: a topic, a broker by id, or every broker (name "")."""
 
     resource_type: ConfigResourceType
     name: str
@@ -24,7 +24,7 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A registered broker. ``log_dirs`` are the ids of its online log directories; none: it did not say."""
+    """A registered broker. ``log_dirs`` are the ids of its online log directories; empty: not reported."""
 
     broker_id: int
     incarnation_id: UUID
@@ -40,11 +40,11 @@ class BrokerImage:
 
     @property
     def is_live(self) -> bool:
-        """True while it may lead, be in sync, and be told to clients. In controlled shutdown it is still reachable."""
+        """True while it may lead, be in sync, and be named to clients. In controlled shutdown it is still reachable."""
         return not self.fenced
 
     def is_online(self, directory: UUID) -> bool:
-        """False when the log directory failed; one that is not known is taken as online (KIP-858)."""
+        """False when the log directory failed. An unknown one counts as online (KIP-858)."""
         return directory == UNASSIGNED_DIRECTORY or not self.log_dirs or directory in self.log_dirs
 
 
@@ -52,9 +52,9 @@ class BrokerImage:
 class PartitionImage:
     """A partition's assignment and state.
 
-    ``leader`` is -1 while it is offline; the ISR may be empty then. ``elr`` are replicas outside of the ISR that still
-    have everything that is committed, ``last_known_elr`` who led last while nobody leads (KIP-966). While it is being
-    reassigned ``replicas`` are the target's, then ``removing_replicas``; ``adding_replicas`` are new (KIP-455).
+    ``leader`` is -1 while it is offline; the ISR may be empty then. ``elr``: replicas outside of the ISR with every
+    committed record. ``last_known_elr``: the last leader, while there is no leader (KIP-966). During a reassignment
+    ``replicas`` are the target's, then ``removing_replicas``; ``adding_replicas`` are new (KIP-455).
     ``directories`` has one log directory per replica, or is empty (KIP-858). ``unclean_leader_epoch`` is the leader
     epoch of the last unclean election, -1 without one: it excuses cuts below a high watermark (row R26).
     """
@@ -73,21 +73,21 @@ class PartitionImage:
 
     @property
     def is_reassigning(self) -> bool:
-        """True while replicas come or go."""
+        """True during a reassignment."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     @property
     def target_replicas(self) -> tuple[int, ...]:
-        """What the assignment will be when the reassignment is complete."""
+        """The assignment after completion of the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing_replicas)
 
     @property
     def original_replicas(self) -> tuple[int, ...]:
-        """What the assignment would be if the reassignment were cancelled."""
+        """The assignment after a cancellation of the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.adding_replicas)
 
     def directory_id_of(self, replica: int) -> UUID:
-        """The log directory of a replica, as far as the cluster knows."""
+        """The log directory of a replica, if the cluster knows it."""
         if replica not in self.replicas or not self.directories:
             return UNASSIGNED_DIRECTORY
         return self.directories[self.replicas.index(replica)]
@@ -99,7 +99,7 @@ class PartitionImage:
 
     @property
     def is_offline(self) -> bool:
-        """True while nobody leads it."""
+        """True while it has no leader."""
         return self.leader == NO_NODE
 
 
@@ -125,9 +125,9 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Everything the metadata log says up to and including ``offset``, which was written in ``epoch``.
+    """The state after the record at ``offset``, which was written in ``epoch``.
 
-    The mappings are not to be changed: other images share them.
+    The mappings are read only: other images share them.
     """
 
     offset: int = NO_OFFSET
@@ -154,7 +154,7 @@ class MetadataImage:
         return self.topics_by_name.values()
 
     def partition(self, tp: TopicPartition) -> PartitionImage | None:
-        """The partition, or None when there is no such topic or index."""
+        """The partition; None for an unknown topic or index."""
         topic = self.topics_by_name.get(tp.topic)
         return None if topic is None else topic.partitions.get(tp.partition)
 
@@ -178,11 +178,11 @@ class MetadataImage:
         return broker is not None and broker.is_live
 
     def config_of(self, resource: ConfigResource) -> Mapping[str, str]:
-        """What was set for a resource; empty when nothing was."""
+        """The dynamic settings of a resource; may be empty."""
         return self.configs.get(resource, {})
 
     def topic_overrides(self, name: str) -> Mapping[str, str]:
-        """What was set for a topic, as :class:`minikafka.config.TopicConfig` takes it."""
+        """The settings of a topic, for :class:`minikafka.config.TopicConfig`."""
         return self.config_of(ConfigResource(ConfigResourceType.TOPIC, name))
 
 

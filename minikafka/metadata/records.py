@@ -1,14 +1,13 @@
-"""The records of the metadata log: what happened to the cluster, one fact each, replayed in order by every node.
+"""The records of the metadata log: one fact each, replayed in order by every node.
 
-A record's value is msgpack ``[type, version, field, ...]``. Types and fields are never renumbered or reused. A field is
-only ever appended, with a default, and raises the version (``since(n)``); a record of a lower version decodes with the
-default. A record is written in the lowest version that says all of it, so that a node meets a newer one only when it is
-told something that it cannot know. Then, as for an unknown type, it refuses with :class:`UnknownRecordError`: a node
-that cannot understand the log must be upgraded, not guess.
+A record's value is msgpack ``[type, version, field, ...]``. Types and fields are never renumbered or reused. New
+fields are appended, with a default, and raise the version (``since(n)``). A record of a lower version decodes with the
+default. A record is written in the lowest version that has all its values. So a node meets a newer version only with
+a fact that is new to it. Then, as for an unknown type, it raises :class:`UnknownRecordError`: it must be upgraded.
 
-``MetadataVersionRecord`` says what may be written: version 2 brought log directories (KIP-858) and the registration
-that a broker continues, version 3 the last unclean election of a partition. A controller that takes over raises it to
-what it knows itself; nodes of a cluster are upgraded together.
+``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
+registration that a broker continues, version 3 the last unclean election of a partition. A new controller raises it to
+its own version; the nodes of a cluster are upgraded together.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ METADATA_VERSION: Final = 3
 
 
 class UnknownRecordError(MalformedError):
-    """A record of a type or version that this node does not know."""
+    """A record of an unknown type or version."""
 
 
 def since(version: int, default: Any) -> Any:
-    """A field that records of that version and later have."""
+    """A field of records of that version and later."""
     return field(default=default, metadata={"since": version})
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to (Kafka's numbers). A broker resource named "" is every broker."""
+    """Type of a configuration's owner (Kafka's numbers). A broker resource named "" is every broker."""
 
     TOPIC = 2
     BROKER = 4
@@ -106,7 +105,7 @@ class BrokerChangeRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class UnregisterBrokerRecord(Record):
-    """A broker is no longer part of the cluster."""
+    """A broker was removed from the cluster."""
 
     TYPE: ClassVar[int] = 5
     broker_id: int
@@ -133,7 +132,8 @@ class RemoveTopicRecord(Record):
 @dataclass(frozen=True, slots=True)
 class PartitionRecord(Record):
     """A partition in full: at creation and in snapshots. ``directories`` has the log directory of each replica
-    (KIP-858); it is empty when none is known. ``unclean_leader_epoch`` was begun by the last unclean election."""
+    (KIP-858); it is empty when none is known. ``unclean_leader_epoch`` is the epoch that the last unclean election
+    began."""
 
     TYPE: ClassVar[int] = 8
     VERSION: ClassVar[int] = 2
@@ -154,7 +154,7 @@ class PartitionRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class PartitionChangeRecord(Record):
-    """What changed of a partition; None: unchanged.
+    """A change of a partition; None: unchanged.
 
     Its replay adds 1 to the partition epoch. A ``leader`` adds 1 to the leader epoch, even when it is the same broker
     again: every election begins a new leader epoch (row C4).
@@ -217,7 +217,7 @@ _BY_TYPE: Final = {cls.TYPE: _shape_of(cls) for cls in {cls.TYPE: cls for cls in
 
 
 def encode_record(record: Record) -> bytes:
-    """The value of the record in the metadata log, in the lowest version that has all that it says."""
+    """The value of the record in the metadata log, in the lowest version that has all its values."""
     shape = _BY_TYPE[record.TYPE]
     version = max((since for name, since, default in shape.later if getattr(record, name) != default), default=0)
     fields = to_wire(record)[: shape.counts[version]]
@@ -226,7 +226,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(value: bytes | memoryview) -> Record:
-    """The record of a value; raises UnknownRecordError, or MalformedError for anything else that is wrong."""
+    """Decode a value. Raises UnknownRecordError, or MalformedError for any other defect."""
     try:
         wire = msgpack.unpackb(value, raw=False, strict_map_key=True, use_list=True)
     except (ValueError, msgpack.UnpackException) as error:

@@ -1,4 +1,4 @@
-"""An image as the records that make it: what a snapshot of the metadata log holds."""
+"""An image as records: the content of a snapshot of the metadata log."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from minikafka.model import NO_EPOCH, NO_NODE
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[Record]:
-    """Records that, replayed on an empty image, give this one; in a fixed order, so that equal images give equal
-    snapshots."""
+    """Records whose replay on an empty image gives this one, in a fixed order: equal images have equal snapshots."""
     if image.metadata_version:
         yield MetadataVersionRecord(image.metadata_version)
     if image.cluster_id:

@@ -1,4 +1,4 @@
-"""Which names a topic may have. Directories are named after topics, so nothing else is ever let through."""
+"""Valid names of topics. Directories have the names of topics, so no other name is accepted anywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Raise INVALID_TOPIC_EXCEPTION, saying why, unless a topic may have that name."""
+    """Raise KafkaError(INVALID_TOPIC_EXCEPTION), with the reason, for an invalid name."""
     if not name:
         problem = "a topic name must not be empty"
     elif name in (".", ".."):
@@ -31,7 +31,7 @@ def check_topic_name(name: str) -> None:
 
 
 def plain_name(name: str) -> str | None:
-    """What no two topics may have in common, where metric names would not tell them apart ('.' is '_' in these).
+    """The name with '_' for '.', as in metric names: no two topics may share it.
 
     None for a name that collides with no other.
     """

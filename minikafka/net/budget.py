@@ -1,14 +1,14 @@
-"""Memory that all connections of a listener may hold together, and who waits for some.
+"""Memory that all connections of a listener may hold together, and the line of those that wait for it.
 
-Each connection has ALLOWANCE_BYTES of its own, which nobody asks about: small requests and small answers always pass.
-What a connection holds beyond (a receive buffer that grew, requests that wait, answers that are ready or unsent) it
-reports here, and whoever holds something may hold twice as much next: buffers double. So who asks to go on
+Each connection has ALLOWANCE_BYTES of its own: small requests and small answers always pass. It reports all memory
+beyond (a grown receive buffer, waiting requests, ready or unsent answers) here. Buffers double, so a connection may
+need twice as much next. A connection that wants to go on
 
 - goes on while there is room for twice what it holds;
-- else it is *served*: one connection goes on all the same, so that there is always one that completes its request;
-- else it waits in line, first come, first served, until others let go.
+- else it is *served*: one connection always goes on, so that one request always completes;
+- else it waits in line, first come, first served, until others free memory.
 
-Beyond ``hard_limit`` the connection that holds most has to go, at once. No clock, no socket: the listener closes
+Beyond ``hard_limit`` the connection with the most memory is closed at once. No clock, no socket: the listener closes
 connections that hold memory and make no progress while others wait.
 """
 
@@ -20,14 +20,14 @@ ALLOWANCE_BYTES: Final = 128 * 1024
 
 
 class Holder(Protocol):
-    """A connection, as the budget sees it."""
+    """A connection, as seen by the budget."""
 
     def on_room(self) -> None:
-        """Memory is free again, and it is this holder's turn to take some."""
+        """Memory is free again, and it is this holder's turn."""
         ...
 
     def give_up(self) -> None:
-        """It holds most of what is too much: it must let go of everything now."""
+        """The limit is exceeded and this holder has the most: it must free all memory now."""
         ...
 
 
@@ -41,11 +41,11 @@ class Budget:
         self.held = 0
         self._holders: dict[Holder, int] = {}
         self._waiting: dict[Holder, None] = {}  # an ordered set: first come, first served
-        self._served: Holder | None = None  # goes on although it is tight
+        self._served: Holder | None = None  # goes on although memory is tight
 
     @property
     def is_tight(self) -> bool:
-        """More is held than there should be, or somebody waits."""
+        """True when the limit is exceeded, or a connection waits."""
         return self.held > self.limit or bool(self._waiting)
 
     def report(self, holder: Holder, excess: int) -> None:
@@ -56,7 +56,7 @@ class Budget:
             self._holders[holder] = excess
         else:
             self._holders.pop(holder, None)
-            if holder in self._waiting:  # served later, it would have nothing to let go: all others would wait for ever
+            if holder in self._waiting:  # served later, it would have nothing to free: all others would wait for ever
                 del self._waiting[holder]
                 holder.on_room()
         if excess < before and holder is self._served:
@@ -67,7 +67,7 @@ class Budget:
             self._wake()
 
     def may_go_on(self, holder: Holder) -> bool:
-        """May it take more? If not, it waits in line, and ``on_room`` is called when its turn comes."""
+        """True when it may take more. Otherwise it waits in line until the call of ``on_room``."""
         excess = self._holders.get(holder, 0)
         if excess and holder is not self._served and self.held + excess > self.limit:
             if self._served is not None:
@@ -83,14 +83,14 @@ class Budget:
         self.report(holder, 0)
 
     def by_size(self) -> list[Holder]:
-        """Who holds memory beyond the allowance, most first."""
+        """Holders of memory beyond the allowance, most first."""
         return sorted(self._holders, key=self._excess_of, reverse=True)
 
     def _excess_of(self, holder: Holder) -> int:
         return self._holders[holder]
 
     def _wake(self) -> None:
-        """Let those who wait go on, in their order, as far as there is room for what they may take."""
+        """Let waiting connections go on, in order, as long as there is room."""
         room = self.limit - self.held
         while self._waiting:
             holder = next(iter(self._waiting))

@@ -27,13 +27,13 @@ class ChannelClosedError(ConnectionError):
 
 
 class CorrelationReader(Protocol):
-    """Finds the correlation id in a response frame. Raises WireError when it is none."""
+    """Finds the correlation id of a response frame. Raises WireError for a malformed one."""
 
     def __call__(self, frame: memoryview, /) -> int: ...
 
 
 def kafka_correlation_id(frame: memoryview) -> int:
-    """The first four bytes of a Kafka response. Raises FrameError when they are not there."""
+    """The first four bytes of a Kafka response. Raises FrameError for a shorter frame."""
     if len(frame) < 4:
         raise FrameError("a response shorter than its correlation id")
     correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
@@ -64,8 +64,8 @@ class Channel(asyncio.BufferedProtocol):
     ) -> Self:
         """Connect. Raises OSError (ConnectionRefusedError, gaierror, ...) or TimeoutError.
 
-        A host that cannot be a name at all is a name that does not exist: peers and brokers say where they are, and
-        what they say may be anything.
+        A malformed host counts as a name that does not exist: peers and brokers report their addresses, and may report
+        anything.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -77,7 +77,7 @@ class Channel(asyncio.BufferedProtocol):
             if type(error) is not OSError or error.errno is not None:
                 raise
             raise _with_its_number(error) from error
-        except ValueError as error:  # the resolver was not even asked
+        except ValueError as error:  # the resolver was not asked
             raise socket.gaierror(socket.EAI_NONAME, f"{endpoint.host!r} is not a host name: {error}") from error
         return channel
 
@@ -89,7 +89,7 @@ class Channel(asyncio.BufferedProtocol):
     def request(self, correlation_id: int, frame: Chunk | list[Chunk]) -> asyncio.Future[bytes]:
         """Send one frame (size prefix included); the future gets the response frame, without its size prefix.
 
-        It fails with ChannelClosedError when the connection ends first. Cancelling it forgets the answer.
+        It fails with ChannelClosedError if the connection ends before. Cancelling it drops the answer.
         """
         future: asyncio.Future[bytes] = self._loop.create_future()
         if self._outbox is None:
@@ -112,12 +112,12 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def is_receiving(self) -> bool:
-        """Part of a response is there."""
+        """True when a part of a response has arrived."""
         return len(self._buffer) > 0
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
+        """Number of requests that wait for their answer."""
         return len(self._waiting)
 
     def close(self) -> None:
@@ -161,10 +161,10 @@ class Channel(asyncio.BufferedProtocol):
 
 
 def _with_its_number(error: OSError) -> OSError:
-    """The same, as ConnectionRefusedError if that is what it is.
+    """The same error, as ConnectionRefusedError if all addresses refused.
 
-    A name may have several addresses (``localhost``: ::1 and 127.0.0.1). When all of them fail, asyncio raises a plain
-    OSError that has their numbers in its text alone. Addresses to which this host has no way say nothing.
+    A name may have several addresses (``localhost``: ::1 and 127.0.0.1). If all of them fail, asyncio raises a plain
+    OSError with their errno values in its text only. Addresses without a route do not count.
     """
     numbers = {int(number) for number in _ERROR_NUMBER.findall(str(error))}
     if len(numbers) > 1:

@@ -1,18 +1,18 @@
 """One accepted connection: frames parsed in place, replies sent in the order of their requests.
 
-The handler sees each frame as a view of the receive buffer, valid only until ``on_read_event_end`` returns; what it
-wants to keep it copies (a log append does not: it writes the view to the file within the event). A reply may be sent
-at once or much later; the connection holds later ones back until the earlier are there, as Kafka clients expect.
+The handler gets each frame as a view of the receive buffer, valid until ``on_read_event_end`` returns. It copies what
+it keeps (a log append writes the view to the file within the event). A reply may come at once or much later. The
+connection holds back later replies until earlier ones are ready, as Kafka clients expect.
 
 A connection is read from unless (:meth:`Connection._is_held_up`)
 
-- it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of requests that wait, answers that are ready
-  and bytes that its peer has not taken;
-- the connections of the listener hold too much together, and it is beyond its own allowance (``budget``);
+- it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of waiting requests, ready answers and unsent
+  bytes;
+- all connections of the listener hold too much, and it is beyond its own allowance (``budget``);
 - it *stands in line*: this turn of the loop has handled enough (``turns``);
-- it is *suspended*: a request has to be looked at beside the loop before those behind it may be handled.
+- it is *suspended*: a thread examines a request, and later requests must wait for it.
 
-What arrived already waits in the receive buffer meanwhile, and is handled before the socket is read again.
+Bytes that have arrived wait in the receive buffer, and are handled before the socket is read again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ MAX_HELD_BYTES: Final = 4 * 1024 * 1024
 
 
 class FrameHandler(Protocol):
-    """Whoever answers the frames of one listener."""
+    """Handler of the frames of one listener."""
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Handle one request. Raising FrameError (or WireError) closes the connection."""
         ...
 
     def on_read_event_end(self) -> None:
-        """All frames of one read event were handed over; views of them die when this returns."""
+        """All frames of one read event were handled. Their views are invalid once this returns."""
         ...
 
     def on_connection_made(self, connection: Connection) -> None: ...
@@ -55,7 +55,7 @@ class FrameHandler(Protocol):
 
 
 class Shared:
-    """What the connections of one listener share."""
+    """Shared objects of the connections of one listener."""
 
     __slots__ = ("budget", "duplicates", "turns")
 
@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._handler = handler
         self.listener = listener
         self.principal: int | None = None
-        self.session: object | None = None  # what the handler keeps per connection
+        self.session: object | None = None  # state of the handler
         self.peer_host = ""
         self.replies_held = 0  # bytes; each reply adds its own
         self.replies_in_files = 0  # of these, what takes no memory
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._received_bytes = 0
         self._moved_before = 0
         self.opened_at_s = self.last_active_s = self._loop.time()
-        self.partial_since_s: float | None = None  # when the frame that is still incomplete began
+        self.partial_since_s: float | None = None  # begin of the incomplete frame
 
     # -- asyncio callbacks ------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         if self._outbox is not None:
             self._outbox.close()
-            self._outbox = None  # it refers back to us: all our memory would stay until a full garbage collection
+            self._outbox = None  # it refers back to us: our memory would stay until a full garbage collection
         self._buffer.discard()
         self._budget.forget(self)
         replies, self._replies = self._replies, deque()
@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         self._settle()
 
     def _hand_over_frames(self) -> None:
-        """Handle the frames that are there, unless too much is owed or the turn is over: the rest waits there."""
+        """Handle the complete frames, until too much is owed or the turn is over. The rest waits in the buffer."""
         completed = False
         replies, turns = self._replies, self._turns
         next_frame, on_frame = self._buffer.next_frame, self._handler.on_frame
@@ -175,31 +175,31 @@ class Connection(asyncio.BufferedProtocol):
     # -- replies ----------------------------------------------------------------------------------------------------
 
     def open_reply(self, requests: ApiRequests | None = None) -> Reply:
-        """Take the next place in the order of answers; ``requests`` counts it when it is given up again."""
+        """Take the next place in the order of answers; ``requests`` counts it when its answer leaves."""
         reply = Reply(self, requests)
         self._replies.append(reply)
         self.replies_held += WAITING_BYTES
         return reply
 
     def spend(self, cost: int) -> None:
-        """The request at hand costs the turn so much more than its bytes do (see ``turns``)."""
+        """Charge the turn with the cost of the present request beyond its bytes (see ``turns``)."""
         self._turns.left -= cost
 
     async def wait_for_turn(self) -> None:
-        """Until this connection may have a turn of the loop for itself, in the line of all connections."""
+        """Wait in the line of all connections for a turn of the loop."""
         await self._turns.wait()
 
     def suspend(self) -> None:
-        """Handle no further request until :meth:`resume`: the one at hand must come before them."""
+        """Handle no further request until :meth:`resume`: the present one must come before them."""
         self._suspended = True
 
     def resume(self) -> None:
-        """The request is handled: go on with those behind it."""
+        """The request is handled: go on with the later ones."""
         self._suspended = False
         self._go_on()
 
     def schedule_flush(self) -> None:
-        """Send what is ready once the current event is over: one write for everything that became ready in it."""
+        """Send ready replies at the end of the current event, in one write."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
@@ -212,14 +212,14 @@ class Connection(asyncio.BufferedProtocol):
             log.info("connection closed", listener=self.listener, peer=self.peer_host, why=why)
         if self._outbox is not None:
             self._outbox.close()
-        self._buffer.discard()  # before others are told that there is room
+        self._buffer.discard()  # before others hear that there is room
         self._budget.forget(self)
         self._transport.abort()
 
     def close_after_replies(self) -> None:
         """Close once the replies that are ready have left."""
         self._flush()
-        self._buffer.discard()  # what came behind is not handled
+        self._buffer.discard()  # later requests are not handled
         if self._transport is not None:
             self._transport.close()
 
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         outbox = self._outbox
         if chunks:
             outbox.write(chunks)
-        if self._reading_paused or self._excess or outbox.queued_bytes:  # else nothing that was held is in the way
+        if self._reading_paused or self._excess or outbox.queued_bytes:  # otherwise nothing was held back
             self._go_on()
 
     def _on_output_error(self, error: Exception) -> None:
@@ -257,22 +257,22 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is asked, or everything is answered: only bytes that move keep it from being closed."""
+        """True when no request is pending: then only moving bytes keep it from being closed."""
         return not self._replies and self.partial_since_s is None
 
     @property
     def owed_bytes(self) -> int:
-        """What its peer has not taken yet."""
+        """Bytes that its peer has not taken yet."""
         return 0 if self._outbox is None else self._outbox.pending_bytes
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that came in and went out, so far: while this grows, something is under way."""
+        """Bytes received and sent so far. While it grows, a transfer is under way."""
         outbox = self._outbox
         return self._received_bytes + (0 if outbox is None else outbox.accepted_bytes - outbox.pending_bytes)
 
     def note_moved(self, now_s: float) -> bool:
-        """True when bytes moved since it was asked last: an answer that is being taken is no idleness."""
+        """True when bytes moved since the last call: a peer that takes an answer is not idle."""
         moved = self.moved_bytes
         if moved == self._moved_before:
             return False
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_deserted(self) -> bool:
-        """The peer went away, which nobody else would notice: it is not read from while it is owed answers."""
+        """True when the peer is gone and no read would tell: reading is paused while answers are pending."""
         transport = self._transport
         if transport is None or not self._reading_paused or not (self._replies or self.owed_bytes):
             return False
@@ -296,17 +296,17 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_soon(self._go_on)
 
     def trim(self) -> None:
-        """Others wait for memory: give back what an earlier request made the receive buffer grow to."""
+        """Others wait for memory: shrink the receive buffer."""
         self._settle()
 
     def give_up(self) -> None:
-        """It holds more than any other of what is far too much (``Budget``)."""
+        """The hard limit is exceeded, and this connection has the most (``Budget``)."""
         self.close(f"it holds {self._excess} bytes, the most of {self._budget.held} in all connections")
 
     def _is_held_up(self) -> bool:
         held = self.replies_held
         outbox = self._outbox
-        if outbox is not None:  # what the transport holds is little, unless it says that it is much
+        if outbox is not None:  # the transport holds little, unless it reports much
             held += outbox.pending_bytes if self._writing_paused else outbox.queued_bytes
         excess = held + self._buffer.capacity - ALLOWANCE_BYTES
         if excess > 0 or self._excess:
@@ -321,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _report(self, held: int) -> int:
-        """Tell the budget what is held beyond the allowance, but no buffer that stands empty while others wait."""
+        """Report the memory beyond the allowance to the budget, without an empty buffer while others wait."""
         if self._budget.is_tight:
             self._buffer.trim()
         self._excess = max(0, held + self._buffer.capacity - ALLOWANCE_BYTES)
@@ -329,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._excess
 
     def _settle(self) -> None:
-        """Read from the socket or not, as it is now."""
+        """Resume or pause reading, by the present state."""
         outbox = self._outbox
         if (
             self.replies_held + self._buffer.capacity <= ALLOWANCE_BYTES
@@ -339,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             and not (outbox.queued_bytes or self._excess or self._writing_paused)
             and not (self._reading_paused or self._in_line or self._suspended)
         ):
-            return  # as nearly always: it is read from, and nothing speaks against that
+            return  # the usual case: reading goes on
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -352,11 +352,11 @@ class Connection(asyncio.BufferedProtocol):
                 transport.resume_reading()
         elif not self._reading_paused:
             self._reading_paused = True
-            self.partial_since_s = None  # the peer cannot complete what is not read
+            self.partial_since_s = None  # the peer cannot complete an unread frame
             transport.pause_reading()
 
     def _go_on(self) -> None:
-        """Something left or became free: handle what waits in the receive buffer, if that is what it waited for."""
+        """Answers left, or memory became free: handle waiting frames if nothing holds them up any more."""
         if self._reading_paused and self._transport is not None and not self._transport.is_closing():
             if self._is_held_up():
                 return
@@ -366,5 +366,5 @@ class Connection(asyncio.BufferedProtocol):
     def _take_turn(self) -> None:
         self._in_line = False
         if self._buffer.must_grow_much and not self._is_held_up():
-            self.spend(self._buffer.grow())  # where something is copied after all, 64 MiB take 30 ms
+            self.spend(self._buffer.grow())  # if bytes are copied after all, 64 MiB take 30 ms
         self._go_on()

@@ -1,8 +1,8 @@
 """Both sides of the control plane: msgpack calls between nodes that proved the cluster secret to each other.
 
 A :class:`ControlServer` answers calls on the CONTROLLER listener; a :class:`ControlLink` is a lasting way to call one
-peer: it dials on demand, proves itself, and after a failure lets the next call dial again. Which node is behind an
-accepted connection is known from the handshake and never taken from a message.
+peer: it dials on demand, proves itself, and dials again after a failure. The id of the peer behind an accepted
+connection comes from the handshake, never from a message.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ CallHandler = Callable[[int, Any], Awaitable[Any]]
 class ControlServer:
     """Frame handler of the CONTROLLER listener. ``methods`` maps a name to ``async (peer_id, body) -> body``.
 
-    Each peer may have so many calls of each method wait for their answers, and more are refused: the quorum's fetches
-    and brokers' heartbeats are never too many because of what clients ask.
+    Each peer may have a bounded number of pending calls per method; more are refused. So requests of clients never
+    crowd out the quorum's fetches and the brokers' heartbeats.
     """
 
     _identity: Identity
@@ -64,7 +64,7 @@ class ControlServer:
             self._on_peer_lost(connection.principal)
 
     def on_read_event_end(self) -> None:
-        """Frames are decoded by copy: nothing hangs on the receive buffer."""
+        """Frames are decoded by copy: no view of the receive buffer is left."""
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         if connection.principal is None and len(frame) > UNAUTHENTICATED_FRAME_SIZE_MAX:
@@ -104,9 +104,9 @@ class ControlServer:
         reply.send([encode_frame(FrameKind.RESPONSE, correlation_id, method, answer)])
 
     async def _answer(self, connection: Connection, peer_id: int, correlation_id: int, method: str, body: Any) -> None:
-        """Answer a call when its handler has: out of turn, because one call may wait for what another brings.
+        """Answer a call once its handler is done, out of order: one call may wait for the effect of another.
 
-        (A registration waits until it is committed, and that takes the same peer's next fetch of the metadata log.)
+        (A registration waits for its commit, which needs the same peer's next fetch of the metadata log.)
         """
         try:
             frame = encode_frame(FrameKind.RESPONSE, correlation_id, method, await self._call(peer_id, method, body))
@@ -131,7 +131,7 @@ class ControlServer:
 
 
 class ControlLink:
-    """Calls one peer over one connection that is opened when needed."""
+    """Calls one peer over one connection, which it opens on demand."""
 
     def __init__(self, identity: Identity, peer_id: int, endpoint: Endpoint) -> None:
         self.peer_id = peer_id
@@ -145,8 +145,8 @@ class ControlLink:
     async def call(self, method: str, body: Any, *, timeout_s: float = 5.0) -> Any:
         """The peer's answer.
 
-        Raises its KafkaError; OSError or TimeoutError when it is not reached; KafkaError(INVALID_REQUEST) for a body
-        that no frame may hold, and KafkaError(UNKNOWN_SERVER_ERROR) for such an answer.
+        Raises its KafkaError; OSError or TimeoutError if it is unreachable; KafkaError(INVALID_REQUEST) for a body that
+        is too large for a frame, and KafkaError(UNKNOWN_SERVER_ERROR) for such an answer.
         """
         async with asyncio.timeout(timeout_s):
             channel = await self._open()
@@ -154,16 +154,16 @@ class ControlLink:
 
     @property
     def is_open(self) -> bool:
-        """True while a connection stands."""
+        """True while connected."""
         return self._channel is not None and self._channel.is_open
 
     @property
     def is_lost(self) -> bool:
-        """True while a connection is wanted, and none stands: the last attempt failed, or its connection broke."""
+        """True while a connection is wanted and there is none: the last attempt failed, or the connection broke."""
         return self._is_wanted and not self.is_open
 
     def close(self) -> None:
-        """Close; a later call would dial again."""
+        """Close. A later call dials again."""
         if self._channel is not None:
             self._channel.close()
 
@@ -212,8 +212,9 @@ async def _call(channel: Channel, method: str, body: Any) -> Any:
 
 
 def _check_size(frame: bytes, what: str, code: ErrorCode) -> None:
-    """KafkaError when the other side would not take it, and close the connection that all calls share. What clients ask
-    for, and the answer to it, may be as large as they like."""
+    """KafkaError for a frame that the other side would refuse by closing the shared connection. Requests of clients,
+    and
+    their answers, may be of any size."""
     if len(frame) - PREFIX_SIZE > CONTROL_FRAME_SIZE_MAX:
         message = f"{what} has {len(frame)} bytes, {CONTROL_FRAME_SIZE_MAX} are allowed; ask for less at once"
         raise KafkaError(code, message)

@@ -1,7 +1,7 @@
-"""The share of file descriptors that sendfile may use: duplicates of the sockets of consumers.
+"""The share of file descriptors for sendfile: duplicates of consumers' sockets.
 
-An outbox that sent by sendfile keeps its duplicate for the next time, and it loses it when another needs one and the
-share is used up: whoever was at rest for longest gives its own back. So the share bounds them, busy and at rest.
+An outbox keeps its duplicate after sendfile for the next time. When the share is used up and another outbox needs one,
+the outbox that was idle for longest closes its own. So the share bounds all duplicates, busy and idle.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class User(Protocol):
-    """An outbox, as the share sees it."""
+    """An outbox, as seen by the share."""
 
     def give_back(self) -> None:
         """Close the duplicate, and :meth:`Duplicates.forget` it."""
@@ -23,15 +23,15 @@ class Duplicates:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._busy: dict[User, None] = {}  # ordered sets
-        self._resting: dict[User, None] = {}  # longest at rest first
+        self._resting: dict[User, None] = {}  # longest idle first
 
     @property
     def in_use(self) -> int:
-        """How many are open."""
+        """Number of open duplicates."""
         return len(self._busy) + len(self._resting)
 
     def use(self, user: User) -> bool:
-        """``user`` sends with its duplicate, or opens one now; False when none is to be had."""
+        """``user`` sends with its duplicate, or opens one now; False when all are busy."""
         if user in self._resting:
             del self._resting[user]
         elif user not in self._busy and self.in_use >= self.limit:
@@ -42,7 +42,7 @@ class Duplicates:
         return True
 
     def rest(self, user: User) -> None:
-        """Everything is sent; the duplicate stays open until another needs its place."""
+        """``user`` has sent all. Its duplicate stays open until another user needs the place."""
         self._busy.pop(user, None)
         self._resting[user] = None
 

@@ -2,7 +2,7 @@
 
 For metrics and health checks, on a port that strangers may reach. Bounds: connections, bytes of a request's head, time
 until the head is there, time until the answer is taken. When it is full a newcomer takes the place of the connection
-that has waited longest for its head: slow clients keep nobody out. What is no HTTP gets 400 or no answer at all.
+that has waited longest for its head: slow clients keep no other out. Malformed requests get 400 or no answer.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Route = Callable[[], Awaitable[Answer]]
 
 
 class Request(NamedTuple):
-    """What is asked for."""
+    """A parsed request line."""
 
     method: str
     path: str
 
 
 def parse_head(head: bytes) -> Request | None:
-    """Method and path without the query; None for what is no request of HTTP/1. The headers do not matter here."""
+    """Method and path without the query; None for a malformed request. Headers are ignored."""
     match = _REQUEST_LINE.fullmatch(head.partition(b"\r\n")[0])
     if match is None:
         return None
@@ -66,7 +66,7 @@ def head_of(answer: Answer) -> bytes:
 
 
 def refuse(status: HTTPStatus, why: str) -> Answer:
-    """An answer that says why there is no better one."""
+    """An error with its reason."""
     return Answer(status, f"{why}\n".encode())
 
 
@@ -126,7 +126,7 @@ class HttpListener:
             async with asyncio.timeout(HEAD_DEADLINE_S):
                 head = await _read_head(reader)
             if head is None or writer not in self._waiting:
-                return  # it left, or was turned out
+                return  # it left, or was replaced
             del self._waiting[writer]
             self._answering[writer] = None
             async with asyncio.timeout(ANSWER_DEADLINE_S):

@@ -1,4 +1,4 @@
-"""Who this node is to its peers, and the two sides of proving it (the messages are ``wire.auth``'s)."""
+"""Proof of identity between nodes, both sides of it. The messages are those of ``wire.auth``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Identity:
     async def prove(
         self, listener: str, expected_node_id: int | None, exchange: Callable[[bytes], Awaitable[bytes]]
     ) -> int:
-        """Dialling side: prove this node and check the peer; the peer's node id. Raises KafkaError."""
+        """Dialling side: prove this node, check the peer, and return its node id. Raises KafkaError."""
         first = auth.client_first(
             listener=listener, cluster_id=self.cluster_id, node_id=self.node_id, nonce=self.nonce()
         )
@@ -32,7 +32,7 @@ class Identity:
 
 
 class PeerCheck:
-    """Accepting side of one connection: two messages in, two out, and then ``peer_id`` is known."""
+    """Accepting side of one connection: two messages in, two out; then ``peer_id`` is known."""
 
     __slots__ = ("_identity", "_listener", "_transcript", "peer_id")
 
@@ -43,7 +43,7 @@ class PeerCheck:
         self.peer_id: int | None = None
 
     def receive(self, message: bytes) -> bytes:
-        """The answer to the peer's next message. Raises KafkaError when the peer is not who it must be."""
+        """The answer to the peer's next message. Raises KafkaError if the proof fails."""
         if self.peer_id is not None:
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "this connection is authenticated already")
         if self._transcript is None:

@@ -56,7 +56,7 @@ class Listener:
         self._limits = limits
         self._duplicates = duplicates or Duplicates(DUPLICATES)
         self._shared: Shared | None = None
-        self._moved: dict[Connection, tuple[int, float]] = {}  # bytes by then, and since when no more
+        self._moved: dict[Connection, tuple[int, float]] = {}  # moved bytes, and the time of the last move
         self._relief_timer: asyncio.TimerHandle | None = None
         self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
         self.accepted = 0
@@ -80,7 +80,7 @@ class Listener:
         await self.serve()
 
     async def bind(self) -> None:
-        """Take the address, refusing connections still; port 0 becomes the one that was given.
+        """Bind the address without accepting yet. Port 0 becomes the assigned port.
 
         OSError naming the address when it is taken.
         """
@@ -113,7 +113,7 @@ class Listener:
 
     @property
     def shared(self) -> Shared:
-        """What its connections share."""
+        """Shared objects of its connections."""
         if self._shared is None:
             limits = self._limits
             budget = Budget(limits.held_bytes, limits.max_frame_bytes + ReceiveBuffer.LARGE_SIZE)
@@ -121,7 +121,7 @@ class Listener:
         return self._shared
 
     def _turn_out_a_stranger(self) -> bool:
-        """Close the oldest connection that has not proved who it is; False when there is none."""
+        """Close the oldest unauthenticated connection; False when there is none."""
         strangers = (connection for connection in self._connections if connection.principal is None)
         stranger = next(strangers, None) if self._limits.is_for_peers else None
         if stranger is None:
@@ -149,7 +149,7 @@ class Listener:
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _relieve(self) -> None:
-        """While memory is short: close who holds some and makes no progress."""
+        """While memory is tight: close connections that hold some and make no progress."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         budget = self.shared.budget
@@ -167,7 +167,7 @@ class Listener:
 
 
 async def bind(name: str, endpoint: Endpoint, accept: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
-    """Take an address, refusing connections until the server serves. OSError naming the address when it is taken."""
+    """Bind an address; connections are refused until the server serves. OSError naming the address if it is taken."""
     loop = asyncio.get_running_loop()
     give_up_s = loop.time() + BIND_PATIENCE_S
     while True:

@@ -1,4 +1,4 @@
-"""Whether the other end of a connection is still there, without reading from it."""
+"""Finds out that the peer of a connection is gone, without reading from it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ KEEPALIVE_IDLE_S: Final = 60
 KEEPALIVE_INTERVAL_S: Final = 10
 KEEPALIVE_PROBES: Final = 6
 
-_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)  # Linux tells of the peer's FIN, other systems of a reset only
+_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)  # Linux reports the peer's FIN, other systems only a reset
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Let the kernel find out that a silent peer is gone: within two minutes, not never."""
+    """Let the kernel detect a silent, dead peer within two minutes."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
@@ -26,7 +26,7 @@ def keep_alive(sock: socket.socket) -> None:
 
 
 def is_gone(fileno: int) -> bool:
-    """True when the peer closed or reset the connection. What it sent before may be unread still."""
+    """True when the peer closed or reset the connection. Bytes that it sent before may still be unread."""
     poll = select.poll()
     poll.register(fileno, _HUNG_UP)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""What a connection still owes its peer, sent in order with as few system calls and copies as it takes.
+"""Unsent bytes of a connection, sent in order with few system calls and copies.
 
 Small replies are joined and handed to the transport in one write. A region of a file that is large enough goes
 out with ``sendfile`` on a duplicate of the socket, so that log data never passes through Python. The two never
@@ -21,14 +21,14 @@ from typing import Protocol, runtime_checkable
 from minikafka.net.duplicates import Duplicates
 
 SENDFILE_MIN_BYTES = 32 * 1024
-SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # one call may copy this much before other connections get their turn
+SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # bytes that one call may copy before other connections get their turn
 PIECE_BYTES = 128 * 1024  # of a region that is read
 _CUT = "the log file ended inside a region that was being sent"
 
 
 @runtime_checkable
 class FileRegion(Protocol):
-    """A run of bytes in an open file that stays readable until it is released."""
+    """A range of bytes in an open file. It stays readable until it is released."""
 
     @property
     def position(self) -> int: ...
@@ -54,7 +54,7 @@ class _RegionInFlight:
         self.remaining = region.size
 
     def advance(self, count: int) -> bool:
-        """So many bytes more were sent; True when all are, and the file is let go of."""
+        """So many more bytes were sent. True when all are; then the file is released."""
         self.position += count
         self.remaining -= count
         if self.remaining == 0:
@@ -65,8 +65,7 @@ class _RegionInFlight:
 class Outbox:
     """Ordered output of one transport.
 
-    ``on_error`` is called at most once, when the peer or a file failed; ``on_sent`` whenever something left that had
-    to wait here.
+    ``on_error`` is called at most once, when the peer or a file failed; ``on_sent`` whenever queued bytes left.
     """
 
     def __init__(
@@ -168,7 +167,7 @@ class Outbox:
         self.accepted_bytes += size
 
     def _begin(self) -> None:
-        """Choose the way out for what is queued now."""
+        """Choose the way to send the queued chunks."""
         if not self._transport.get_write_buffer_size() and self._duplicate():
             self._pump()
         else:
@@ -190,7 +189,7 @@ class Outbox:
             return False
         try:
             self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
-        except OSError:  # out of descriptors all the same
+        except OSError:  # out of descriptors nevertheless
             duplicates.forget(self)
             return False
         self._raw.setblocking(False)

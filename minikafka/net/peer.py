@@ -59,12 +59,12 @@ class PeerConnection:
 
     @property
     def is_open(self) -> bool:
-        """False once it broke."""
+        """False once it is broken."""
         return self._channel.is_open
 
     @property
     def is_receiving(self) -> bool:
-        """Part of an answer is there."""
+        """True when a part of an answer has arrived."""
         return self._channel.is_receiving
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Looks whether anybody listens at an endpoint (docs/internals/liveness.md: what that is evidence of)."""
+"""Finds out whether an endpoint refuses connections. docs/internals/liveness.md says what this proves."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA"
 
 
 async def is_refused(endpoint: Endpoint, *, timeout_s: float = 0.5) -> bool:
-    """True when nobody listens there any more: the port refuses, or the name does not exist.
+    """True when no process listens there: the port refuses, or the name does not exist.
 
-    A peer that is paused or cut off does not refuse, and for that one only a session time-out speaks. A resolver that
-    fails (EAI_AGAIN, for example) says nothing of the peer, and nor does this node's lack of descriptors or memory.
+    A paused or unreachable peer does not refuse; only its session timeout tells. A failing resolver (EAI_AGAIN, for
+    example) proves nothing, and neither does this node's lack of descriptors or memory.
     """
     try:
         channel = await Channel.open(endpoint, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""The place of one request's answer in its connection's order, and what waits for it or is kept for it."""
+"""The place of one request's answer in its connection's order, with the memory that it holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reply:
     __slots__ = ("_cancel", "_chunks", "_connection", "began_s", "held", "in_files", "is_ready", "requests")
 
     def __init__(self, connection: Connection, requests: ApiRequests | None) -> None:
-        """``requests``: where it is counted when its answer leaves; None: nowhere."""
+        """``requests`` counts it when its answer leaves; None: it is not counted."""
         self.requests = requests
         self.began_s = connection.last_active_s
         self._connection: Connection | None = connection
@@ -33,13 +33,13 @@ class Reply:
         self.in_files = 0  # of these, what takes no memory
 
     def hold(self, size: int) -> None:
-        """The request keeps ``size`` bytes more until it is answered."""
+        """The request holds ``size`` more bytes until its answer."""
         if self._connection is not None and not self.is_ready:
             self.held += size
             self._connection.replies_held += size
 
     def cancel_with_connection(self, cancel: Callable[[], object]) -> None:
-        """Call ``cancel`` if the connection ends before the answer is there: nobody waits for it any more."""
+        """Call ``cancel`` if the connection ends before the answer: no client waits for it any more."""
         if self._connection is None:
             cancel()
         elif not self.is_ready:
@@ -72,12 +72,12 @@ class Reply:
         self.send(())
 
     def take(self) -> Sequence[Chunk]:
-        """What to send; the connection calls it once, in order."""
+        """The chunks to send. The connection calls it once, in order."""
         self._connection = None
         return self._chunks
 
     def abandon(self) -> None:
-        """The connection is gone: whatever comes, or came, is dropped."""
+        """The connection is gone: drop any answer."""
         self._connection = None
         if self.is_ready:
             self._release()

@@ -1,7 +1,7 @@
 """Every task has an owner that sees its exception.
 
-A :class:`TaskOwner` starts tasks, keeps them referenced, reports one that fails, and cancels and awaits what is left
-when it closes. Bare ``asyncio.create_task`` is not used anywhere else.
+A :class:`TaskOwner` starts tasks, keeps references to them, reports failed ones, and cancels and awaits the rest when
+it closes. No other code calls ``asyncio.create_task``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class TaskOwner:
-    """Owns background tasks. ``on_failure`` hears of each exception that no one awaits."""
+    """Owns background tasks. ``on_failure`` gets each unawaited exception."""
 
     def __init__(self, name: str, on_failure: Callable[[str, BaseException], None]) -> None:
         self._name = name
@@ -22,11 +22,11 @@ class TaskOwner:
 
     @property
     def is_closed(self) -> bool:
-        """True once it takes no more tasks."""
+        """True once it accepts no more tasks."""
         return self._closed
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run ``coroutine``. After close it is refused: the coroutine is closed unstarted."""
+        """Run ``coroutine``. After close it raises RuntimeError, and the coroutine is closed without running."""
         if self._closed:
             coroutine.close()
             raise RuntimeError(f"{self._name} is closed and cannot start {name}")
@@ -36,7 +36,7 @@ class TaskOwner:
         return task
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel the running tasks and wait for their end."""
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

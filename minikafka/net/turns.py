@@ -1,8 +1,8 @@
-"""How much one turn of the event loop handles, and who goes on in the next.
+"""The work of one turn of the event loop, and the line for the next turns.
 
-A connection that pipelines large requests would keep the loop from everybody else for as long as it sends: the loop
-reads on while there is something to read. So requests cost: their bytes, and more where a handler says so. When what
-a turn may cost is spent, connections stand in line and go on, in that order, one turn after the other.
+A connection that pipelines large requests could occupy the loop for as long as it sends: the loop reads on while there
+are bytes to read. So each request has a cost: its bytes, and more if its handler says so. When the cost of a turn is
+spent, connections stand in line and go on, in order, one turn after another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUEST_COST: Final = 2 * 1024
 
 
 class Turns:
-    """Shared by the connections of a listener. ``left`` is what may still be spent in this turn."""
+    """Shared by the connections of a listener. ``left`` is the remaining cost of this turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.left = TURN_COST
@@ -29,20 +29,20 @@ class Turns:
         self._line: deque[Callable[[], None]] = deque()
 
     def begin(self, now_s: float) -> None:
-        """The loop's clock, which stands still during a turn, says so: this may be a new one."""
+        """A new turn may have begun: the loop's clock, which stands still during a turn, tells."""
         if now_s != self._at_s:
             self._at_s = now_s
             if not self._line:
                 self.left = TURN_COST
 
     def stand_in_line(self, go_on: Callable[[], None]) -> None:
-        """Call ``go_on`` in a turn that has something left."""
+        """Call ``go_on`` in a turn with cost left."""
         self._line.append(go_on)
         if len(self._line) == 1:
             self._loop.call_soon(self._next)
 
     async def wait(self) -> None:
-        """Stand in line for a whole turn: for a portion of a request that needs several."""
+        """Wait in line for a whole turn: for one portion of a long request."""
         turn = self._loop.create_future()
         self.stand_in_line(partial(self._give, turn))
         await turn

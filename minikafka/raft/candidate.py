@@ -1,11 +1,10 @@
-"""Candidate: this voter stands for its epoch, in which it has voted for itself.
+"""Candidate: this voter stands for leader in its epoch, and has voted for itself.
 
-It asks for votes while its own is still being written, so that all disks work at the same time; it leads with a
-majority that has its own, written vote in it. When a majority refused (the vote was split) or time runs out, it waits
-a random moment and begins anew with a pre-vote: the world may have changed. Votes that come later than that still
-count, until the epoch is over (``prospective``): their voters' disks are slow. It never stands twice in one epoch, and
-neither does a restarted node resume an epoch it stood in: what it may have appended there, unflushed, is lost to it and
-perhaps not to others.
+It asks for votes while it writes its own, so that all disks work at the same time. It leads with a majority that
+includes its own, written vote. If a majority refuses (a split vote) or the time is over, it waits for a random time and
+begins anew with a pre-vote. Later votes still count until the epoch is over (``prospective``): their voters' disks are
+slow. It never stands twice in one epoch. A restarted node does not resume an epoch either: its unflushed appends there
+are lost to it, but perhaps not to others.
 """
 
 from __future__ import annotations

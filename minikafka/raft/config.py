@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class RaftConfig:
     """All times in milliseconds.
 
-    The defaults suit nodes on one network: a leader that dies with its process is replaced in some tens of
-    milliseconds (its port refuses), one that falls silent after ``fetch_timeout_ms``.
+    The defaults suit nodes on one network. A leader whose process dies is replaced in some tens of milliseconds (its
+    port refuses connections), a silent one after ``fetch_timeout_ms``.
     """
 
     election_timeout_ms: int = 150
@@ -48,10 +48,10 @@ class RaftConfig:
 
     @property
     def check_quorum_timeout_ms(self) -> int:
-        """A leader not fetched from by a majority for so long resigns (KAFKA-15489: 1.5 fetch timeouts)."""
+        """A leader resigns after so long without fetches of a majority (KAFKA-15489: 1.5 fetch timeouts)."""
         return self.fetch_timeout_ms * 3 // 2
 
     @property
     def begin_quorum_interval_ms(self) -> int:
-        """A voter that has not fetched for so long is told again who leads."""
+        """A voter that has not fetched for so long gets another BeginQuorumEpoch."""
         return self.fetch_timeout_ms // 2

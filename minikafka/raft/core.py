@@ -1,4 +1,4 @@
-"""What the node keeps whatever its role: identity, election state, log summary, high watermark, and the outbox."""
+"""State of a node that outlives roles: identity, election state, log summary, high watermark, outbox."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from minikafka.raft.voters import VoterSet
 
 
 class Rng(Protocol):
-    """Randomness handed in (``random.Random`` will do)."""
+    """Source of randomness (``random.Random`` fits)."""
 
     def randrange(self, stop: int, /) -> int:
         """An integer from 0 to ``stop`` - 1."""
@@ -57,13 +57,13 @@ class Core:
     election: ElectionState = field(default_factory=ElectionState)
     config: RaftConfig = field(default_factory=RaftConfig)
     vote_disabled: bool = False
-    is_new: bool = False  # nothing here tells of a former life: the cluster is new, or the disk is
+    is_new: bool = False  # no file of an earlier run exists: the cluster is new, or the disk is
     high_watermark: int = field(init=False)
-    failed_rounds: int = field(default=0, init=False)  # of voting, lost in a row; spaces out the next ones
+    failed_rounds: int = field(default=0, init=False)  # lost rounds of voting in a row; they space out the next ones
     failed_fetches: int = field(default=0, init=False)
     """Likewise, also across roles: an observer finds a dead leader and loses it again."""
-    _persisted: ElectionState = field(init=False)  # what the driver was told to write last
-    _durable: ElectionState = field(init=False)  # what it has said is on disk
+    _persisted: ElectionState = field(init=False)  # the state that the driver was last told to write
+    _durable: ElectionState = field(init=False)  # the state that it reported as written
     _outbox: list[Effect] = field(default_factory=list, init=False)
     _held: list[tuple[ElectionState, Effect]] = field(default_factory=list, init=False)
     _next_request_id: int = field(init=False)
@@ -71,7 +71,7 @@ class Core:
     def __post_init__(self) -> None:
         self.high_watermark = 0 if self.log.snapshot is None else self.log.snapshot.snapshot_id.offset
         self._persisted = self._durable = self.election
-        # Starting anywhere keeps the answers to a former life from being taken for ours.
+        # A random start keeps answers to an earlier process from being taken for ours.
         self._next_request_id = self.rng.randrange(1 << 31)
 
     @property
@@ -81,7 +81,7 @@ class Core:
 
     @property
     def leader(self) -> int | None:
-        """Who leads ``epoch``, as far as known."""
+        """The leader of ``epoch``, if known."""
         return self.election.leader
 
     @property
@@ -91,7 +91,7 @@ class Core:
 
     @property
     def may_campaign(self) -> bool:
-        """True for a voter whose log is whole: only such a node may vote or stand."""
+        """True for a voter with a whole log: only it may vote or stand."""
         return self.is_voter and not self.vote_disabled
 
     @property
@@ -100,17 +100,17 @@ class Core:
         return self.is_new and self.log.log_end_offset == 0
 
     def is_provisional(self, *, is_candidate_blank: bool) -> bool:
-        """What our vote is worth: True when it counts only beside those of all others.
+        """True when our vote counts only if all other voters agree.
 
-        We may have acknowledged records before our disk was exchanged; among all voters is one that still has them.
-        Where the candidate never had any either, the cluster is taken for new.
+        We may have acknowledged records before our disk was exchanged. Among all voters is one that still has them.
+        If the candidate never had any record either, the cluster counts as new.
         """
         return self.is_new and not is_candidate_blank
 
     @property
     def is_durable(self) -> bool:
-        """True when epoch and vote are on disk. Until then no clock of an election runs here, and nothing is fetched:
-        a disk that takes long must not look like a node that is silent."""
+        """True when epoch and vote are on disk. Until then no election timeout runs, and the node does not fetch:
+        a slow disk must not look like a silent node."""
         return self.election is self._durable or self.election[:2] == self._durable[:2]
 
     # The outbox
@@ -120,17 +120,17 @@ class Core:
         self._outbox.append(effect)
 
     def emit_once_durable(self, effect: Effect) -> None:
-        """Queue an effect that must not be done before epoch and vote, as they are now, are on disk."""
+        """Queue an effect that waits until the present epoch and vote are on disk."""
         if self.is_durable:
             self._outbox.append(effect)
         else:
             self._held.append((self.election, effect))
 
     def on_election_durable(self, state: ElectionState) -> None:
-        """``state`` is on disk: what waited for it, or for one before it, may leave.
+        """``state`` is on disk: release the effects that wait for it or an earlier one.
 
-        A later state serves as well as the one that was waited for: with a later epoch on disk, no other vote can be
-        given in the former one.
+        A later state is as good as the awaited one: with a later epoch on disk, no other vote can be given in the
+        earlier epoch.
         """
         if _order(state) <= _order(self._durable):
             return
@@ -143,8 +143,8 @@ class Core:
                 self._held.append((needed, effect))
 
     def take_effects(self) -> list[Effect]:
-        """Everything queued since the last call, in order; first the write of the election state, when a restart must
-        not forget how it changed."""
+        """All effects since the last call, in order. The write of the election state comes first, if it changed in a
+        way that a restart must not forget."""
         effects, self._outbox = self._outbox, []
         if self.election is not self._persisted and self.election[:2] != self._persisted[:2]:
             self._persisted = self.election
@@ -152,8 +152,8 @@ class Core:
         return effects
 
     def send(self, to: int, message: Request, *, at_once: bool = False) -> int:
-        """Queue a request and return the id its answer will carry. ``at_once``: it says nothing of log effects that
-        wait in the driver's queue."""
+        """Queue a request, and return the id of its answer. ``at_once``: it does not depend on log effects in the
+        driver's queue."""
         request_id = self._next_request_id
         self._next_request_id += 1
         self.emit(Send(to, request_id, message, at_once))
@@ -170,7 +170,7 @@ class Core:
             self.emit(answer)
 
     def answer(self, token: object, request: type[Request], error: ErrorCode = ErrorCode.NONE) -> None:
-        """Queue an answer that says no more than an error, the epoch and the leader."""
+        """Queue an answer with an error, the epoch and the leader only."""
         self.respond(token, RESPONSE_TO[request](error, self.epoch, self.leader))
 
     # Shared rules
@@ -184,8 +184,8 @@ class Core:
         return risen
 
     def complete_repair(self, leader: int) -> None:
-        """The damaged log is whole again, or that of a new voter. Should this epoch's vote have been lost with it, it
-        counts as given to the leader: that one did win, and nobody else may be given one.
+        """The damaged log is whole again, or a new voter's log is. A vote of this epoch may have been lost with it: it
+        counts as given to the leader, which won, and no other candidate gets one.
         """
         self.vote_disabled = self.is_new = False
         if self.election.voted_for is None:
@@ -193,11 +193,11 @@ class Core:
         self.emit_once_durable(RepairCompleted())
 
     def election_timeout_ms(self) -> int:
-        """A random election timeout, so that voters do not stand in step."""
+        """A random election timeout, so that voters do not stand at the same time."""
         return self.config.election_timeout_ms + self.rng.randrange(self.config.election_timeout_ms)
 
     def election_backoff_ms(self) -> int:
-        """A random wait after a lost round; its bound doubles with every round lost in a row."""
+        """A random wait after a lost round; its bound doubles with each round lost in a row."""
         bound = self.config.election_jitter_ms << min(self.failed_rounds, 10)
         return 1 + self.rng.randrange(min(bound, self.config.election_backoff_max_ms))
 
@@ -213,5 +213,5 @@ class Core:
 
 
 def _order(state: ElectionState) -> tuple[int, bool]:
-    """What came later is greater: epochs rise, and a vote once given in an epoch stays."""
+    """Later states are greater: epochs rise, and a vote stays for its epoch."""
     return state.epoch, state.voted_for is not None

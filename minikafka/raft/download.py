@@ -10,7 +10,7 @@ from minikafka.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
 
 
 class SnapshotDownload:
-    """One snapshot being fetched. A follower that changes roles drops it, and the next one starts at 0 again."""
+    """A snapshot that is being fetched. A change of role drops it; the next one starts at 0."""
 
     def __init__(self, snapshot_id: OffsetAndEpoch) -> None:
         self.snapshot_id = snapshot_id
@@ -18,7 +18,7 @@ class SnapshotDownload:
         self._size: int | None = None
 
     def request(self, core: Core) -> FetchSnapshotRequest:
-        """Asks for the next piece."""
+        """The request for the next piece."""
         return FetchSnapshotRequest(
             core.cluster_id,
             core.node_id,
@@ -29,13 +29,13 @@ class SnapshotDownload:
         )
 
     def accepts(self, response: FetchSnapshotResponse) -> bool:
-        """Whether this is the next piece, and not an empty one before the end."""
+        """True for the next piece, unless it is empty before the end."""
         end = response.position + len(response.data)
         expected = response.position == self._position and self._size in (None, response.size)
         return expected and (self._position < end <= response.size or response.size == 0)
 
     def write(self, response: FetchSnapshotResponse) -> WriteSnapshot:
-        """Take an accepted piece; the effect stores it."""
+        """Add an accepted piece; the effect stores it."""
         position = self._position
         self._position += len(response.data)
         self._size = response.size
@@ -43,7 +43,7 @@ class SnapshotDownload:
 
     @property
     def complete(self) -> bool:
-        """All pieces are there."""
+        """True when all pieces have arrived."""
         return self._position == self._size
 
     @property

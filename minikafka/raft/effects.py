@@ -1,16 +1,14 @@
-"""What the machine tells its driver to do.
+"""The effects that the driver carries out.
 
 There are three outboxes:
 
-- :class:`PersistElection` is for a slot. The driver writes the latest state, skips those that were superseded before
-  their turn came, and says what is on disk by ``RaftNode.on_election_durable(state)``; the machine holds back what
-  depends on it.
-- A :class:`Send` or :class:`Respond` that is ``at_once`` waits for nothing: what elects a leader must not wait for what
-  is written to a log.
-- All others are done one after another, in the order given, also across calls: the driver keeps one queue. One marked
-  *durable* is on disk (fsynced) before the next one starts. Appends are not durable: the driver writes them, fsyncs
-  when it likes (one fsync for many), and says so by ``RaftNode.on_flushed(effect.end)``; the machine holds back what
-  depends on it.
+- :class:`PersistElection` goes into a slot. The driver writes the latest state, skips superseded ones, and reports the
+  written one by ``RaftNode.on_election_durable(state)``. The machine holds back dependent effects until then.
+- A :class:`Send` or :class:`Respond` with ``at_once`` waits for no other effect: an election must not wait for writes
+  to the log.
+- All others are carried out one after another, in order, also across calls: the driver has one queue. A *durable* one
+  is on disk (fsynced) before the next one starts. Appends are not durable: the driver writes them, fsyncs several at
+  once, and reports by ``RaftNode.on_flushed(effect.end)``. The machine holds back dependent effects until then.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ from minikafka.raft.state import ElectionState
 
 @dataclass(frozen=True, slots=True)
 class PersistElection:
-    """Replace the ``quorum-state`` file, and give ``state`` to ``on_election_durable`` when that is on disk."""
+    """Replace the ``quorum-state`` file; call ``on_election_durable`` with ``state`` once it is on disk."""
 
     state: ElectionState
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """As leader: write one batch holding ``values`` at ``base_offset``, stamped with ``epoch``."""
+    """As leader: write ``values`` as one batch of ``epoch`` at ``base_offset``."""
 
     base_offset: int
     epoch: int
@@ -61,7 +59,7 @@ class AppendLeaderChange:
 
 @dataclass(frozen=True, slots=True)
 class AppendFetched:
-    """As follower: write the leader's batches as they are; ``base_offset`` is the log end offset."""
+    """As follower: write the leader's batches unchanged; ``base_offset`` is the log end offset."""
 
     base_offset: int
     records: bytes
@@ -70,7 +68,7 @@ class AppendFetched:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Durable. Drop the records at and above ``offset``. A running fsync of the log is waited for first."""
+    """Durable. Drop the records at and above ``offset``, after a running fsync of the log has ended."""
 
     offset: int
 
@@ -94,7 +92,7 @@ class WriteSnapshot:
 @dataclass(frozen=True, slots=True)
 class InstallSnapshot:
     """Durable. The received snapshot is complete: check it, give it its name, replace the log by an empty one that
-    starts at its offset, and load it into the state machine in place of all that was there."""
+    starts at its offset, and replace the state of the state machine by it."""
 
     snapshot_id: OffsetAndEpoch
 
@@ -111,7 +109,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Whole batches from ``offset`` on, at most ``max_bytes`` but at least one batch, go in ``records``."""
+    """Fill ``records`` with whole batches from ``offset`` on: at least one, and at most ``max_bytes``."""
 
     offset: int
     max_bytes: int
@@ -119,7 +117,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadSnapshot:
-    """At most ``max_bytes`` of the snapshot's file from ``position`` on go in ``data``."""
+    """Fill ``data`` with at most ``max_bytes`` of the snapshot's file from ``position`` on."""
 
     snapshot_id: OffsetAndEpoch
     position: int
@@ -128,7 +126,7 @@ class ReadSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Answer the request that came with this token; ``read`` says with what the message is to be filled first."""
+    """Answer the request of this token; fill the message first by ``read``, if any."""
 
     token: object
     message: Response
@@ -136,11 +134,11 @@ class Respond:
 
     @property
     def at_once(self) -> bool:
-        """True unless it speaks of the log, and so waits for what is done to the log before it."""
+        """True unless it depends on the log: then it waits for earlier effects on the log."""
         return not isinstance(self.message, FetchResponse | FetchSnapshotResponse)
 
     def filled(self, data: bytes) -> FetchResponse | FetchSnapshotResponse:
-        """The message with what was read."""
+        """The message with the bytes that were read."""
         assert isinstance(self.message, FetchResponse | FetchSnapshotResponse)
         return self.message.filled(data)
 
@@ -154,8 +152,8 @@ class HighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class BecameLeader:
-    """This node leads ``epoch``. It may act as the active controller once it has applied everything up to and
-    including the record at ``epoch_start_offset`` (its LeaderChange): only then is its state the cluster's."""
+    """This node leads ``epoch``. It may act as the active controller once it has applied the record at
+    ``epoch_start_offset`` (its LeaderChange): only then its state is the cluster's."""
 
     epoch: int
     epoch_start_offset: int
@@ -163,7 +161,7 @@ class BecameLeader:
 
 @dataclass(frozen=True, slots=True)
 class LostLeadership:
-    """This node no longer leads ``epoch``. Proposals not committed yet have an unknown outcome: fail them so."""
+    """This node no longer leads ``epoch``. Uncommitted proposals have an unknown outcome: fail them with that error."""
 
     epoch: int
 
@@ -178,7 +176,7 @@ class BecameFollower:
 
 @dataclass(frozen=True, slots=True)
 class LeaderUnknown:
-    """Nobody is known to lead; ``epoch`` is the latest seen."""
+    """No leader is known; ``epoch`` is the latest seen."""
 
     epoch: int
 

@@ -1,19 +1,18 @@
 """Follower: fetches from the leader of its epoch, for ever, one request at a time.
 
-A fetch tells the end of our log and that all of it is on disk, so none is sent while an append is not flushed. The
-leader holds a fetch that finds nothing new for up to ``fetch_max_wait_ms``: an idle follower sends two a second.
-A follower whose disk takes longer than that sends a *sign of life* meanwhile: a fetch that claims only what is flushed
-and asks for nothing. With it the leader keeps its majority, and its answer proves the leader alive: that a disk is slow
-is not a reason for an election.
+A fetch claims that our whole log, up to the named end, is on disk. So no fetch is sent while an append is unflushed.
+The leader parks a fetch without news for up to ``fetch_max_wait_ms``: an idle follower sends two a second. A follower
+with a slower disk sends a *sign of life* meanwhile: a fetch that claims the flushed part only and asks for no records.
+By it the leader keeps its majority, and its answer proves the leader alive: a slow disk is no reason for an election.
 
-What comes back is one of: batches to append; where our log leaves the leader's, to cut it there and fetch again; the
-snapshot that must be fetched first. Each of them, like a piece of snapshot, proves the leader alive and puts off the
-fetch timeout. When that passes, or earlier when the leader cannot be there (its port refuses connections, it answers
-that it does not lead, it resigned), a voter turns prospective; an observer looks for the leader again.
+The answer is one of three: batches to append; the point of divergence, where our log is cut before the next fetch; the
+snapshot to fetch first. Each of them, and each piece of a snapshot, proves the leader alive and restarts the fetch
+timeout. At the timeout a voter turns prospective, and an observer looks for the leader again. The same happens earlier
+when the leader is certainly gone: its port refuses connections, it answers that it does not lead, or it resigned.
 
-A node with a damaged log is repaired by fetching. It is whole when all of its log is flushed up to a high watermark
-that this leader reached in its own epoch: everything ever committed is below that, in particular whatever this node
-acknowledged and lost. (A new leader's high watermark may still be an old one and proves nothing.)
+A node with a damaged log is repaired by fetching. It is whole when its log is flushed up to a high watermark that this
+leader reached in its own epoch: every committed record is below, also those that this node acknowledged and lost. (A
+new leader's high watermark may still be an old one, and proves nothing.)
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ class Follower(Role):
         super().__init__(core)
         self.leader = leader
         self._timeout_ms = core.config.fetch_timeout_ms + core.rng.randrange(core.config.election_jitter_ms)
-        self._deadline_ms = now_ms + self._timeout_ms  # put off when epoch and vote are on disk: nothing is sent before
-        self._has_fetched = False  # a leader from which nothing was ever fetched earns no protection (KIP-996)
+        self._deadline_ms = now_ms + self._timeout_ms  # set anew once epoch and vote are on disk
+        self._has_fetched = False  # no protection for a leader without a single answered fetch (KIP-996)
         self._leader_gone = False
         self._leader_high_watermark = 0
-        self.known_until_ms = UNKNOWN_MS  # all that was committed by then, up to this epoch, is known as committed
+        self.known_until_ms = UNKNOWN_MS  # all records committed by then, up to this epoch, are known as committed
         self._request_id: int | None = None
-        self._is_sign_of_life = False  # what was asked for last
+        self._is_sign_of_life = False  # the last request
         self._sign_at_ms = now_ms
         self._sent_at_ms = now_ms
         self._max_wait_ms = 0
@@ -80,7 +79,7 @@ class Follower(Role):
     # Asking
 
     def _can_fetch(self) -> bool:
-        """A sign of life is not waited for: what it asked is answered by the fetch."""
+        """A sign of life under way does not hold a fetch back."""
         return self.core.log.flushed and (self._request_id is None or self._is_sign_of_life)
 
     def _can_sign(self) -> bool:
@@ -109,7 +108,7 @@ class Follower(Role):
 
     def _fetch_request(self) -> FetchRequest:
         core, config = self.core, self.core.config
-        # When in doubt whether the leader is there, have it answer at once.
+        # In doubt about the leader: ask for an answer at once.
         self._max_wait_ms = 0 if self._leader_gone else config.fetch_max_wait_ms
         return FetchRequest(
             core.cluster_id,
@@ -219,7 +218,7 @@ class Follower(Role):
                 f"{core.high_watermark}: committed metadata is missing on the majority that elected it"
             )
         if offset >= core.log.log_end_offset:
-            self._back_off(now_ms)  # makes no sense; do not argue at full speed
+            self._back_off(now_ms)  # inconsistent answer; back off
             return
         core.log.truncate_to(offset)
         core.emit(TruncateTo(offset))
@@ -232,7 +231,7 @@ class Follower(Role):
             core.complete_repair(self.leader)
 
     def _is_of_this_epoch(self, high_watermark: int) -> bool:
-        """We have all below it, and the leader reached it in its own epoch: nothing else was committed before."""
+        """We have all records below it, and the leader reached it in its own epoch: every commit is covered."""
         log = self.core.log
         return 0 < high_watermark <= log.log_end_offset and log.epoch_before(high_watermark) == self.core.epoch
 
@@ -240,7 +239,7 @@ class Follower(Role):
 
     def _begin_download(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
         if snapshot_id.offset < self.core.high_watermark:
-            self._back_off(now_ms)  # older than what we have applied
+            self._back_off(now_ms)  # older than our applied state
             return
         self._download = SnapshotDownload(snapshot_id)
 
@@ -279,11 +278,11 @@ class Follower(Role):
     def on_begin_quorum_epoch(self, leader: int, now_ms: int) -> None:
         overdue = now_ms - self._sent_at_ms >= self.core.config.begin_quorum_interval_ms
         if leader == self.leader and overdue:
-            self._request_id = None  # what we asked was lost
+            self._request_id = None  # our request was lost
             self._maybe_fetch(now_ms)
 
     def _on_leader_gone(self, now_ms: int) -> Transition | None:
-        """It cannot be leading. Should we err, the others' pre-votes will say so."""
+        """The leader is certainly gone. If we are wrong, the others refuse their pre-votes."""
         self._back_off(now_ms)
         return self._hasten(now_ms, self.core.jitter_ms())
 

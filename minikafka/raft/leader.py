@@ -3,17 +3,17 @@
 Theory (Raft 5.3, 5.4; KIP-595):
 
 - It begins its epoch with a LeaderChange record. The high watermark is the largest offset that a majority of voters
-  has on disk, itself counted only up to its flushed offset, and it moves only once it passes that record: entries of
-  former epochs are committed by what is behind them, never by counting alone (Raft, figure 8).
-- Followers may be sent records that the leader has not flushed yet; the disks work side by side. Should the leader
-  crash and lose them, it can never lead this epoch again, so no other record takes their place.
-- A fetch whose log end is not in the leader's log is told where the logs part; one below the log's start is told of
-  the snapshot. Any other fetch says what its sender has on disk: whole batches, or the fetch is refused.
-- A fetch that finds neither records nor a news of the high watermark is parked, one per replica, until there is
-  some or its time is over.
-- Check quorum (KAFKA-15489): when no majority has fetched for 1.5 fetch timeouts, the others will have turned to
-  somebody else by now; the leader resigns rather than accept commands it cannot commit.
-- Voters that do not fetch are told again and again who leads (BeginQuorumEpoch).
+  has on disk; the leader counts up to its own flushed offset. It moves only past that first record: entries of former
+  epochs are committed by a later one of this epoch, never by counting alone (Raft, figure 8).
+- Followers may get records that the leader has not flushed yet: the disks work at the same time. A leader that crashes
+  and loses them never leads this epoch again, so no other record takes their place.
+- A fetch whose log end is not in the leader's log gets the point of divergence. A fetch below the log start gets the
+  id of the snapshot. Any other fetch claims whole batches on its sender's disk, or is refused.
+- A fetch without new records and without a new high watermark is parked, one per replica, until there is news or its
+  time is over.
+- Check quorum (KAFKA-15489): after 1.5 fetch timeouts without fetches of a majority the leader resigns. The others
+  have another leader by then, and this one could commit nothing.
+- Voters that do not fetch get BeginQuorumEpoch again and again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Leader(Role):
     def enter(self, now_ms: int) -> Transition | None:
         core = self.core
         core.failed_rounds = 0
-        if core.is_new:  # elected by all, or before there was anything to have
+        if core.is_new:  # elected by all, or before any record existed
             core.complete_repair(core.node_id)
         core.emit(BecameLeader(self.epoch, self.epoch_start_offset))
         self._append(self.epoch_start_offset + 1)
@@ -90,18 +90,18 @@ class Leader(Role):
         return None
 
     def _check_quorum_deadline_ms(self) -> int:
-        """When a majority, ourselves included, will not have fetched for too long."""
+        """When check quorum ends the leadership, unless a majority, including ourselves, fetches before."""
         return self._heard_ms() + self.core.config.check_quorum_timeout_ms
 
     def _heard_ms(self) -> int:
-        """When a majority, ourselves included, had fetched last."""
+        """When a majority, including ourselves, had fetched last."""
         times = sorted((progress.last_fetch_ms for progress in self._voters.values()), reverse=True)
         return times[self.core.voters.majority - 2]
 
     def known_until_ms(self, now_ms: int) -> int:
-        """Nobody else had committed anything by then; what is committed here is known at once.
+        """By then no other leader had committed a record; our own commits are known at once.
 
-        What a former leader committed is known once a record of this epoch is committed.
+        Commits of a former leader are known once a record of this epoch is committed.
         """
         if self.core.high_watermark <= self.epoch_start_offset:
             return UNKNOWN_MS
@@ -119,14 +119,14 @@ class Leader(Role):
             self._begin_at_ms[replica_id] = now_ms + self.core.config.begin_quorum_interval_ms
 
     def resignation(self) -> Transition:
-        """Give up, naming the other voters with the one that has most of the log first."""
+        """Resign, naming the other voters: the most complete log first."""
         order = sorted(self._voters, key=lambda voter: (-self._voters[voter].end_offset, voter))
         return ToResigned(tuple(order))
 
     # Appends and commits
 
     def propose(self, values: tuple[bytes, ...], now_ms: int) -> int:
-        """Append one batch; the offset after it, which the high watermark reaches when it is committed."""
+        """Append one batch. Returns the offset after it: once the high watermark reaches it, the batch is committed."""
         core = self.core
         base_offset = core.log.log_end_offset
         if base_offset + len(values) - core.high_watermark > core.config.max_uncommitted_records:
@@ -176,9 +176,9 @@ class Leader(Role):
         return None
 
     def _may_end_at(self, offset: int) -> bool:
-        """False inside a batch that is not committed: counted, it would commit a part of it.
+        """False inside an uncommitted batch: counting it would commit a part of the batch.
 
-        Offsets below commit nothing; inside which batch one lies is seen when it is read.
+        Offsets below the high watermark commit nothing; reading shows the batch they lie in.
         """
         if offset <= max(self.core.high_watermark, self.epoch_start_offset):
             return True
@@ -189,7 +189,7 @@ class Leader(Role):
         return self.core.log.divergence(end)
 
     def _heard_from(self, replica_id: int, now_ms: int) -> ReplicaProgress | None:
-        """Its progress, made for a new observer while there is room; an earlier fetch of it is not waited for."""
+        """The replica's progress. A new observer is added while there is room. Its earlier parked fetch is dropped."""
         superseded = self._parked.pop(replica_id, None)
         if superseded is not None:
             self._respond(superseded.token)
@@ -264,7 +264,7 @@ class Leader(Role):
             message = FetchSnapshotResponse(none, self.epoch, core.node_id, snapshot.size_bytes, request.position)
             core.respond(token, message, ReadSnapshot(request.snapshot_id, request.position, max_bytes))
 
-    # For DescribeQuorum
+    # for DescribeQuorum
 
     def voter_states(self, now_ms: int) -> tuple[QuorumReplica, ...]:
         """Every voter's progress, our own included, in order of id."""

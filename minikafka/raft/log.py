@@ -1,16 +1,16 @@
-"""What the machine knows of its log: where it starts and ends, what is on disk, which epoch each offset belongs to.
+"""Summary of the log: its start and end, its flushed part, and the epoch of each offset.
 
-The log itself is the driver's. The machine keeps this summary current by the effects it emits (append, truncate,
-install a snapshot), ahead of the disk by exactly the effects not yet done, and by ``on_flushed``.
+The driver owns the log itself. The machine updates this summary with each effect on the log (append, truncate, install
+a snapshot), and with ``on_flushed``. So it is ahead of the disk by exactly the effects that are not carried out yet.
 
 Invariants:
 
 - ``log_start.offset <= flushed_offset <= log_end_offset``;
-- epochs and start offsets of ``epochs`` grow strictly, and the last start is below the log end offset;
+- epochs and start offsets of ``epochs`` ascend strictly, and the last start is below the log end offset;
 - a log that starts above 0 has a snapshot at or above its start (KIP-630).
 
-A log is named by its end: two logs whose last records have the same (offset, epoch) are equal up to there (log
-matching, Raft 5.3). That is why a pair suffices to find a divergence, and to tell which log a flush was of.
+The end of a log names it: two logs whose last records have the same (offset, epoch) are equal up to there (log
+matching, Raft 5.3). So one pair is enough to find a divergence, and to name the log of a flush.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Snapshot(NamedTuple):
 
 
 class CommittedDataLostError(Exception):
-    """A peer asks for the removal of committed records: some majority lost its disks. Nothing may be done but halt."""
+    """A peer demands the removal of committed records: a majority lost its disks. The node must halt."""
 
 
 class LogSummary:
@@ -45,7 +45,7 @@ class LogSummary:
     __slots__ = ("epochs", "flushed_offset", "log_end_offset", "log_start", "snapshot")
 
     def __init__(self) -> None:
-        self.log_start = OffsetAndEpoch(0, 0)  # with the epoch of the record before it; -1 when that is not known
+        self.log_start = OffsetAndEpoch(0, 0)  # with the epoch of the record before it; -1 when unknown
         self.log_end_offset = 0
         self.flushed_offset = 0
         self.epochs: list[EpochEntry] = []
@@ -59,9 +59,9 @@ class LogSummary:
         log_start_offset: int = 0,
         snapshots: Sequence[Snapshot] = (),
     ) -> LogSummary:
-        """The summary of a log found on disk and fsynced, with the snapshots kept there (ascending).
+        """The summary of a recovered, fsynced log, with its snapshots in ascending order.
 
-        ValueError when they contradict each other: the driver then treats the log as damaged.
+        ValueError when they contradict each other: the driver takes the log for damaged.
         """
         log = cls()
         log.epochs = [EpochEntry(*entry) for entry in epochs if entry[1] < log_end_offset]
@@ -88,7 +88,7 @@ class LogSummary:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, written or snapshotted; 0 in an empty log."""
+        """The epoch of the last record, in the log or in a snapshot; 0 in an empty log."""
         if self.epochs:
             return self.epochs[-1].epoch
         return 0 if self.snapshot is None else self.snapshot.snapshot_id.epoch
@@ -100,7 +100,7 @@ class LogSummary:
 
     @property
     def flushed_end(self) -> OffsetAndEpoch:
-        """The name of the part that is on disk; its epoch is -1 when that is not known."""
+        """The name of the flushed part; its epoch is -1 when unknown."""
         return OffsetAndEpoch(self.flushed_offset, self.epoch_before(self.flushed_offset))
 
     @property
@@ -109,13 +109,13 @@ class LogSummary:
         return self.flushed_offset == self.log_end_offset
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the record just below ``offset`` (0 below the first record, -1 when not known)."""
+        """The epoch of the record just below ``offset``: 0 below the first record, -1 when unknown."""
         if offset <= self.log_start.offset:
             return self.log_start.epoch if offset == self.log_start.offset else NO_EPOCH
         return next((entry.epoch for entry in reversed(self.epochs) if entry.start_offset < offset), NO_EPOCH)
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch <= ``epoch`` here and its end offset (semantics E2; ``epoch`` is at most the last)."""
+        """The largest epoch <= ``epoch`` in the log, and its end offset (row E2). ``epoch`` is at most the last one."""
         end_offset = self.log_end_offset
         for entry in reversed(self.epochs):
             if entry.epoch <= epoch:
@@ -123,10 +123,10 @@ class LogSummary:
             end_offset = entry.start_offset
         return OffsetAndEpoch(end_offset, epoch)
 
-    # What a leader asks about a follower's log
+    # a leader's questions about a follower's log
 
     def needs_snapshot(self, end: OffsetAndEpoch) -> bool:
-        """True when a log with that end cannot be continued, or shown to diverge, from the records kept here."""
+        """True when this log is too short to continue a log with that end, or to show its divergence."""
         start = self.log_start
         if start.offset == 0 or end == start:
             return False
@@ -134,8 +134,8 @@ class LogSummary:
         return end.offset <= start.offset or end.epoch < oldest_epoch
 
     def divergence(self, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
-        """Where a log with that end leaves ours: None when it is a prefix of ours, else (end offset, epoch)
-        of the largest epoch not above its last one, for the follower to cut its log to.
+        """The point of divergence of a log with that end. None for a prefix of ours; else the largest epoch not above
+        its last one, with its end offset here: the follower cuts its log there.
         """
         if end == self.log_start:
             return None
@@ -143,14 +143,14 @@ class LogSummary:
         return None if ours.epoch == end.epoch and end.offset <= ours.offset else ours
 
     def truncation_point(self, diverging: OffsetAndEpoch) -> int:
-        """Where a follower cuts its log after a leader's answer of :meth:`divergence` (semantics E5)."""
+        """The offset at which a follower cuts its log after a leader's :meth:`divergence` (row E5)."""
         ours = self.end_offset_for(diverging.epoch)
         return min(ours.offset, diverging.offset) if ours.epoch == diverging.epoch else ours.offset
 
     # Changes
 
     def append(self, end_offset: int, epoch: int) -> None:
-        """Records of one epoch, from the log end offset to ``end_offset``, were handed to the driver."""
+        """The driver got records of one epoch, from the log end offset to ``end_offset``."""
         assert end_offset > self.log_end_offset, "an append holds a record"
         assert epoch >= self.last_epoch, "epochs never go back in a log"
         if not self.epochs or epoch > self.epochs[-1].epoch:
@@ -158,9 +158,9 @@ class LogSummary:
         self.log_end_offset = end_offset
 
     def mark_flushed(self, end: OffsetAndEpoch) -> bool:
-        """A log with that end is on disk; False (and no effect) when it is not a prefix of ours, or known already.
+        """A log with that end is on disk. False, without an effect, if it is no prefix of ours or was known.
 
-        The epoch keeps apart the flush of records that were truncated meanwhile and of those that replaced them.
+        The epoch tells a flush of records that were truncated since from one of their replacement.
         """
         ours = self.flushed_offset < end.offset <= self.log_end_offset and self.epoch_before(end.offset) == end.epoch
         if ours:
@@ -189,7 +189,7 @@ class LogSummary:
         self.log_start = start
 
     def reset_to(self, snapshot: Snapshot) -> None:
-        """Drop everything: the log is empty and starts, on disk, where the snapshot ends."""
+        """Drop everything: the log is empty, flushed, and starts at the end of the snapshot."""
         self.snapshot = snapshot
         self.log_start = snapshot.snapshot_id
         self.log_end_offset = self.flushed_offset = snapshot.snapshot_id.offset

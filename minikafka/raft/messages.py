@@ -1,12 +1,12 @@
-"""The requests and answers of the quorum, and their form on the wire.
+"""Requests and answers of the quorum, and their wire format.
 
 They are KRaft's (KIP-595, KIP-630, KIP-996), reduced to one log: Vote (with the pre-vote flag), BeginQuorumEpoch,
-EndQuorumEpoch, Fetch, FetchSnapshot. Every request names the cluster and its sender's epoch; every answer carries an
-error code, the epoch its sender is in and the leader it knows there, so that any exchange brings both sides up to date.
+EndQuorumEpoch, Fetch, FetchSnapshot. Every request has the cluster id and the sender's epoch. Every answer has an
+error code, the sender's epoch and its leader: so any exchange brings both sides up to date.
 
-``to_wire`` gives a list of plain values that msgpack can carry: a tag, then the fields in their order.
-``message_from_wire`` is its strict inverse: anything that is not exactly a message of ours is a
-:class:`MalformedMessageError`. A field's annotation names its rule (``NodeId``, ``Offset``, ...).
+``to_wire`` makes a list of plain values for msgpack: a tag, then the fields in order. ``message_from_wire`` is its
+strict inverse: it raises :class:`MalformedMessageError` for any other value. A field's annotation names its rule
+(``NodeId``, ``Offset``, ...).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MAX_TEXT: Final = 255
 
 
 class MalformedMessageError(ValueError):
-    """What came is not a message of the quorum; the text says which field is wrong."""
+    """The value is no message of the quorum; the text names the wrong field."""
 
 
 class Message:
-    """What the dataclasses below share: the tag that names them on the wire, and the way there and back."""
+    """Base of the dataclasses below: the tag on the wire, encoding and decoding."""
 
     __slots__ = ()
     TAG: ClassVar[str]
@@ -54,7 +54,7 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest(Message):
-    """Asks for a vote in ``epoch``, or (pre-vote) whether one would be given; the pre-vote names its sender's
+    """Asks for a vote in ``epoch``. A pre-vote asks whether the receiver would grant it; it has the sender's
     current epoch and changes nothing. ``last`` is the end of the sender's log; ``is_blank``: it never had a record."""
 
     TAG: ClassVar[str] = "Vote"
@@ -68,7 +68,7 @@ class VoteRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class BeginQuorumEpochRequest(Message):
-    """The leader makes itself known to a voter that does not fetch from it."""
+    """The leader announces itself to a voter that does not fetch from it."""
 
     TAG: ClassVar[str] = "BeginQuorumEpoch"
     cluster_id: Text
@@ -78,7 +78,7 @@ class BeginQuorumEpochRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpochRequest(Message):
-    """The leader resigned. The first of ``preferred_successors`` is to stand at once, the others a little later."""
+    """The leader resigned. The first of ``preferred_successors`` stands at once, the others a little later."""
 
     TAG: ClassVar[str] = "EndQuorumEpoch"
     cluster_id: Text
@@ -89,8 +89,8 @@ class EndQuorumEpochRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest(Message):
-    """``end`` is the end of the sender's log, all of it on its disk: what a fetch claims, the leader counts.
-    ``high_watermark`` is what the sender knows of it; a larger one is reason to answer at once (KIP-1166)."""
+    """``end`` is the end of the sender's log, which is flushed: the leader counts it.
+    ``high_watermark`` is the sender's; the leader answers at once if its own is larger (KIP-1166)."""
 
     TAG: ClassVar[str] = "Fetch"
     cluster_id: Text
@@ -149,8 +149,9 @@ class EndQuorumEpochResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse(Message):
-    """Answers FetchRequest with one of: records from the fetch offset on (or none), where the follower's log
-    diverges, or the snapshot it needs first."""
+    """Answers FetchRequest with one of three: records from the fetch offset on, perhaps none; the point of divergence
+    of
+    the follower's log; or the snapshot to fetch first."""
 
     TAG: ClassVar[str] = "FetchAnswer"
     error_code: ErrorCode
@@ -162,7 +163,7 @@ class FetchResponse(Message):
     records: Blob = b""
 
     def filled(self, data: bytes) -> FetchResponse:
-        """With the records that the driver read."""
+        """This answer with the records that the driver read."""
         return replace(self, records=data)
 
 
@@ -179,7 +180,7 @@ class FetchSnapshotResponse(Message):
     data: Blob = b""
 
     def filled(self, data: bytes) -> FetchSnapshotResponse:
-        """With the bytes that the driver read."""
+        """This answer with the bytes that the driver read."""
         return replace(self, data=data)
 
 
@@ -198,14 +199,14 @@ RESPONSES: Final = tuple(RESPONSE_TO.values())
 
 
 def sender_of(request: Request) -> int:
-    """Who asks, as the request says."""
+    """The sender's id, as the request has it."""
     if isinstance(request, FetchRequest | FetchSnapshotRequest):
         return request.replica_id
     return request.candidate_id if isinstance(request, VoteRequest) else request.leader_id
 
 
 def epoch_of(request: Request) -> int:
-    """Which epoch it names."""
+    """The sender's epoch, as the request has it."""
     return request.epoch if isinstance(request, VoteRequest) else request.leader_epoch
 
 

@@ -1,4 +1,4 @@
-"""One node of the quorum: the machine that a driver feeds with events (the package's docstring says how)."""
+"""One node of the quorum: the machine that a driver feeds with events. See the package's docstring."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from minikafka.raft.quorum import QuorumState
 from minikafka.raft.role import UNKNOWN_MS, ToUnattached
 from minikafka.raft.state import ElectionState
 
-_FETCHES: Final = (FetchRequest, FetchSnapshotRequest)  # what anybody may ask; the rest is among voters
+_FETCHES: Final = (FetchRequest, FetchSnapshotRequest)  # requests of any node; the others are among voters
 EPOCH_STEP_MAX: Final = 1 << 24
 """News of an epoch further ahead is not believed: epochs end at 2^31 - 1, and who went there by one wrong message could
 never be elected again. Elections alone take years for so many."""
 
 
 class RaftNode:
-    """One node's part in the quorum; see the package's docstring for how it is driven.
+    """One node of the quorum; the package's docstring has the driver's contract.
 
-    Every method that takes an event returns effects, to be done in order. ``now_ms`` is monotonic.
+    Every method for an event returns effects, to be carried out in order. ``now_ms`` is monotonic.
     """
 
     def __init__(self, core: Core) -> None:
-        """ValueError when the election state is older than the log: it was lost, and with it maybe a vote."""
+        """ValueError when the election state is older than the log: it was lost, perhaps with a vote."""
         if core.log.last_epoch > core.epoch and not core.vote_disabled:
             raise ValueError(
                 f"quorum-state says epoch {core.epoch} but the log reaches epoch {core.log.last_epoch}: "
@@ -51,7 +51,7 @@ class RaftNode:
         self._core = core
         self._quorum = QuorumState(self._core)
 
-    # What can be asked
+    # queries
 
     @property
     def role(self) -> str:
@@ -65,7 +65,7 @@ class RaftNode:
 
     @property
     def leader(self) -> int | None:
-        """The leader of that epoch, as far as known."""
+        """The leader of that epoch, if known."""
         return self._core.leader
 
     @property
@@ -74,11 +74,11 @@ class RaftNode:
         return self._core.high_watermark
 
     def known_until_ms(self, now_ms: int) -> int:
-        """All metadata that was committed by then is below :attr:`high_watermark`; :data:`UNKNOWN_MS` if not known.
+        """All metadata committed by then is below :attr:`high_watermark`. :data:`UNKNOWN_MS` when unknown.
 
-        A process that was stopped for a while knows less than it seems to, until its next fetch is answered. What a
-        later epoch committed, of which this node has not heard, does not count. A new leader's high watermark may be
-        an old one: nothing is known before it is of the leader's own epoch.
+        A process that was stopped for a while knows less than it seems to, until the answer to its next fetch. Commits
+        of a later epoch that this node has not heard of do not count. A new leader's high watermark may be an old one:
+        the time is unknown until it is of the leader's own epoch.
         """
         role = self._quorum.role
         if isinstance(role, Leader):
@@ -87,7 +87,7 @@ class RaftNode:
 
     @property
     def log(self) -> LogSummary:
-        """What the machine knows of the log, all effects handed out included. Not to be changed."""
+        """Summary of the log, including all emitted effects. Read only."""
         return self._core.log
 
     @property
@@ -102,11 +102,11 @@ class RaftNode:
 
     @property
     def is_new(self) -> bool:
-        """True until the log is known to hold all that this voter may have acknowledged in a former life."""
+        """True until the log certainly has every record that this voter may have acknowledged on an earlier disk."""
         return self._core.is_new
 
     def describe(self, now_ms: int) -> QuorumInfo:
-        """What DescribeQuorum shows; the replicas' progress on the leader only."""
+        """The answer to DescribeQuorum; only the leader knows the replicas' progress."""
         role, core = self._quorum.role, self._core
         voters = role.voter_states(now_ms) if isinstance(role, Leader) else ()
         observers = role.observer_states() if isinstance(role, Leader) else ()
@@ -122,11 +122,11 @@ class RaftNode:
         return self._core.take_effects()
 
     def next_deadline_ms(self) -> int | None:
-        """When ``tick`` is next due, None for not before another event. It may change with every event."""
+        """The time of the next ``tick``; None: not before another event. Each event may change it."""
         return self._quorum.role.next_deadline_ms()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time has passed; calling early or late is harmless."""
+        """Time has passed. Early or late calls are harmless."""
         self._quorum.switch(self._quorum.role.tick(now_ms), now_ms)
         return self._core.take_effects()
 
@@ -148,8 +148,8 @@ class RaftNode:
     def propose(self, values: Sequence[bytes], now_ms: int) -> tuple[int, list[Effect]]:
         """As leader, append one atomic batch of record values.
 
-        Returns the offset after it: the batch is committed when the high watermark reaches that while this node
-        still leads the same epoch. NOT_CONTROLLER on any other node, naming the leader.
+        Returns the offset after it: the batch is committed once the high watermark reaches it while this node still
+        leads the same epoch. KafkaError(NOT_CONTROLLER) on any other node, naming the leader.
         """
         role = self._quorum.role
         if not isinstance(role, Leader):
@@ -163,19 +163,19 @@ class RaftNode:
         return end_offset, self._core.take_effects()
 
     def resign(self, now_ms: int) -> list[Effect]:
-        """Hand leadership over (controlled shutdown); nothing happens on a node that does not lead."""
+        """Hand leadership over (controlled shutdown). No effect on a node that does not lead."""
         if isinstance(self._quorum.role, Leader):
             self._quorum.switch(self._quorum.role.resignation(), now_ms)
         return self._core.take_effects()
 
     def on_snapshot_created(self, snapshot: Snapshot) -> list[Effect]:
-        """A snapshot of the applied state is on disk. Records below the *former* snapshot may go: a follower a
-        little behind this one still finds what it needs in the log (KIP-630).
+        """A snapshot of the applied state is on disk. Records below the *former* snapshot may go: a follower slightly
+        behind this one still finds its records in the log (KIP-630).
         """
         core, log = self._core, self._core.log
         former = log.snapshot
         if former is not None and snapshot.snapshot_id.offset <= former.snapshot_id.offset:
-            return []  # the leader's snapshot overtook it
+            return []  # the leader's snapshot is later
         offset, epoch = snapshot.snapshot_id
         assert offset <= min(core.high_watermark, log.flushed_offset), "snapshots hold committed, flushed records"
         assert log.epoch_before(offset) == epoch, "a snapshot is named by the epoch of its last record"
@@ -186,15 +186,15 @@ class RaftNode:
         return core.take_effects()
 
     def on_connection_lost(self, peer: int, refused: bool, now_ms: int) -> list[Effect]:
-        """The connection to ``peer`` broke or could not be made; requests sent to it will not be answered.
+        """The connection to ``peer`` broke or failed; its pending requests get no answer.
 
-        ``refused``: the peer's host answered that nobody listens there, so its process is gone.
+        ``refused``: the peer's host refused the connection, so the process is gone.
         """
         self._quorum.switch(self._quorum.role.on_connection_lost(peer, refused, now_ms), now_ms)
         return self._core.take_effects()
 
     def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> list[Effect]:
-        """An answer to the request sent with ``request_id``."""
+        """The answer to the request with ``request_id``."""
         if self._is_too_far(message.leader_epoch):
             return self.on_connection_lost(peer, False, now_ms)
         if not self._quorum.learn(message.leader_epoch, message.leader_id, peer, now_ms):
@@ -202,7 +202,7 @@ class RaftNode:
         return self._core.take_effects()
 
     def on_request(self, token: object, message: Request, now_ms: int) -> list[Effect]:
-        """A request; each gets exactly one ``Respond`` with its token, at once or later."""
+        """A request. It gets exactly one ``Respond`` with its token, at once or later."""
         error = self._refusal(message)
         if error is not ErrorCode.NONE:
             self._core.answer(token, type(message), error)
@@ -219,7 +219,7 @@ class RaftNode:
     # Requests
 
     def _refusal(self, message: Request) -> ErrorCode:
-        """What is wrong with a request whatever our state."""
+        """The error of a request that is wrong in any state, or NONE."""
         core, sender = self._core, sender_of(message)
         if message.cluster_id != core.cluster_id:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -240,7 +240,7 @@ class RaftNode:
             self._quorum.learn(request.epoch, None, request.candidate_id, now_ms)
             granted = self._grants(request, now_ms)
         if granted and not request.pre_vote:
-            # Also when granted before: the candidate gets an election timeout's time from now.
+            # Also for a repeated grant: the candidate has an election timeout from now on.
             self._quorum.switch(ToUnattached(core.epoch, request.candidate_id), now_ms)
         answer = VoteResponse(
             error, core.epoch, core.leader, granted, core.is_provisional(is_candidate_blank=request.is_blank)
@@ -248,14 +248,14 @@ class RaftNode:
         core.respond(token, answer, is_vote=granted and not request.pre_vote)
 
     def _grants(self, request: VoteRequest, now_ms: int) -> bool:
-        """A vote goes to a log at least as complete as ours (Raft 5.4.1), once per epoch."""
+        """Grant a log at least as complete as ours (Raft 5.4.1), and one vote per epoch."""
         core, role = self._core, self._quorum.role
         if not core.may_campaign or not self._is_up_to_date(request.last):
             return False
         if request.is_blank and not core.is_new:
-            return False  # this cluster has had records, and its candidate may have lost them
+            return False  # this cluster had records, and the candidate may have lost them
         if request.pre_vote:
-            # The election whose vote is still being written here may be won yet.
+            # The election whose vote is being written here may still be won.
             is_voting = core.election.voted_for is not None and not core.is_durable
             return role.may_pre_vote(now_ms) and not is_voting
         return role.may_vote() and core.election.voted_for in (None, request.candidate_id)
@@ -287,7 +287,7 @@ class RaftNode:
         elif request.leader_epoch < core.epoch:
             core.answer(token, type(request), ErrorCode.FENCED_LEADER_EPOCH)
         elif request.leader_epoch > core.epoch:
-            # A voter in a later epoch cannot come back to ours, so we go to its. An observer has only heard of it.
+            # A voter does not come back from a later epoch, so we go there. An observer has only heard of it.
             if request.replica_id in core.voters:
                 self._quorum.learn(request.leader_epoch, None, request.replica_id, now_ms)
             core.answer(token, type(request), ErrorCode.UNKNOWN_LEADER_EPOCH)

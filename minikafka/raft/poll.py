@@ -1,4 +1,4 @@
-"""A round of voting: who was asked, who agreed, whether it is decided; and what the two roles that hold one share."""
+"""A round of voting, and the base of the two roles that hold one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from minikafka.raft.role import Role, Transition
 
 
 class Poll:
-    """Asks every other voter once. Our own vote counts when epoch and vote are on disk (:meth:`grant_own`).
+    """Asks every other voter once. Our own vote counts once epoch and vote are on disk (:meth:`grant_own`).
 
-    A round is won with a majority that has our own vote in it, and lost when those who neither refused nor are out of
-    reach are no majority any more. Without our own vote on disk the others' may be a majority, too, but a node that
-    led with those, and crashed, would not know that it had stood, and could lead the epoch again with another log.
+    A round is won by a majority that includes our own vote. It is lost once the voters that have neither refused nor
+    become unreachable are no majority. The others alone may be a majority, too. But a node that led without its own
+    vote on disk, and crashed, would not know of its candidacy, and could lead the epoch again with another log.
 
-    A *provisional* vote is that of a voter which may have lost all that it ever acknowledged (:attr:`Core.is_new`). It
-    counts only when every voter grants the round.
+    A *provisional* vote comes from a voter that may have lost every record it acknowledged (:attr:`Core.is_new`). It
+    counts only if every voter grants the round.
     """
 
     def __init__(self, core: Core, pre_vote: bool) -> None:
@@ -40,7 +40,7 @@ class Poll:
             self._request_ids[voter] = core.send(voter, request, at_once=True)
 
     def count(self, voter: int, request_id: int, response: VoteResponse) -> None:
-        """Take an answer to this round; others (late, doubled) are ignored."""
+        """Count an answer to this round; late and repeated ones are ignored."""
         if self._request_ids.get(voter) == request_id:
             del self._request_ids[voter]
             granted = response.vote_granted and response.leader_epoch == self._core.epoch
@@ -49,26 +49,26 @@ class Poll:
                 self._provisional.add(voter)
 
     def give_up(self, voter: int) -> None:
-        """No answer of this voter will come."""
+        """This voter will not answer."""
         if self._request_ids.pop(voter, None) is not None:
             self.refused.add(voter)
 
     @property
     def won(self) -> bool:
-        """A majority granted it, ourselves among them; with provisional votes, all did."""
+        """True when a majority granted it, including ourselves; with provisional votes, when all did."""
         voters = self._core.voters
         is_enough = len(self.granted - self._provisional) >= voters.majority or len(self.granted) == len(voters)
         return is_enough and self._core.node_id in self.granted
 
     @property
     def lost(self) -> bool:
-        """Neither a majority nor all can grant it any more."""
+        """True when neither a majority nor all voters can grant it any more."""
         voters = self._core.voters
         return bool(self.refused) and len(voters) - len(self.refused | self._provisional) < voters.majority
 
 
 class Round(Role):
-    """A role that is one round of voting, and ends with it. Its clock starts when our own vote is on disk."""
+    """A role for one round of voting. Its timeout begins once our own vote is on disk."""
 
     PRE_VOTE: ClassVar[bool]
 
@@ -78,15 +78,15 @@ class Round(Role):
         self._poll = Poll(core, self.PRE_VOTE)
 
     def _on_won(self) -> Transition:
-        """What follows a round won."""
+        """The transition after a won round."""
         raise NotImplementedError
 
     def _on_failed(self) -> Transition:
-        """What follows a round lost or out of time."""
+        """The transition after a lost round or a timeout."""
         raise NotImplementedError
 
     def _on_lost(self, now_ms: int) -> Transition | None:
-        """A round is lost: wait a random moment before the next."""
+        """The round is lost: wait for a random time before the next."""
         at_ms = now_ms + self.core.election_backoff_ms()
         self._deadline_ms = at_ms if self._deadline_ms is None else min(self._deadline_ms, at_ms)
         return None

@@ -1,4 +1,4 @@
-"""What a leader knows of the replicas that fetch from it."""
+"""The replicas' progress as the leader sees it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from minikafka.raft.messages import FetchRequest
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """One voter's or observer's progress, as its fetches tell it.
+    """Progress of a voter or observer, by its fetches.
 
-    ``end_offset`` is the last fetch's offset and may go back: a replica that lost part of its log (its disk was
-    damaged) must not be counted for what it no longer has.
+    ``end_offset`` is the last fetch's offset and may go back: a replica with a damaged disk does not count for records
+    that it has lost.
     """
 
     last_fetch_ms: int
@@ -22,7 +22,7 @@ class ReplicaProgress:
     log_end_offset_at_last_fetch: int = 0
 
     def record_fetch(self, offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Take a fetch that continues the leader's log (semantics R17)."""
+        """Note a fetch that continues the leader's log (row R17)."""
         if offset >= log_end_offset:
             self.last_caught_up_ms = now_ms
         elif offset >= self.log_end_offset_at_last_fetch > 0:
@@ -33,7 +33,7 @@ class ReplicaProgress:
 
 
 class ParkedFetch(NamedTuple):
-    """A fetch that found nothing new and waits for it."""
+    """A fetch that waits for news."""
 
     token: object
     request: FetchRequest
@@ -41,7 +41,7 @@ class ParkedFetch(NamedTuple):
 
 
 class QuorumReplica(NamedTuple):
-    """A voter or an observer; times are milliseconds of the clock that the leader is driven with, -1 when not known."""
+    """A voter or an observer; times are monotonic milliseconds, -1 when unknown."""
 
     replica_id: int
     log_end_offset: int
@@ -52,7 +52,7 @@ class QuorumReplica(NamedTuple):
 class QuorumInfo(NamedTuple):
     """The answer to DescribeQuorum (KIP-836). Only the leader knows the replicas' progress."""
 
-    leader_id: int  # -1 when not known
+    leader_id: int  # -1 when unknown
     leader_epoch: int
     high_watermark: int
     voters: tuple[QuorumReplica, ...] = ()

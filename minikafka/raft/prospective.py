@@ -1,12 +1,12 @@
-"""Prospective (KIP-996): this voter misses its leader and asks the others whether they do, too.
+"""Prospective (KIP-996): this voter misses its leader, and asks the others whether they miss it, too.
 
-Nothing is changed by asking, neither here nor there, so a node that was merely cut off disturbs nobody: voters that
-still hear their leader refuse. Won, it stands as candidate. Lost, or out of time, it goes back to the leader it had,
-if any; with none it asks again.
+Asking changes no state, neither here nor there. So a node that was cut off disturbs no other: voters that hear their
+leader refuse. If the round is won, the voter stands as candidate. If it is lost or times out, the voter returns to its
+former leader, or asks again if there was none.
 
-A candidate that ran out of time comes here with its ``candidacy``, the votes of its epoch. Some voter may still be
-writing its vote. Such a voter agrees to no pre-vote, so there is no other election meanwhile, and what it sends when it
-is done counts as if it had come in time: else voters whose disks take longer than a round would never elect anybody.
+A candidate that timed out comes here with its ``candidacy``, the votes of its epoch. Some voter may still be writing
+its vote. That voter refuses pre-votes, so there is no other election meanwhile, and its late vote counts like a timely
+one. Without this rule, voters whose disks take longer than a round would never elect a leader.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Prospective(Round):
         return True
 
     def follows(self, leader: int, source: int) -> bool:
-        # That others still follow the leader we miss is no news; that it answers us is.
+        # Other voters still follow the leader that we miss: no news. An answer of the leader itself is.
         return self._previous_leader is None or source == leader == self._previous_leader
 
     def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> Transition | None:

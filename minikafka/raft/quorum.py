@@ -29,12 +29,11 @@ follower        follower        higher epoch seen with its leader
 ==============  ==============  =============================================================================
 
 The epoch rises by one on becoming candidate, or to what a message names (an observer's only with its leader); it never
-falls. A vote, once given in an epoch, stays. Both are in ``ElectionState``. What rests on their being on disk waits
-until they are (``Core.emit_once_durable``, ``Core.is_durable``): votes given, our own vote, fetches, and the clocks of
-elections.
+falls. A vote stays for its epoch. Both are in ``ElectionState``. Granted votes, our own vote, fetches and election
+timeouts wait until both are on disk (``Core.emit_once_durable``, ``Core.is_durable``).
 
-A restart always begins unattached: a node that led or stood does not take that epoch up again, since unflushed
-records of it may be lost here and known elsewhere.
+A restart always begins unattached. A node that led or stood does not resume that epoch: its unflushed records may be
+lost here and known elsewhere.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class QuorumState:
         return self._role
 
     def start(self, now_ms: int) -> None:
-        """Begin, unattached, in the epoch remembered (or in the log's, when that memory was lost)."""
+        """Begin, unattached, in the epoch of the election state, or in the log's if that state was lost."""
         assert self._role is None, "a node is started once"
         core, found = self.core, self.core.election
         lost = core.log.last_epoch > found.epoch
@@ -96,14 +95,14 @@ class QuorumState:
         self.switch(self._role.enter(now_ms), now_ms)
 
     def learn(self, epoch: int, leader: int | None, source: int, now_ms: int) -> bool:
-        """Take news of an epoch and its leader; True when it changed our role."""
+        """Learn of an epoch and its leader; True when this changed our role."""
         core = self.core
         if leader is not None and (leader == core.node_id or leader not in core.voters):
             leader = None  # we would know if we led
         ours = core.epoch
         if epoch > ours:
             if leader is None and not core.is_voter:
-                # A candidate's epoch, say, that dies with it: the quorum may go on in ours, and could never bring back
+                # It may be the epoch of a candidate that dies: the quorum may go on in ours, and could never bring back
                 # a node that has no vote. So we only look for the leader again.
                 epoch = ours
             self.switch(ToUnattached(epoch) if leader is None else ToFollower(epoch, leader), now_ms)
@@ -114,7 +113,7 @@ class QuorumState:
         return False
 
     def switch(self, transition: Transition | None, now_ms: int) -> None:
-        """Make a transition, and those that follow from it at once."""
+        """Make a transition, and further ones that follow at once."""
         while transition is not None:
             previous, core = self.role, self.core
             election = self._election_after(transition)
@@ -160,7 +159,7 @@ class QuorumState:
                 return Resigned(core, now_ms, preferred_successors)
 
     def _announce(self) -> None:
-        """Tell the driver of a change of leader; Leader announces itself, with its epoch's start."""
+        """Tell the driver of a change of leader. Leader announces itself, with the start of its epoch."""
         core = self.core
         current = None if core.leader is None else (core.leader, core.epoch)
         if current == self._announced:

@@ -1,7 +1,7 @@
-"""Resigned: this node led the epoch and gave it up, on request or because no majority fetched from it any more.
+"""Resigned: this node led the epoch and gave it up, on request or for lack of fetches of a majority.
 
-It tells the voters, best informed first, so that a successor stands without waiting for a timeout. It neither leads
-nor votes in this epoch again; if nobody takes over within an election timeout it turns unattached and may stand anew.
+It tells the voters, the most complete log first, so that a successor stands without a timeout. It neither leads nor
+votes in this epoch again. After an election timeout without a successor it turns unattached, and may stand anew.
 """
 
 from __future__ import annotations

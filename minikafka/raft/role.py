@@ -1,7 +1,7 @@
-"""What all roles have in common: how each takes an event, and how it asks for another role.
+"""Base of the roles: events in, and the request for another role.
 
-A role never replaces itself: it returns a transition, and ``quorum.py`` makes it. The defaults below are those of a
-node that neither leads nor waits for anything.
+A role never replaces itself: it returns a transition, and ``quorum.py`` makes it. The defaults below suit a node that
+neither leads nor waits for an answer.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class ToFollower:
 
 @dataclass(frozen=True, slots=True)
 class ToProspective:
-    """Ask whether an election would be won; without success, go back to ``previous_leader``. ``candidacy``: votes of
-    this epoch that may still come."""
+    """Ask whether an election would be won; if not, return to ``previous_leader``. ``candidacy``: votes of this epoch
+    that may still come."""
 
     previous_leader: int | None = None
     candidacy: Poll | None = None
@@ -59,7 +59,7 @@ class ToLeader:
 
 @dataclass(frozen=True, slots=True)
 class ToResigned:
-    """Give up leading; the successors are in order of preference."""
+    """Give up leadership; the successors are in order of preference."""
 
     preferred_successors: tuple[int, ...]
 
@@ -76,34 +76,34 @@ class Role:
         self.core = core
 
     def enter(self, now_ms: int) -> Transition | None:
-        """Send what the role begins with."""
+        """Emit the first effects of the role."""
         return None
 
     def leave(self) -> None:
-        """Release what waits for this role; the election state is already the next one."""
+        """Answer parked requests of this role; the election state is already the next one."""
 
     def tick(self, now_ms: int) -> Transition | None:
-        """Do what is due."""
+        """Carry out what is due now."""
         return None
 
     def next_deadline_ms(self) -> int | None:
-        """When ``tick`` has something to do; None for never."""
+        """The time of the next ``tick``; None for never."""
         return None
 
     def may_vote(self) -> bool:
-        """Whether this role leaves room for a vote in its epoch."""
+        """True when this role may vote in its epoch."""
         return False
 
     def may_pre_vote(self, now_ms: int) -> bool:
-        """Whether this role agrees that an election is due."""
+        """True when this role agrees that an election is due."""
         return True
 
     def follows(self, leader: int, source: int) -> bool:
-        """Whether news from ``source`` that ``leader`` leads the present epoch makes this role follow it."""
+        """True when this role follows ``leader`` of the present epoch, of which ``source`` told it."""
         return False
 
     def on_begin_quorum_epoch(self, leader: int, now_ms: int) -> None:
-        """``leader`` leads the present epoch, which we knew, and has not heard from us for a while."""
+        """The known leader of the present epoch has not heard from us for a while."""
 
     def on_end_quorum_epoch(self, request: EndQuorumEpochRequest, now_ms: int) -> Transition | None:
         """The leader of the present epoch resigned."""
@@ -119,16 +119,16 @@ class Role:
         self.core.answer(token, FetchSnapshotRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> Transition | None:
-        """An answer that brought no news of epoch or leader."""
+        """An answer without a new epoch or leader."""
         return None
 
     def on_connection_lost(self, peer: int, refused: bool, now_ms: int) -> Transition | None:
-        """What was asked of ``peer`` will not be answered."""
+        """Pending requests to ``peer`` get no answer."""
         return None
 
     def on_flushed(self, now_ms: int) -> None:
         """More of the log is on disk."""
 
     def on_election_durable(self, now_ms: int) -> Transition | None:
-        """Epoch and vote are on disk: clocks that waited for it start."""
+        """Epoch and vote are on disk: start the timeouts that waited for it."""
         return None

@@ -1,4 +1,4 @@
-"""What a node must not forget between two lives: the epoch it is in and whom it voted for there."""
+"""State that survives a restart: the epoch, and the vote in it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ElectionState(NamedTuple):
     """The content of the ``quorum-state`` file.
 
     Safety rests on ``epoch`` and ``voted_for``: an epoch never falls, a vote never changes within its epoch.
-    ``leader`` is a hint (whom to ask first after a restart); it is written when one of the others changes, never
-    for its own sake, which saves an fsync in every election.
+    ``leader`` is a hint: the first node to ask after a restart. It is written only together with a change of the
+    others, which saves an fsync in every election.
     """
 
     epoch: int = 0
@@ -34,7 +34,7 @@ class ElectionState(NamedTuple):
 
     @classmethod
     def from_quorum_state(cls, fields: Mapping[str, object]) -> ElectionState:
-        """The inverse; ValueError names the field that is missing or makes no sense."""
+        """The inverse; ValueError names the missing or invalid field."""
         epoch = _integer(fields, "leaderEpoch", lowest=0)
         voted_for = _integer(fields, "votedId", lowest=NO_NODE)
         leader = _integer(fields, "leaderId", lowest=NO_NODE)

@@ -1,9 +1,9 @@
 """Unattached: no leader is known in this epoch.
 
-A voter waits for a leader or a candidate until its election timeout, then turns prospective. The time counts from when
-its vote is on disk: the candidate cannot have won before. Meanwhile, and for ever
-as an observer or as a voter with a damaged log, it looks for the leader: it fetches from one voter after another
-(first the one its ``quorum-state`` remembers), and any of them that knows the leader names it.
+A voter waits for a leader or a candidate until its election timeout, then turns prospective. The timeout begins once
+its vote is on disk: the candidate cannot have won before. Meanwhile it looks for the leader: it fetches from one voter
+after another, first from the leader in its ``quorum-state``, until one names the leader. An observer, or a voter with a
+damaged log, looks for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minikafka.raft.role import Role, ToProspective, Transition
 
 
 class Unattached(Role):
-    """See the module's docstring. ``search_at_ms`` is when to ask the next voter."""
+    """See the module's docstring. ``search_at_ms``: the time to ask the next voter."""
 
     NAME: ClassVar[str] = "unattached"
 
@@ -62,7 +62,7 @@ class Unattached(Role):
         return None
 
     def _can_search(self) -> bool:
-        # A fetch claims that all of our log is on disk, even one that only looks for the leader.
+        # Every fetch claims that our log is on disk, also one that only looks for the leader.
         return bool(self._others) and self.core.log.flushed and self.core.is_durable
 
     def _search(self, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Who votes: the static voter set, and the two questions of majority that Raft asks of it."""
+"""The static set of voters, and the arithmetic of majorities."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from minikafka.model import Endpoint
 
 
 def majority_of(count: int) -> int:
-    """The smallest number of voters of which two sets must share a member."""
+    """The smallest number of voters such that any two sets of that size share a member."""
     return count // 2 + 1
 
 
 def majority_value(values: Iterable[int]) -> int:
-    """The largest value that a majority has reached (each voter gives one; there is at least one)."""
+    """The largest value that a majority has reached. One value per voter, at least one."""
     ordered = sorted(values, reverse=True)
     return ordered[majority_of(len(ordered)) - 1]
 
 
 class VoterSet:
-    """The configured voters (``controller.quorum.voters``): ids in order, and where each is reached.
+    """The configured voters (``controller.quorum.voters``): ids in order, with their endpoints.
 
-    It never changes while a cluster lives; the machine reads ids only, the driver the endpoints.
+    It never changes during the life of a cluster. The machine reads the ids, the driver the endpoints.
     """
 
     __slots__ = ("_others", "endpoints", "ids", "majority")

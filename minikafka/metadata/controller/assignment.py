@@ -6,9 +6,9 @@ Partition by partition, leader first, each replica goes to the broker with the s
 * follower: replicas this partition has in its rack already, not usable, replicas in this topic, times it follows
   that leader in this topic, replicas in the cluster
 
-and on a tie to the one that comes first in an order drawn anew for each topic. So racks come first, then evenness
-within the topic, then evenness of the cluster; and the followers of one leader differ, so that when it fails its
-leaderships go to many. Brokers that are fenced or stopping get replicas only where their rack has no other, and are
+and on a tie to the first in an order that is drawn anew for each topic. So racks come first, then balance within the
+topic, then balance of the cluster. The followers of one leader differ, so that its leaderships go to many brokers when
+it fails. Brokers that are fenced or stopping get replicas only where their rack has no other, and are
 never the first replica. A broker without a rack is in the rack "no rack".
 """
 
@@ -22,7 +22,7 @@ from minikafka.errors import ErrorCode, KafkaError
 
 
 class Rng(Protocol):
-    """What is asked of a source of randomness (``random.Random`` has it)."""
+    """Source of randomness (``random.Random`` fits)."""
 
     def randrange(self, stop: int, /) -> int: ...
 
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
 
 class Load:
-    """How many leaderships (as first replica) and replicas each broker has."""
+    """Leaderships (first replicas) and replicas of each broker."""
 
     def __init__(self, assignments: Iterable[Sequence[int]] = ()) -> None:
         self.leads: Counter[int] = Counter()
@@ -62,8 +62,8 @@ def assign_replicas(
 ) -> list[tuple[int, ...]]:
     """The replicas of ``count`` new partitions of a topic that has the partitions ``existing``.
 
-    ``cluster`` is the load of all topics; it is updated. Raises INVALID_REPLICATION_FACTOR when there are not enough
-    brokers, or none that could lead.
+    ``cluster`` is the load of all topics, and is updated. Raises KafkaError(INVALID_REPLICATION_FACTOR) when there are
+    too few brokers, or none that could lead.
     """
     _check_enough(replication_factor, brokers)
     spread = _Spread(shuffled(brokers, rng), Load(existing), Load() if cluster is None else cluster)
@@ -73,7 +73,7 @@ def assign_replicas(
 
 
 def shuffled(brokers: Sequence[Candidate], rng: Rng) -> list[Candidate]:
-    """The brokers in an order that depends on the rng alone, not on the order they came in."""
+    """The brokers in an order that depends on the rng only."""
     order = sorted(brokers)
     for last in range(len(order) - 1, 0, -1):
         other = rng.randrange(last + 1)
@@ -92,7 +92,7 @@ def _check_enough(replication_factor: int, brokers: Sequence[Candidate]) -> None
 
 
 class _Spread:
-    """The counts that decide, while partitions of one topic are placed."""
+    """The deciding counts while partitions of one topic are placed."""
 
     def __init__(self, brokers: Sequence[Candidate], topic: Load, cluster: Load) -> None:
         self._brokers = brokers

@@ -45,7 +45,7 @@ TEXT_MAX: Final = 255
 
 
 def register(state: ControllerState, request: BrokerRegistrationRequest, now_ms: int) -> BrokerRegistrationResponse:
-    """A new registration, fenced at first; or the standing one when the same process asks again.
+    """A new registration, fenced at first; or the present one when the same process asks again.
 
     Errors: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation's session lives.
     """
@@ -81,7 +81,7 @@ def _listeners(request: BrokerRegistrationRequest) -> dict[str, Endpoint]:
 
 
 def _lost(request: BrokerRegistrationRequest, *, is_current: bool, continues: bool) -> LostOf:
-    """Of which partitions the broker may lack records, by what it says of its disks."""
+    """The partitions of which the broker may lack records, by its own report."""
     whole = None
     if request.whole is not None:
         whole = {(topic.topic_id, index) for topic in request.whole for index in topic.partitions}
@@ -109,7 +109,7 @@ def _check_registration(state: ControllerState, request: BrokerRegistrationReque
 
 
 def _check_told(request: BrokerRegistrationRequest) -> None:
-    """What clients and brokers are told of it must be what their protocol can say, and one can connect to."""
+    """Its endpoints and rack must fit into the protocol, and its addresses must be ones to connect to."""
     for listener in request.listeners:
         name, host, port = listener.name, listener.host, listener.port
         if not (_is_text(name) and _is_text(host) and 0 < port < 65536):
@@ -153,14 +153,14 @@ def _check_not_alive(state: ControllerState, existing: BrokerImage, request: Bro
 
 
 def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse:
-    """The broker is alive; move it along its life.
+    """The broker is alive; update its state.
 
-    Leaderships and places in ISRs are taken from its replicas in ``offline_log_dirs``, until it registers anew. Errors:
+    Its replicas in ``offline_log_dirs`` lose leaderships and places in ISRs until it registers anew. Errors:
     STALE_BROKER_EPOCH when that registration is not the current one; the broker registers again.
     """
     broker = state.registered(request.broker_id, request.broker_epoch)
     is_caught_up = request.current_metadata_offset >= broker.broker_epoch
-    if broker.fenced and broker.in_controlled_shutdown:  # told so before
+    if broker.fenced and broker.in_controlled_shutdown:  # said before
         return BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=True, should_shut_down=True)
     session, is_first = state.sessions.hear(request.broker_id, now_ms, request.current_metadata_offset)
     if is_first:
@@ -181,15 +181,15 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: i
 
 
 def expect_heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int) -> None:
-    """The heartbeat came, and is to be carried out later: until then the session does not end for it."""
+    """The heartbeat came and is handled later: until then the session does not end."""
     broker = state.image.broker(request.broker_id)
     if broker is not None and broker.broker_epoch == request.broker_epoch:
         state.sessions.touch(request.broker_id, now_ms)
 
 
 def fence_gone(state: ControllerState, broker_id: int, broker_epoch: int) -> None:
-    """The process of that registration is known to be gone (its connection broke and its port refuses): its session
-    ends now, and its next incarnation may register at once. No more is done when another has registered since."""
+    """The process of that registration is gone: its connection broke, and its port refuses. Its session ends now, and
+    the next incarnation may register at once. No effect when another incarnation has registered since."""
     broker = state.image.broker(broker_id)
     if broker is not None and broker.broker_epoch == broker_epoch:
         state.sessions.end(broker_id)
@@ -197,7 +197,7 @@ def fence_gone(state: ControllerState, broker_id: int, broker_epoch: int) -> Non
 
 
 def unregister(state: ControllerState, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """The broker does not come back: nothing that it has is counted on any more.
+    """The broker does not come back: its replicas do not count any more.
 
     Errors: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST while it is alive.
     """
@@ -216,7 +216,7 @@ def unregister(state: ControllerState, request: UnregisterBrokerRequest) -> Unre
 
 
 def expire_sessions(state: ControllerState, now_ms: int) -> None:
-    """Fence the brokers whose sessions ended, all at once: none of them is given what another one leaves."""
+    """Fence the brokers whose sessions ended, all at once: so no leadership moves from one of them to another."""
     expired = state.sessions.expired(now_ms)
     for broker_id in expired:
         state.sessions.end(broker_id)
@@ -224,7 +224,7 @@ def expire_sessions(state: ControllerState, now_ms: int) -> None:
 
 
 def fence(state: ControllerState, brokers: Collection[BrokerImage]) -> None:
-    """Fence those that are not, and let their leaderships and places in ISRs go."""
+    """Fence the unfenced ones, and move their leaderships and places in ISRs."""
     live = [broker for broker in brokers if not broker.fenced]
     if live:
         state.write(*(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True) for broker in live))
@@ -237,14 +237,14 @@ def _unfence(state: ControllerState, broker: BrokerImage) -> None:
 
 
 def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> bool:
-    """Controlled shutdown: leaderships move first; True, and fenced, once every live broker has heard of it."""
+    """Controlled shutdown: leaderships move first. True, and fenced, once every live broker has replayed that."""
     if broker.fenced:
         state.sessions.end(broker.broker_id)
         return True
     if not broker.in_controlled_shutdown:
         state.write(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True))
         settle(state, [broker.broker_id])
-        return False  # how far others must have replayed is known when that is done
+        return False  # only then the offset that the others must replay is known
     if session.shutdown_offset is None:
         session.shutdown_offset = state.image.offset
     others = [other for other in state.image.live_brokers() if not other.in_controlled_shutdown]

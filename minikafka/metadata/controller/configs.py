@@ -1,9 +1,9 @@
 """Settings of topics and dynamic settings of brokers (KIP-339).
 
-``min.insync.replicas`` is more than a setting: leaders may commit by it, and the controller says by it who may lead
-later (``partition_change``). Both must use the same. So it is never one node's own: what nodes are configured with is
-made a setting of the whole cluster by the first controller that has one. And when it is raised every partition that it
-is for gets a new partition epoch, in the same batch: a leader that has not heard of it cannot change an ISR any more.
+``min.insync.replicas`` is more than a setting: leaders commit by it, and the controller decides by it which replicas
+may lead later (``partition_change``). Both must use the same value. So it is never one node's own: the first controller
+with a configured value makes it a setting of the whole cluster. A raised value gives every affected partition a new
+partition epoch, in the same batch: a leader that has not heard of it cannot change an ISR any more.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ DECISIVE: Final = {TopicConfig.unclean_leader_election_enable.name, MIN_INSYNC_R
 
 
 def canonical_topic_setting(name: str, value: str) -> str:
-    """The value as it is recorded; INVALID_CONFIG when a topic cannot have it."""
+    """The value in the form of the record. Raises KafkaError(INVALID_CONFIG) for an invalid value of a topic."""
     return _canonical(TopicConfig.rows(), parse_topic_setting, name, value)
 
 
 def canonical_broker_setting(name: str, value: str) -> str:
-    """The value as it is recorded; INVALID_CONFIG when a running broker cannot be given it."""
+    """The value in the form of the record. Raises KafkaError(INVALID_CONFIG) if a running broker cannot take it."""
     return _canonical(BrokerConfig.rows(), parse_dynamic_setting, name, value)
 
 
@@ -56,7 +56,7 @@ def _canonical(rows: Mapping[str, Setting[Any]], parse: Callable[[str, str], Any
 
 
 class AlterConfigOp(IntEnum):
-    """What to do with a setting (KIP-339)."""
+    """Operation on a setting (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -65,8 +65,8 @@ class AlterConfigOp(IntEnum):
 
 
 def alter_configs(state: ControllerState, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Change settings of topics, or dynamic settings of brokers: of each resource all that is asked for, or nothing.
-    One that is named twice has one result.
+    """Change settings of topics, or dynamic settings of brokers. Per resource all changes are made, or none.
+    A resource that is named twice has one result.
 
     Errors of a resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
     """
@@ -109,7 +109,7 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
 
 
 def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], topic: TopicImage) -> None:
-    """Change settings of a topic that leaders are named by, and act on it."""
+    """Change settings of a topic that affect elections, and settle its partitions."""
     before = state.topic_config(topic.name).min_insync_replicas
     state.write(*records)
     settle_topics(state, [topic])
@@ -118,8 +118,8 @@ def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], top
 
 
 def _write_decisive_of_all(state: ControllerState, records: Iterable[ConfigRecord]) -> None:
-    """Change settings of brokers that leaders are named by, and act on it. No topic is looked at before a portion's
-    turn: the settings of 20,000 topics take most of a second."""
+    """Change settings of brokers that affect elections, and settle all partitions. Topics are read in portions: the
+    settings of 20,000 topics take most of a second."""
     before = state.config.min_insync_replicas
     state.write(*records)
     settle_topics(state, state.image.topics())
@@ -131,7 +131,7 @@ def _write_decisive_of_all(state: ControllerState, records: Iterable[ConfigRecor
 
 
 def share_min_insync_replicas(state: ControllerState) -> None:
-    """What this node alone is configured with goes for all, unless something does."""
+    """This node's configured value becomes the cluster's, unless the cluster has one."""
     minimum = state.static_config.min_insync_replicas
     is_shared = MIN_INSYNC_REPLICAS in state.image.config_of(EVERY_BROKER)
     if not is_shared and minimum != BrokerConfig.min_insync_replicas.default:
@@ -160,7 +160,7 @@ def _operate(
     after: dict[str, str],
     operation: AlterableConfig,
 ) -> None:
-    """Carry one operation out on the values ``after``."""
+    """Carry out one operation on the values ``after``."""
     is_topic = resource.resource_type is ConfigResourceType.TOPIC
     canonical = canonical_topic_setting if is_topic else canonical_broker_setting
     name, value = operation.name, operation.value

@@ -1,28 +1,27 @@
 """The active controller: requests in, metadata records and parked responses out.
 
-A request is the wire's own message, as a client or a broker sent it, and so is its response. One that fails as a whole
-has no response: KafkaError is raised. Where it names several things, each has its own error in the response.
+A request is the wire's own message, from a client or a broker, and so is its response. A request that fails as a whole
+raises KafkaError instead. If it names several resources, each has its own error in the response.
 
 Contract with the driver, which owns the quorum and the clock:
 
-* When this node becomes leader of the quorum and has replayed its log to the end, uncommitted records and the leader's
-  own control record included, it calls :meth:`Controller.activate` with that image and the new epoch, and from then on
-  is the only one who appends. When it is no longer leader it calls :meth:`Controller.deactivate`.
-* The records of each outcome are appended to the metadata log as one atomic batch, in the order in which they came,
-  also those that :meth:`activate` and :meth:`tick` return.
-* A response leaves when everything that was appended up to it is committed, even if it brought no records itself: it
-  may rest on those before it. If leadership is lost first it is answered NOT_CONTROLLER, and what became of the request
-  is unknown.
-* :meth:`Controller.tick` is called when :meth:`Controller.next_deadline_ms` has come; it changes with every call.
+* When this node leads the quorum and has replayed its log to the end, including uncommitted records and its own control
+  record, the driver calls :meth:`Controller.activate` with that image and the new epoch. From then on only the driver
+  appends. When the node no longer leads, the driver calls :meth:`Controller.deactivate`.
+* The driver appends the records of each outcome to the metadata log as one atomic batch, in order, also those of
+  :meth:`activate` and :meth:`tick`.
+* A response leaves once all records appended up to it are committed, even if it has no records itself: it may depend on
+  earlier ones. If leadership is lost first, the answer is NOT_CONTROLLER, and the outcome of the request is unknown.
+* The driver calls :meth:`Controller.tick` at :meth:`Controller.next_deadline_ms`, which may change with every call.
 
-A request is carried out whole before the next: what it checked stays true. It changes nothing but by writing records,
-which are replayed into the image at once, by the same code with which every node replays the log. So a KafkaError that
-fails the request as a whole is raised before anything is written.
+Requests are carried out one after another: checked preconditions stay true. A request changes state only by records.
+They are replayed into the image at once, by the code with which every node replays the log. So a KafkaError for the
+whole request is raised before its first record.
 
-One that changes what every partition depends on, a broker's standing above all, looks at 100,000 of them. It does so in
-portions (:meth:`Controller.in_portions`), so that the driver's loop does everything else between two of them, but for
-the next request, which waits. The records are one batch all the same: no node ever acts on a part of them, and a
-controller that is deposed in between has appended nothing.
+Some requests affect every partition, above all a change of a broker's standing, and there may be 100,000 partitions.
+They are carried out in portions (:meth:`Controller.in_portions`): the driver's loop turns between two of them, and only
+the next request waits. The records are still one batch: no node acts on a part of them, and a controller that is
+deposed in between has appended none.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ _UNTIMED: Final[dict[type[Message], Untimed]] = {
 
 
 class Outcome(NamedTuple, Generic[T]):
-    """Records to append, and the response to give once they are committed, of the request's response class."""
+    """Records to append, and the response for when they are committed."""
 
     records: tuple[Record, ...]
     response: T
@@ -97,7 +96,7 @@ Portions = Generator[None, None, Outcome[T]]
 
 
 def _postponed(state: ControllerState) -> Generator[None, None, None]:
-    """Write what the request postponed, with a pause between two portions."""
+    """Write the postponed part of the request, with a pause between two portions."""
     while state.has_postponed:
         state.write_portion()
         if state.has_postponed:
@@ -114,7 +113,7 @@ def _whole(portions: Portions[T]) -> Outcome[T]:
 
 
 class Controller:
-    """The controller of one node; it does something only while it is the active one."""
+    """The controller of one node. It handles requests only while it is active."""
 
     def __init__(
         self,
@@ -140,14 +139,14 @@ class Controller:
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata with everything written here, committed or not. Only while active."""
+        """The metadata with all records written here, committed or not. Only while active."""
         assert self._state is not None, "the controller is not active"
         return self._state.image
 
     def activate(self, image: MetadataImage, epoch: int, now_ms: int) -> tuple[Record, ...]:
-        """Take over with that image, as leader in that epoch. The records of a new cluster's beginning, or none.
+        """Take over with that image, as leader of that epoch. Returns the first records of a new cluster, or none.
 
-        Raises INCONSISTENT_CLUSTER_ID when the metadata log is another cluster's: a fatal mistake of configuration.
+        Raises KafkaError(INCONSISTENT_CLUSTER_ID) for the metadata log of another cluster: a fatal configuration error.
         """
         if image.cluster_id not in ("", self._cluster_id):
             raise KafkaError(
@@ -170,16 +169,17 @@ class Controller:
         return state.take_written()
 
     def deactivate(self) -> None:
-        """Another node leads: forget everything that was not in the log."""
+        """Another node leads: drop the image and all sessions."""
         self._state = None
 
     def handle(self, request: Message, now_ms: int) -> Outcome[Any]:
-        """Carry a request out. Raises KafkaError when it fails as a whole, NOT_CONTROLLER while not active."""
+        """Carry out a request. Raises KafkaError when it fails as a whole; NOT_CONTROLLER while not active."""
         return _whole(self.in_portions(request, now_ms))
 
     def in_portions(self, request: Message, now_ms: int) -> Portions[Any]:
-        """As :meth:`handle`, with a pause between two portions. To be gone through before anything else is asked for,
-        or given up for good, after :meth:`deactivate`."""
+        """As :meth:`handle`, with a pause between two portions. The caller exhausts it before the next request, or
+        gives it
+        up for good after :meth:`deactivate`."""
         state = self._state
         if state is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} is not the active controller")
@@ -200,13 +200,14 @@ class Controller:
         return timed(state, request, now_ms) if timed is not None else _UNTIMED[type(request)](state, request)
 
     def expect_heartbeat(self, request: BrokerHeartbeatRequest, now_ms: int) -> None:
-        """A heartbeat came, and waits until what came before it is whole: no tick before it ends the session. This may
+        """A heartbeat came and waits for the request under way: until it is handled, no tick ends the session. The call
+        may
         come between two portions."""
         if self._state is not None:
             brokers.expect_heartbeat(self._state, request, now_ms)
 
     def fence_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> tuple[Record, ...]:
-        """The process of that registration is known to be gone: do not wait for its session to end."""
+        """The process of that registration is gone: end its session now."""
         return _whole(self.fence_gone_in_portions(broker_id, broker_epoch, now_ms)).records
 
     def fence_gone_in_portions(self, broker_id: int, broker_epoch: int, now_ms: int) -> Portions[None]:
@@ -240,7 +241,7 @@ class Controller:
         return Outcome(state.take_written(), None)
 
     def next_deadline_ms(self) -> int | None:
-        """When to tick; None while not active."""
+        """The time of the next tick; None while not active."""
         if self._state is None:
             return None
         return min(self._state.sessions.next_deadline_ms(), self._next_rebalance_ms)

@@ -1,9 +1,9 @@
-"""In which log directory each replica is (KIP-858).
+"""The log directory of each replica (KIP-858).
 
-A broker tells: the ids of its online directories when it registers, those that failed with its heartbeats, and in which
-one a replica is when it has placed or moved it, be it one that has failed since. Replicas in a directory that failed
-can neither lead nor be in sync, and are no longer counted on; the broker's others go on. A broker with a single
-directory has nothing to tell: its replicas are taken to be there from the beginning.
+A broker reports three things: the ids of its online directories when it registers; failed directories with its
+heartbeats; and the directory of each replica that it has placed or moved, even if that directory has failed since.
+Replicas in a failed directory can neither lead nor be in sync. The broker's other replicas go on. A broker with a
+single directory reports no replicas: they are there from the beginning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from minikafka.wire.messages.broker_registration import BrokerRegistrationReques
 
 
 def check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
-    """Ids are what tells directories apart, in the whole cluster."""
+    """The ids of directories must be unique in the cluster."""
     named = request.log_dirs
     if len(set(named)) != len(named) or UNASSIGNED_DIRECTORY in named:
         raise KafkaError(
@@ -48,7 +48,7 @@ def check_directories(state: ControllerState, request: BrokerRegistrationRequest
 
 
 def fail_directories(state: ControllerState, broker: BrokerImage, failed: Collection[UUID]) -> BrokerImage:
-    """Directories of a broker are offline: take from it what is in them. The broker as it is then."""
+    """Directories of a broker are offline: settle their replicas. Returns the changed broker."""
     left = tuple(one for one in broker.log_dirs if one not in failed)
     if not left or left == broker.log_dirs:
         return broker
@@ -58,15 +58,15 @@ def fail_directories(state: ControllerState, broker: BrokerImage, failed: Collec
 
 
 def have_all_failed(broker: BrokerImage, failed: Collection[UUID]) -> bool:
-    """True when no directory is left. The image keeps the last ones, and the broker is fenced instead."""
+    """True when no directory is left. The image keeps the last ones; the broker is fenced instead."""
     return bool(broker.log_dirs) and set(broker.log_dirs) <= set(failed)
 
 
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
 ) -> Callable[[], AssignReplicasToDirsResponse]:
-    """Each assignment on its own, in portions; one that is known already changes nothing. A directory that is not
-    online takes the replica offline.
+    """Record each assignment on its own, in portions; a known one changes nothing. A directory that is not online takes
+    the replica offline.
 
     Errors of the whole: STALE_BROKER_EPOCH. Of an assignment: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     NOT_LEADER_OR_FOLLOWER (no replica of it is placed there).
@@ -118,9 +118,10 @@ def _assign(state: ControllerState, broker: BrokerImage, topic_id: UUID, index: 
 
 
 def _takes_back(partition: PartitionImage, broker_id: int) -> bool:
-    """True when a damaged replica gives up to be lost, since nobody is complete: what it has may be all there is.
+    """True when a damaged replica withdraws its claim to be lost: no replica is complete, and it may have the only
+    copy.
 
-    Else it is not moved out of a directory that failed, but made anew, and empty.
+    Otherwise a replica of a failed directory begins anew, empty.
     """
     return partition.directory_id_of(broker_id) == LOST_DIRECTORY and not partition.isr and not partition.elr
 

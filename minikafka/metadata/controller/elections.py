@@ -31,7 +31,7 @@ Elected = tuple[Collection[PartitionChangeRecord], PartitionResult]
 
 
 class ElectionType(IntEnum):
-    """Which leader is asked for (KIP-460)."""
+    """Type of an election (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -39,7 +39,7 @@ class ElectionType(IntEnum):
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Callable[[], ElectLeadersResponse]:
     """Elect the preferred leader, or for an offline partition any live replica; each partition on its own, in portions.
-    When all are asked for, those that need nothing are not reported.
+    If the request names no partitions, those that need no election are not reported.
 
     Errors of the whole: INVALID_REQUEST. Of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
@@ -87,7 +87,7 @@ def _elections(
 
 
 def _elected(state: ControllerState, tp: TopicPartition, elect: Elect) -> Elected:
-    """ELECTION_NOT_NEEDED when its leader is the right one."""
+    """ELECTION_NOT_NEEDED if the partition has the right leader."""
     try:
         topic = state.topic(tp.topic)
         partition = topic.partitions.get(tp.partition)
@@ -128,7 +128,7 @@ _ELECTIONS: Final[dict[int, Elect]] = {ElectionType.PREFERRED: _preferred, Elect
 
 
 def _can_take_over(state: ControllerState, partition: PartitionImage) -> bool:
-    """The preferred leader is in sync, alive, not stopping, on a directory that works, and not about to go."""
+    """True when the preferred leader is in sync, alive, not stopping, in an online directory, and not to be removed."""
     preferred = partition.preferred_leader
     return (
         preferred in partition.isr
@@ -139,14 +139,14 @@ def _can_take_over(state: ControllerState, partition: PartitionImage) -> bool:
 
 
 def rebalance_leaders(state: ControllerState) -> None:
-    """Give leadership to the preferred leaders that can take it, a bounded number at a time; of a broker only when it
-    lacks more of its leaderships than ``leader.imbalance.per.broker.percentage``."""
+    """Give leadership to the preferred leaders that can take it, a bounded number at a time; only for
+    brokers that lack more of their leaderships than ``leader.imbalance.per.broker.percentage``."""
     imbalanced = _imbalanced(state)
     state.write(*islice(_takeovers(state, imbalanced), ELECTIONS_PER_REBALANCE_MAX))
 
 
 def _imbalanced(state: ControllerState) -> frozenset[int]:
-    """The brokers that others lead too much for."""
+    """The brokers that lack too many of their leaderships."""
     preferred: Counter[int] = Counter()
     lacking: Counter[int] = Counter()
     for _, _, partition in state.image.partitions():

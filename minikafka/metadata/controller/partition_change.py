@@ -1,4 +1,4 @@
-"""The rule of a partition: its leader, its ISR and its ELR, from its present state and the brokers that are alive.
+"""The rule of a partition: its leader, ISR and ELR, from its present state and the live brokers.
 
 Theory. A record is *committed* when the high watermark passes it. A leader moves the high watermark only over records
 that every member of its maximal ISR has, and only while its ISR has ``min.insync.replicas`` members (strict min ISR).
@@ -76,7 +76,7 @@ NOBODY: Final[frozenset[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the rule depends on besides the partition."""
+    """Inputs of the rule besides the partition."""
 
     standing: Callable[[int], Standing]
     """Of a replica: its broker's, and its log directory's."""
@@ -90,9 +90,9 @@ class Circumstances:
 
 
 def settled(before: PartitionImage, wanted: PartitionImage, around: Circumstances) -> PartitionImage:
-    """What becomes of ``before`` when ``wanted``, with another ISR, assignment or leader, is asked for.
+    """The next state of the partition ``before``, if ``wanted``, with another ISR, assignment or leader, is requested.
 
-    Without a wish both are the same. Epochs are left alone: they change when the record is replayed.
+    Without a request both are the same. Epochs stay: they change when the record is replayed.
     """
     eligible = _eligible(before, wanted, around)
     isr = _present(tuple(member for member in wanted.isr if member in eligible), around)
@@ -126,19 +126,19 @@ def min_isr_of(partition: PartitionImage, around: Circumstances) -> int:
 
 
 def _eligible(before: PartitionImage, wanted: PartitionImage, around: Circumstances) -> tuple[int, ...]:
-    """The replicas that have everything committed, in the order of assignment."""
+    """The replicas with every committed record, in the order of assignment."""
     complete = {*before.isr, *before.elr, *wanted.isr}.difference(around.lost, around.gone)
     return tuple(replica for replica in wanted.replicas if replica in complete)
 
 
 def _last_known(before: PartitionImage, wanted: PartitionImage, around: Circumstances) -> tuple[int, ...]:
-    """Who led last, as far as it is still a replica with anything left."""
+    """The last leader, if it is still a replica and has records left."""
     leaders = before.last_known_elr if before.leader == NO_NODE else (before.leader,)
     return tuple(leader for leader in leaders if leader in wanted.replicas and leader not in around.gone)
 
 
 def _present(isr: tuple[int, ...], around: Circumstances) -> tuple[int, ...]:
-    """The ISR without those that are not there; all of it while nobody is known to be and somebody may be."""
+    """The available members of the ISR; the whole ISR while none is known to be available and some are presumed."""
     standings = [around.standing(member) for member in isr]
     if Standing.AVAILABLE not in standings and Standing.PRESUMED in standings:
         return isr
@@ -146,14 +146,14 @@ def _present(isr: tuple[int, ...], around: Circumstances) -> tuple[int, ...]:
 
 
 def _leader(wanted: PartitionImage, isr: tuple[int, ...], around: Circumstances) -> int:
-    """Who leads stays leader while it may; else the first of the ISR in the order of assignment."""
+    """The present leader, if it may lead; else the first of the ISR in the order of assignment."""
     if wanted.leader in isr and around.standing(wanted.leader) is not Standing.UNAVAILABLE:
         return wanted.leader
     return _first([replica for replica in wanted.replicas if replica in isr], around)
 
 
 def _first(replicas: Sequence[int], around: Circumstances) -> int:
-    """The first that may be given leadership. While others may be there that is not decided against them."""
+    """The first replica that may lead. No decision while an earlier one is presumed."""
     return next((replica for replica in replicas if around.standing(replica) is Standing.AVAILABLE), NO_NODE)
 
 
@@ -164,11 +164,11 @@ def _lossy_leader(
     last_known: tuple[int, ...],
     around: Circumstances,
 ) -> int:
-    """Nobody who has everything can lead: who led last when nobody else ever can, or anyone if that is allowed."""
+    """No complete replica can lead: the last leader if none is left, or any replica if unclean election is enabled."""
     leader = _first(last_known, around)
     if not isr and not elr and leader != NO_NODE:
         return leader
-    # A presumed one may turn out to be there: nothing is lost by waiting for its session.
+    # A presumed one may be alive: waiting for its session loses nothing.
     if any(around.standing(replica) is Standing.PRESUMED for replica in (*isr, *elr, *last_known)):
         return NO_NODE
     if not around.is_unclean_allowed():
@@ -182,7 +182,7 @@ def _lossy_leader(
 def reassigned(
     partition: PartitionImage, target: Sequence[int], directory_for: Callable[[int], UUID]
 ) -> PartitionImage:
-    """The wish to be on ``target`` in the end, instead of where a reassignment in progress would lead (KIP-455).
+    """The partition with ``target`` as the goal, in place of the goal of a reassignment in progress (KIP-455).
 
     ``directory_for`` gives the log directory of a broker that is new to the partition.
     """
@@ -218,7 +218,7 @@ def completed(partition: PartitionImage, around: Circumstances) -> PartitionImag
 
 
 def _may_complete(partition: PartitionImage) -> bool:
-    """None of the replicas to be removed is needed any more."""
+    """True when no replica to be removed is needed any more."""
     isr, target = frozenset(partition.isr), frozenset(partition.target_replicas)
     if target <= isr:
         return True
@@ -227,7 +227,7 @@ def _may_complete(partition: PartitionImage) -> bool:
 
 
 def directories_of(directories: Iterable[UUID]) -> tuple[UUID, ...]:
-    """As a partition has them: none at all when none is known."""
+    """In the form of a partition: an empty tuple when none is known."""
     known = tuple(directories)
     return known if any(one != UNASSIGNED_DIRECTORY for one in known) else ()
 
@@ -238,13 +238,13 @@ def directories_of(directories: Iterable[UUID]) -> tuple[UUID, ...]:
 def change_record(
     topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage, gone: Collection[int] = NOBODY
 ) -> PartitionChangeRecord | None:
-    """The record that makes one of the other; None when they are the same.
+    """The record that turns ``before`` into ``after``; None when they are equal.
 
-    Where a replica goes, or begins anew because what it had is ``gone``, the leader is named anew, for the sake of a
-    new leader epoch. A removed replica that comes back may not have heard of either yet: what it still fetches from the
-    log that it is about to delete must not count, or it joins the ISR with nothing. Likewise a fetch that a damaged
-    replica sent before it was cut, or one whose directory failed, may be on its way to the leader still. An unclean
-    election is a new leader epoch even when it names the same leader.
+    If a replica is removed, or begins anew because its records are ``gone``, the record names the leader again, for a
+    new leader epoch. The reason: a removed replica that returns may not have heard of either change yet. Fetches from
+    the log that it is about to delete must not count, or it joins the ISR with an empty log. Likewise the fetch of a
+    damaged replica, or of one whose directory failed, may still be under way. An unclean election is a new leader epoch
+    even for the same leader.
     """
     changed = {name: value for name in CHANGEABLE if (value := getattr(after, name)) != getattr(before, name)}
     begins_anew = bool(changed) and not set(gone).isdisjoint(after.replicas)

@@ -38,7 +38,7 @@ LostOf = Callable[[UUID, int], Collection[int]]
 
 
 def nobody(_topic_id: UUID, _partition: int) -> Collection[int]:
-    """No replica has lost anything."""
+    """For changes in which no replica lost records."""
     return NOBODY
 
 
@@ -52,10 +52,10 @@ def settle(
     lost: LostOf = nobody,
     gone: Collection[int] = NOBODY,
 ) -> None:
-    """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
+    """The standing of ``brokers`` changed: decide leader, ISR and ELR of every partition with a replica on them.
 
-    ``lost`` tells who may have lost records of a partition; those that are ``gone`` have none left. It is done in
-    portions, when the request has decided the rest.
+    ``lost`` gives the brokers that may have lost records of a partition; ``gone`` ones have none left. It runs in
+    portions, after the other decisions of the request.
     """
     state.postpone(_settled_of(state, frozenset(brokers), lost, gone))
 
@@ -69,13 +69,13 @@ def _settled_of(
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
-    """What decides over the partitions of these topics changed. In portions, as :func:`settle`."""
+    """An input of the rule changed for these topics: decide their partitions anew. In portions, as :func:`settle`."""
     state.postpone(_settled_in(state, [topic.topic_id for topic in topics]))
 
 
 def _settled_in(state: ControllerState, topic_ids: Iterable[UUID]) -> Iterator[Iterable[PartitionChangeRecord]]:
     for topic_id in topic_ids:
-        topic = state.topic_by_id(topic_id)  # as it is by now
+        topic = state.topic_by_id(topic_id)  # its present state
         for index, partition in topic.partitions.items():
             yield _settled_one(state, topic, index, partition)
 
@@ -93,8 +93,8 @@ def _settled_one(
 
 
 def renew_partition_epochs(state: ControllerState, topics: Iterable[TopicImage]) -> None:
-    """Void what leaders of these topics propose until they have heard of everything that was written up to now. In
-    portions, as :func:`settle`."""
+    """Refuse proposals of these topics' leaders until they have replayed all records up to now. In portions, as
+    :func:`settle`."""
     partitions = ((topic.topic_id, index) for topic in topics for index in topic.partitions)
     state.postpone([PartitionChangeRecord(*one)] for one in partitions)
 
@@ -102,7 +102,7 @@ def renew_partition_epochs(state: ControllerState, topics: Iterable[TopicImage])
 def change_records(
     topic: TopicImage, index: int, before: PartitionImage, wanted: PartitionImage, around: Circumstances
 ) -> Iterator[PartitionChangeRecord]:
-    """What makes ``wanted`` of ``before`` as far as the rule allows, and completes a reassignment that this ends."""
+    """Records that turn ``before`` into ``wanted``, as far as the rule allows, and complete a finished reassignment."""
     after = settled(before, wanted, around)
     change = change_record(topic.topic_id, index, before, after, around.gone)
     if change is not None:
@@ -114,7 +114,7 @@ def change_records(
         yield completion
 
 
-# -- what leaders propose ---------------------------------------------------------------------------------------------
+# -- proposals of leaders ---------------------------------------------------------------------------------------------
 
 
 def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> Callable[[], AlterPartitionResponse]:
@@ -134,7 +134,7 @@ def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> C
 def _altered(
     state: ControllerState, request: AlterPartitionRequest, response: AlterPartitionResponse
 ) -> Iterator[Iterable[PartitionChangeRecord]]:
-    """Each is written here, since its result is what came of it."""
+    """Written here, since the answer has the result."""
     for topic in request.topics:
         results: list[AlterPartitionResult] = []
         response.topics.append(AlterPartitionTopicResult(topic_id=topic.topic_id, partitions=results))
@@ -161,11 +161,11 @@ def _alter_one(
     around = state.circumstances(topic, partition)
     after = settled(partition, replace(partition, isr=isr), around)
     # Also when nothing changes: the new partition epoch voids proposals that are still on their way. A leader that got
-    # no answer to one asks for this before it goes back to counting the committed ISR alone.
+    # no answer asks for this before it counts the committed ISR alone again.
     record = change_record(topic_id, index, partition, after)
     state.write(record or PartitionChangeRecord(topic_id, index))
     altered = state.topic_by_id(topic_id).partitions[index]
-    # A reassignment that this lets complete does so in a change of its own, of which the leader is not told here: until
+    # A reassignment that completes by this does so in a change of its own, which this answer does not have: until
     # it has the new assignment from the metadata, it proposes nothing that is accepted.
     state.write(*change_records(topic, index, altered, altered, around))
     return AlterPartitionResult(
@@ -180,7 +180,7 @@ def _alter_one(
 def _check_proposal(
     state: ControllerState, proposer: int, partition: PartitionImage, change: AlterPartitionData
 ) -> None:
-    """Row R20: only the current leader, from the current state, may propose, and only members fit to be in sync."""
+    """Row R20: only the current leader may propose, from the current state, and only eligible members."""
     if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "the leader knows a later epoch than this controller")
     if change.leader_epoch < partition.leader_epoch:
@@ -208,7 +208,7 @@ def _check_proposal(
 
 
 def _ineligible(state: ControllerState, partition: PartitionImage, member: BrokerState) -> str | None:
-    """Why a broker may not be in the ISR; above all, that it is not the process that the leader saw (KIP-903)."""
+    """Why a broker may not be in the ISR, for example because it is another process than the leader saw (KIP-903)."""
     broker = state.image.broker(member.broker_id)
     if broker is None or broker.fenced:
         return "is fenced"

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: no two idempotent producers of the cluster ever get the same id."""
+"""Blocks of producer ids: every idempotent producer of the cluster gets an id of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCK_LENGTH: Final = 1000
 
 
 def allocate_producer_ids(state: ControllerState, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-    """Give the broker the next block; ids it does not use are lost. Errors: STALE_BROKER_EPOCH."""
+    """Give the broker the next block. Its unused ids are lost. Errors: STALE_BROKER_EPOCH."""
     state.registered(request.broker_id, request.broker_epoch)
     first = state.image.next_producer_id
     state.write(ProducerIdsRecord(request.broker_id, request.broker_epoch, first + BLOCK_LENGTH))

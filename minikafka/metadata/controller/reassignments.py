@@ -39,7 +39,7 @@ def alter_partition_reassignments(
     Reassignments under way are listed from the image (``adding_replicas``, ``removing_replicas``).
 
     Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (the metadata log's topic),
-    INVALID_REPLICA_ASSIGNMENT (none, one twice, one that is not alive; or the only replicas that have the records would
+    INVALID_REPLICA_ASSIGNMENT (no broker, a broker twice or not alive; or the only replicas with the records would
     go), INVALID_REPLICATION_FACTOR (unless ``allow_replication_factor_change``), NO_REASSIGNMENT_IN_PROGRESS (to
     cancel), INVALID_REQUEST (named twice), POLICY_VIOLATION (a broker would have too many replicas).
     """
@@ -51,7 +51,7 @@ def alter_partition_reassignments(
 
 
 class _Request:
-    """What the partitions of one request share."""
+    """State of one request, for all its partitions."""
 
     def __init__(self, state: ControllerState, request: AlterPartitionReassignmentsRequest) -> None:
         self._state = state
@@ -62,7 +62,7 @@ class _Request:
         self._replicas_of = Counter(chain.from_iterable(partition.replicas for partition in partitions))
 
     def carried_out(self, response: AlterPartitionReassignmentsResponse) -> Iterator[Iterable[PartitionChangeRecord]]:
-        """What changes each partition; its result goes into ``response``."""
+        """The records of each partition. Its result goes into ``response``."""
         for topic in self._topics:
             results: list[ReassignablePartitionResponse] = []
             response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=results))
@@ -111,7 +111,7 @@ class _Request:
         return topic, partition
 
     def _check_target(self, tp: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:
-        """Refuse a target that cannot be, before anything changes (row A2)."""
+        """Refuse an impossible target before any change (row A2)."""
         if not replicas:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp}: replicas is empty")
         if len(set(replicas)) != len(replicas):
@@ -144,9 +144,9 @@ class _Request:
 
 
 def _check_copies(tp: TopicPartition, partition: PartitionImage, wanted: PartitionImage, around: Circumstances) -> None:
-    """What was committed stays on as many replicas as the minimum asks for (promise P2).
+    """Committed records stay on as many replicas as ``min.insync.replicas`` demands (promise P2).
 
-    A replica that was only being added may hold what others do not have yet: it is not dropped before they have.
+    A replica that was only being added may have records that others lack: it stays until they have them.
     """
     holders = [*partition.isr, *partition.elr] or list(partition.last_known_elr)
     left = [holder for holder in holders if holder in wanted.replicas]

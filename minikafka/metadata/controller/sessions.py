@@ -1,13 +1,12 @@
-"""Which brokers the active controller has heard from, and when. Volatile: a new controller begins with fresh sessions.
+"""The active controller's sessions of brokers. Volatile: a new controller begins with fresh sessions.
 
-A session that was merely presumed at activation (the image says the broker was live) is not yet *heard*. Presumed
-brokers are not fenced before a whole timeout has passed, but they are not given leaderships either, and do not keep
-another incarnation of theirs from registering: after a crash of all nodes the brokers that return are heard at once,
-and those that do not are nobody's leader.
+A broker that is live in the image at activation has a *presumed* session until its first heartbeat. Presumed brokers
+are not fenced before a whole timeout has passed, but get no leaderships, and do not keep their next incarnation from
+registering. So after a crash of all nodes, returning brokers are heard at once, and dead ones lead no partition.
 
-Others are judged only by time in which this controller itself ran: after a pause (a stopped process, an overloaded
-machine) its brokers' heartbeats are queued behind the tick that would fence them all, so :meth:`Sessions.advance`
-gives back a gap in which it was not called.
+Only time in which this controller itself ran counts. After a pause (a stopped process, an overloaded machine) the
+brokers' heartbeats are queued behind the tick that would fence them all. So :meth:`Sessions.advance` adds a gap without
+calls to all sessions.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from minikafka.model import NO_OFFSET
 
 @dataclass(slots=True)
 class Session:
-    """What a broker's heartbeats said."""
+    """State from a broker's heartbeats."""
 
     last_contact_ms: int
     heard: bool
@@ -38,11 +37,11 @@ class Sessions:
 
     @property
     def tick_interval_ms(self) -> int:
-        """:meth:`advance` must be called this often for a pause to be told from silence."""
+        """Longest interval of :meth:`advance` calls: a longer gap counts as a pause of this process."""
         return max(1, self._timeout_ms // 4)
 
     def advance(self, now_ms: int) -> None:
-        """Time passed; when more than two ticks were missed, this process itself stood still."""
+        """Time passed. After more than two missed ticks this process itself stood still."""
         gap_ms = now_ms - self._last_advance_ms
         self._last_advance_ms = now_ms
         if gap_ms > 2 * self.tick_interval_ms:
@@ -50,7 +49,7 @@ class Sessions:
                 session.last_contact_ms = min(session.last_contact_ms + gap_ms, now_ms)
 
     def presume(self, broker_id: int, now_ms: int) -> None:
-        """The image says that the broker was live."""
+        """The broker is live in the image."""
         self._sessions[broker_id] = Session(now_ms, heard=False)
 
     def start(self, broker_id: int, now_ms: int) -> None:
@@ -58,7 +57,7 @@ class Sessions:
         self._sessions[broker_id] = Session(now_ms, heard=True)
 
     def hear(self, broker_id: int, now_ms: int, metadata_offset: int) -> tuple[Session, bool]:
-        """A heartbeat came. Its session, and whether it is the first of a presumed or ended one."""
+        """A heartbeat came. Returns the session, and True for the first heartbeat of a presumed or ended one."""
         session = self._sessions.get(broker_id)
         is_first = session is None or not session.heard
         if session is None:
@@ -69,13 +68,13 @@ class Sessions:
         return session, is_first
 
     def touch(self, broker_id: int, now_ms: int) -> None:
-        """A heartbeat came, and :meth:`hear` is to follow."""
+        """A heartbeat came; :meth:`hear` follows."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.last_contact_ms = now_ms
 
     def end(self, broker_id: int) -> None:
-        """The broker is known to be gone."""
+        """The broker is gone."""
         self._sessions.pop(broker_id, None)
 
     def is_heard(self, broker_id: int) -> bool:
@@ -84,16 +83,16 @@ class Sessions:
         return session is not None and session.heard
 
     def metadata_offset(self, broker_id: int) -> int:
-        """How far the broker had replayed at its last heartbeat."""
+        """The broker's metadata offset at its last heartbeat."""
         session = self._sessions.get(broker_id)
         return NO_OFFSET if session is None else session.metadata_offset
 
     def expired(self, now_ms: int) -> list[int]:
-        """Brokers not heard of for the timeout."""
+        """Brokers without a heartbeat for the session timeout."""
         return sorted(i for i, session in self._sessions.items() if self._deadline_ms(session) <= now_ms)
 
     def next_deadline_ms(self) -> int:
-        """When :meth:`expired` may next name someone, and at the latest when to tick."""
+        """The next time at which :meth:`expired` may have a broker, or the next tick if that is earlier."""
         deadlines = [self._deadline_ms(session) for session in self._sessions.values()]
         return min([self._last_advance_ms + self.tick_interval_ms, *deadlines])
 

@@ -1,4 +1,4 @@
-"""Standing of a broker: whether it may lead, be in sync and get replicas."""
+"""Standing of a broker: may it lead, be in sync and get replicas?"""
 
 from __future__ import annotations
 

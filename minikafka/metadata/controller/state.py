@@ -1,4 +1,4 @@
-"""What the parts of the active controller work on."""
+"""Shared state of the parts of the active controller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PORTION: Final = 500
 
 
 class ControllerState:
-    """The image with everything this controller has written, committed or not; and its sessions."""
+    """The image with all records of this controller, committed or not; and the sessions."""
 
     def __init__(
         self,
@@ -53,18 +53,18 @@ class ControllerState:
 
     @property
     def next_offset(self) -> int:
-        """The offset the next record will have."""
+        """Offset of the next record."""
         return self.image.offset + 1
 
     def write(self, *records: Record) -> None:
-        """Let records happen: the one way to change the image."""
+        """Write records and replay them: the only way to change the image."""
         if records:
             last = OffsetAndEpoch(self.image.offset + len(records), self.epoch)
             self.image = replay_records(self.image, records, last)
             self._written += records
 
     def take_written(self) -> tuple[Record, ...]:
-        """What was written since the last call, to be appended to the metadata log as one batch."""
+        """The records since the last call, for one batch of the metadata log."""
         written, self._written = self._written, []
         return tuple(written)
 
@@ -72,18 +72,18 @@ class ControllerState:
 
     @property
     def has_postponed(self) -> bool:
-        """True while the request that is being carried out is not whole."""
+        """True while a part of the present request is postponed."""
         return bool(self._postponed)
 
     def postpone(self, changes: Iterator[Iterable[Record]]) -> None:
-        """Write this when the request has decided the rest: for each partition that is looked at, what changes it.
+        """Write these records after the other decisions of the request; one item per examined partition.
 
-        There may be 100,000. What is postponed comes in order, each beginning with the image that the one before left.
+        There may be 100,000. Postponed parts run in order, each on the image that the previous one left.
         """
         self._postponed.append(changes)
 
     def write_portion(self) -> None:
-        """Look at the next partitions."""
+        """Write the records of the next partitions."""
         portion = list(islice(self._postponed[0], PORTION))
         self.write(*chain.from_iterable(portion))
         if len(portion) < PORTION:
@@ -97,7 +97,7 @@ class ControllerState:
         return effective.broker_config(self.image, self.static_config)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """A topic's settings, as this node sees them. Asked for every partition of a broker that comes or goes."""
+        """A topic's settings, as this node sees them. Called for every partition of a broker that comes or goes."""
         if self._topic_configs_of is not self.image.configs:
             self._topic_configs_of, self._topic_configs = self.image.configs, {}
         config = self._topic_configs.get(topic)
@@ -106,7 +106,7 @@ class ControllerState:
         return config
 
     def standing(self, broker_id: int) -> Standing:
-        """What the broker is good for now."""
+        """The broker's present standing."""
         broker = self.image.broker(broker_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return Standing.UNAVAILABLE
@@ -126,8 +126,9 @@ class ControllerState:
         gone: Collection[int] = NOBODY,
         unclean: bool = False,
     ) -> Circumstances:
-        """What decides over a partition. Brokers that are ``lost`` may have lost records, those that are ``gone`` have
-        nothing left; ``unclean``: it was asked for."""
+        """Inputs of a partition's rule. ``lost`` brokers may have lost records, ``gone`` ones have none left.
+        ``unclean``:
+        an unclean election was requested."""
         config = self.topic_config(topic.name)
         offline = frozenset(replica for replica in partition.replicas if self.is_offline(partition, replica))
         return Circumstances(
@@ -139,12 +140,12 @@ class ControllerState:
         )
 
     def directory_for(self, broker_id: int) -> UUID:
-        """Where a new replica on the broker will be: known beforehand only when it has but one log directory."""
+        """The log directory of a new replica on the broker: known in advance only if it has a single one."""
         broker = self.image.broker(broker_id)
         return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
     def why_not_usable(self, broker_id: int) -> str | None:
-        """Why a broker cannot be given a replica that it is to fetch now; None when it can."""
+        """The reason why a broker cannot get a replica to fetch now; None when it can."""
         broker = self.image.broker(broker_id)
         if broker is None:
             return "is not registered"
@@ -153,7 +154,7 @@ class ControllerState:
         return "is stopping" if broker.in_controlled_shutdown else None
 
     def registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
-        """The broker's current registration; STALE_BROKER_EPOCH when it is not the one named."""
+        """The broker's current registration; KafkaError(STALE_BROKER_EPOCH) if it has another epoch."""
         broker = self.image.broker(broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
@@ -165,14 +166,14 @@ class ControllerState:
         return broker
 
     def topic(self, name: str) -> TopicImage:
-        """The topic of that name; UNKNOWN_TOPIC_OR_PARTITION when there is none."""
+        """The topic of that name; KafkaError(UNKNOWN_TOPIC_OR_PARTITION) if none exists."""
         topic = self.image.topic(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} not found")
         return topic
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage:
-        """The topic of that id; UNKNOWN_TOPIC_ID when there is none."""
+        """The topic of that id; KafkaError(UNKNOWN_TOPIC_ID) if none exists."""
         topic = self.image.topic_by_id(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} not found")

@@ -43,7 +43,7 @@ from minikafka.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
-PARTITIONS_PER_REQUEST_MAX: Final = 2_000  # a request is carried out, and becomes part of each image, in one turn
+PARTITIONS_PER_REQUEST_MAX: Final = 2_000  # a request is carried out, and replayed into each image, in one turn
 
 UNSET: Final = -1
 
@@ -51,9 +51,9 @@ T = TypeVar("T")
 
 
 class _Request:
-    """What the topics of one request share: the brokers, the cluster's load, and how much may still be created.
+    """State of one request, for all its topics: brokers, the cluster's load, remaining room.
 
-    Its records are written all at once: each writing copies what it changes, and that may be the table of all topics.
+    Its records are written at once: each write copies the changed parts, which may be the table of all topics.
     """
 
     def __init__(self, state: ControllerState) -> None:
@@ -65,7 +65,7 @@ class _Request:
         self._left = PARTITIONS_PER_REQUEST_MAX
 
     def check_collision(self, name: str) -> None:
-        """INVALID_TOPIC_EXCEPTION when a topic, or one before it in the request, has that name but for '.' and '_'."""
+        """KafkaError(INVALID_TOPIC_EXCEPTION) if an earlier topic's name differs only in '.' and '_'."""
         plain = plain_name(name)
         if plain is None:
             return
@@ -79,13 +79,13 @@ class _Request:
             )
 
     def create(self, name: str, records: Iterable[Record]) -> None:
-        """The topic of that name, which was checked, comes with these records."""
+        """Add the records of a checked new topic."""
         if self._names is not None and (plain := plain_name(name)) is not None:
             self._names[plain] = name
         self.records += records
 
     def take(self, partitions: int) -> None:
-        """Count partitions to create; POLICY_VIOLATION when one request asks for too many."""
+        """Count partitions to create; KafkaError(POLICY_VIOLATION) for too many in one request."""
         if partitions > self._left:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION, f"one request creates at most {PARTITIONS_PER_REQUEST_MAX} partitions"
@@ -93,7 +93,7 @@ class _Request:
         self._left -= partitions
 
     def check_room(self, assignments: Sequence[Sequence[int]]) -> None:
-        """After replicas were assigned: POLICY_VIOLATION when a broker could not keep its logs open any more."""
+        """After the assignment of replicas: KafkaError(POLICY_VIOLATION) if a broker cannot keep so many logs open."""
         limit = self.state.replicas_per_broker_max
         added = Counter(broker_id for replicas in assignments for broker_id in replicas)
         crowded = next((broker_id for broker_id in sorted(added) if self.load.replicas[broker_id] > limit), None)
@@ -114,9 +114,9 @@ def _is_usable(broker: BrokerImage) -> bool:
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Each topic on its own; one that is refused does not keep the others from being created. One that is named twice
-    has one result. -1 takes the node's default; with ``assignments`` both numbers must be -1. The settings in the
-    answer are left to whoever answers the client.
+    """Create each topic on its own: a refused one does not affect the others. A topic that is named twice has one
+    result. -1 takes the node's default; with ``assignments`` both numbers must be -1. The handler adds the settings to
+    the answer.
 
     Errors of a topic: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION.
@@ -173,7 +173,7 @@ def _checked_configs(configs: Iterable[CreatableTopicConfig]) -> dict[str, str]:
 
 
 def _automatic(request: _Request, topic: CreatableTopic) -> list[tuple[int, ...]]:
-    """Replicas chosen here, by the numbers given or the node's defaults."""
+    """Replicas chosen here, by the numbers of the request or the node's defaults."""
     config = request.state.config
     partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
     factor = config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor
@@ -186,7 +186,7 @@ def _automatic(request: _Request, topic: CreatableTopic) -> list[tuple[int, ...]
 
 
 def _manual(request: _Request, topic: CreatableTopic) -> list[tuple[int, ...]]:
-    """Replicas as the request names them."""
+    """Replicas of the request."""
     if topic.num_partitions != UNSET or topic.replication_factor != UNSET:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "with an assignment, neither partitions nor a replication factor can be given"
@@ -236,7 +236,7 @@ def _new_partitions(
 
 
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Each topic on its own, by name or by id; brokers delete the logs when the record is committed.
+    """Delete each topic on its own, by name or by id. Brokers delete the logs once the record is committed.
 
     Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
     """
@@ -251,7 +251,7 @@ def _delete(
 ) -> DeletableTopicResult:
     try:
         topic = _named(state, named)
-        if topic.topic_id in records:  # named again: from here on it is not there
+        if topic.topic_id in records:  # named again: from here on it does not exist
             state.write(*records.values())
             records.clear()
             topic = _named(state, named)
@@ -278,7 +278,7 @@ def _named(state: ControllerState, named: DeleteTopicState) -> TopicImage:
 
 
 def create_partitions(state: ControllerState, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Each topic on its own; one that is named twice has one result.
+    """Add partitions to each topic on its own. A topic that is named twice has one result.
 
     Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR, INVALID_REQUEST, POLICY_VIOLATION.
@@ -333,7 +333,7 @@ def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: boo
 
 
 def _once(names: Sequence[str], items: Iterable[T]) -> tuple[dict[str, T], Mapping[str, int]]:
-    """The items by name, and how often each name came."""
+    """The items by name, and the count of each name."""
     return dict(zip(names, items, strict=True)), Counter(names)
 
 
