@@ -72,6 +72,7 @@ def test_consumers_that_do_not_read(target: Target, full: str) -> None:
     request = fetch_request(full, 0)
     request.topics[0].partitions[0].partition_max_bytes = 8 * MIB
     body = encode(request, 11)
+    before = target.descriptors()
     wires = [target.wire() for _ in range(60)]
     for wire in wires:
         for _ in range(5):
@@ -80,7 +81,7 @@ def test_consumers_that_do_not_read(target: Target, full: str) -> None:
         assert reader.fetch(full, 0), "who does read is served"
     for wire in wires:
         wire.socket.close()
-    eventually(lambda: target.descriptors() < 60, "all that they held to be let go")
+    eventually(lambda: target.descriptors() < before + 30, "all that they held to be let go")
 
 
 def test_fetches_of_connections_that_were_aborted(target: Target) -> None:

@@ -157,7 +157,9 @@ from minikafka.cli.main import main
 main()
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stderr) == (1, f"minikafka: {message}\n")
+    *waiting, error = result.stderr.splitlines()
+    assert (result.returncode, error) == (1, f"minikafka: {message}")
+    assert all(line.startswith("waiting: ") for line in waiting), "said after 3 s: a busy machine takes so long"
 
 
 def test_a_cluster_that_cannot_be_started_is_not_made(tmp_path: Path) -> None:
