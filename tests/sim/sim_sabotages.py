@@ -13,12 +13,11 @@ from simulator.disk import MountedFile
 
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.partitions import PartitionRoles
-from minikafka.broker.partition import Partition
+from minikafka.broker.handlers.fetch import _ConsumerFetch
 from minikafka.broker.replicas import Replicas
 from minikafka.client.producing.accumulator import Accumulator
-from minikafka.model import Isolation
 from minikafka.raft.effects import PersistElection
-from minikafka.storage.epochs import LeaderEpochCache
+from minikafka.storage.recovery import LoadedLog, _Loader
 
 DURATION_S = 30.0
 
@@ -36,7 +35,7 @@ def trace_of(seed: int) -> str:
 
 
 SUITE = Suite(
-    "cluster", "whole clusters of real nodes, simulated", run, 2_000, (InvariantViolatedError,), trace_of, is_slow=True
+    "cluster", "whole clusters of real nodes, simulated", run, 500, (InvariantViolatedError,), trace_of, is_slow=True
 )
 
 
@@ -51,10 +50,10 @@ def acknowledged_by_the_leader_alone(
     done(results)
 
 
-@SUITE.replaces(Partition, "read_limit")
-def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolation) -> int:
+@SUITE.plants()
+def consumers_read_what_is_not_committed(patch: Any) -> None:
     """Consumers are shown the log up to its end."""
-    return partition.log.log_end_offset
+    patch.setattr(_ConsumerFetch, "_limit", lambda _fetch, partition, _high_watermark: partition.log.log_end_offset)
 
 
 # Logs and their epochs
@@ -62,8 +61,14 @@ def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolat
 
 @SUITE.plants(listed="epoch cache lost on restart")
 def epochs_are_lost_on_restart(patch: Any) -> None:
-    """The leader-epoch checkpoint is not read, and what the log knows is not rebuilt."""
-    patch.setattr(LeaderEpochCache, "load", classmethod(lambda cls, disk, directory: cls()))
+    """The leader epochs of a log are forgotten at a start: neither the file nor the batches tell them."""
+    loaded = _Loader._loaded
+
+    def forgetful(recovery: _Loader, is_believed: bool) -> LoadedLog:
+        recovery.epochs.clear()
+        return loaded(recovery, is_believed)
+
+    patch.setattr(_Loader, "_loaded", forgetful)
 
 
 # Disks
