@@ -1,21 +1,21 @@
-"""Topics as Spark DataFrames, in batch and streaming, in and out, and pipelines made of them.
+"""Topics as Spark DataFrames: source and sink, batch and streaming, and pipelines over topics.
 
-``start_session("job")`` starts a Spark that knows them; in a session of your own, ``register(spark)`` does.
+``start_session("job")`` starts a Spark session with both formats. ``register(spark)`` adds them to your own session.
 
 =================  ================================================================================================
-``java``           which Java Spark runs on
-``session``        a session for this machine or a cluster
-``shared_classes`` an archive of Spark's classes, with which it starts faster
-``typical_jobs``   what is run to learn which classes these are
-``daemon``         PySpark's, which forks the Python workers of a session on this machine
-``options/``       what ``.option(...)`` understands, as declared rows
+``java``           the Java that runs Spark
+``session``        a session on this machine or on a cluster
+``shared_classes`` an archive of Spark's classes, for a faster start
+``typical_jobs``   jobs that load the classes of this archive
+``daemon``         PySpark's daemon, which forks the Python workers of a local session
+``options/``       the options of ``.option(...)``, one row each
 ``columns/``       record batches <-> Arrow, without a Python object for a record
-``cluster``        the client, synchronous, one for a process; ``loop``: the thread on which it runs
-``clients``        the clients it is made of; ``pool``: those that are connected; ``writer``: batches of one task
-``topics``         which topics there are, and whether they are the same as before
-``gaps``           whether a log has a record where one is waited for
+``cluster``        the synchronous client, one for a process; ``loop``: its event loop, in a thread
+``clients``        admin, consumer and producer; ``pool``: connected clients; ``writer``: batches of one task
+``topics``         partitions and ids of topics
+``gaps``           ranges of offsets without a record
 ``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets
-``sink/``          the writers
+``sink/``          ``format("minikafka")``: batch and streaming writers
 ``offline/``       ``format("minikafka-log")``: log directories without a broker
 ``pipelines/``     archive, replay, windows, audit, report
 =================  ================================================================================================
@@ -37,11 +37,11 @@ __all__ = ["NoJavaError", "register", "start_session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("minikafka")`` and ``format("minikafka-log")`` known to a session, from any thread.
+    """Register ``format("minikafka")`` and ``format("minikafka-log")`` with a session. Any thread may call this.
 
-    Sessions cloned from it, as the one in ``foreachBatch`` is, know them too; ``spark.newSession()`` does not by this.
-    No call is needed where Spark finds the modules ``pyspark_minikafka*``: every session knows the formats if they are
-    installed for the Python of the driver's workers (``PYSPARK_PYTHON``) when Spark first looks for a format.
+    A cloned session, like the one in ``foreachBatch``, inherits the formats. A session of ``spark.newSession()`` does
+    not. No call is needed if the modules ``pyspark_minikafka*`` are installed for the Python of the driver's workers
+    (``PYSPARK_PYTHON``): Spark finds them at its first look-up of a format, for every session.
     """
     from minikafka.spark.offline import LogDataSource
     from minikafka.spark.source import MinikafkaDataSource

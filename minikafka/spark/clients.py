@@ -7,12 +7,12 @@ from minikafka.spark.options import ClientSettings
 
 
 def admin_of(settings: ClientSettings) -> Admin:
-    """Asks questions, for as long as the user may be kept waiting."""
+    """An admin client. Its requests may take ``max_block_ms``."""
     return Admin(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.max_block_ms)
 
 
 def consumer_of(settings: ClientSettings) -> Consumer:
-    """Reads what it is assigned from where it is told, and decides nothing itself."""
+    """A consumer without a group and without ``auto.offset.reset``: the caller assigns and seeks."""
     return Consumer(
         settings.bootstrap_servers,
         client_id=settings.client_id,
@@ -30,7 +30,7 @@ def consumer_of(settings: ClientSettings) -> Consumer:
 
 
 def producer_of(settings: ClientSettings) -> Producer:
-    """Stores batches."""
+    """A producer for encoded batches."""
     return Producer(
         settings.bootstrap_servers,
         client_id=settings.client_id,

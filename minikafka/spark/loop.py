@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that know no asyncio."""
+"""An event loop in a thread of its own, for synchronous callers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoopThread:
-    """Runs coroutines for any number of threads, until it is closed. The thread is a daemon: it keeps no process up."""
+    """Runs coroutines for any number of threads, until ``close``. Its thread is a daemon: it keeps no process alive."""
 
     def __init__(self, name: str) -> None:
         self._loop = uvloop.new_event_loop()
@@ -31,7 +31,7 @@ class LoopThread:
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T], *, timeout_s: float, doing: str) -> T:
-        """What ``coroutine`` returns or raises; KafkaError(REQUEST_TIMED_OUT) after ``timeout_s``."""
+        """Wait for ``coroutine``; its result or exception. Raises KafkaError(REQUEST_TIMED_OUT) after ``timeout_s``."""
         assert threading.current_thread() is not self._thread, "a loop that waits for itself waits for ever"
         bounded = _bounded(coroutine, timeout_s, doing)
         try:
@@ -41,7 +41,7 @@ class LoopThread:
             coroutine.close()
             raise _closed() from None
         try:
-            return future.result(timeout_s + END_TIMEOUT_S)  # more than it needs, unless the loop ended meanwhile
+            return future.result(timeout_s + END_TIMEOUT_S)  # _bounded's time-out is first, unless the loop ended
         except CancelledError:
             raise _closed() from None
         except TimeoutError:
@@ -49,17 +49,17 @@ class LoopThread:
                 raise
             raise _closed() from None
         finally:
-            future.cancel()  # what was interrupted from outside; else it is done
+            future.cancel()  # has an effect only after an interruption, such as KeyboardInterrupt
 
     def post(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run it soon and wait for nothing; from any thread, and in vain when the loop is closed."""
+        """Start ``coroutine`` and return at once, from any thread. A closed loop drops it."""
         try:
             self._loop.call_soon_threadsafe(self._start, coroutine)
         except RuntimeError:
             coroutine.close()
 
     def close(self) -> None:
-        """End what runs, then the thread."""
+        """Cancel all coroutines, then end the thread."""
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -101,7 +101,7 @@ async def _bounded(coroutine: Coroutine[Any, Any, T], timeout_s: float, doing: s
 
 
 def _closed() -> KafkaError:
-    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed: this process ends")
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client is closed, because this process is ending")
 
 
 def _complain(name: str, error: BaseException) -> None:

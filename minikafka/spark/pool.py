@@ -1,4 +1,4 @@
-"""Clients that are connected, for whoever needs one next. Everything here happens on one event loop."""
+"""A pool of connected clients. Everything here runs on one event loop."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from minikafka.client.backoff import retrying
 
-IDLE_MAX: Final = 4  # clients that are kept for later
+IDLE_MAX: Final = 4  # clients kept for later
 
 
 class Connecting(Protocol):
-    """What all clients can do."""
+    """A client of a pool."""
 
     async def start(self) -> None:
-        """Connect, or raise KafkaError and be of no more use."""
+        """Connect. Raises KafkaError; then the client is unusable."""
 
     async def close(self) -> None:
         """Disconnect."""
@@ -26,9 +26,9 @@ Client = TypeVar("Client", bound=Connecting)
 
 
 class Pool(Generic[Client]):
-    """``make`` gives a client that is not connected yet; connecting is tried for ``connect_timeout_s``.
+    """``make`` returns an unconnected client. The pool tries to connect it for ``connect_timeout_s``.
 
-    ``servers`` is who is told of when that is in vain.
+    ``servers`` names the cluster in the error.
     """
 
     def __init__(self, make: Callable[[], Client], connect_timeout_s: float, *, servers: str = "the cluster") -> None:
@@ -40,7 +40,7 @@ class Pool(Generic[Client]):
         self._lent: set[Client] = set()
 
     async def borrow(self) -> Client:
-        """One that is connected; whoever borrows it gives it back, or closes what is forgotten. Raises KafkaError."""
+        """A connected client. The borrower gives it back, or forgets and closes it. Raises KafkaError."""
         if self._idle:
             client = self._idle.pop()
         else:
@@ -49,11 +49,11 @@ class Pool(Generic[Client]):
         return client
 
     def forget(self, client: Client) -> None:
-        """It will not be given back."""
+        """Give up a borrowed client: it will not be given back."""
         self._lent.discard(client)
 
     async def give_back(self, client: Client) -> None:
-        """It is connected and as good as new."""
+        """Take back a borrowed client that is connected and has no work left."""
         self.forget(client)
         if len(self._idle) < IDLE_MAX:
             self._idle.append(client)
@@ -62,7 +62,7 @@ class Pool(Generic[Client]):
 
     @asynccontextmanager
     async def borrowed(self) -> AsyncIterator[Client]:
-        """One for a while; after an error it is not used again."""
+        """A client for the block. After an exception it is closed, not used again."""
         client = await self.borrow()
         try:
             yield client
@@ -73,13 +73,13 @@ class Pool(Generic[Client]):
         await self.give_back(client)
 
     async def close_idle(self) -> None:
-        """Disconnect those that nobody has."""
+        """Disconnect the clients that are not borrowed."""
         idle, self._idle = self._idle, []
         for client in idle:
             await client.close()
 
     async def close(self) -> None:
-        """Disconnect all; who has one will hear of it."""
+        """Disconnect all clients. Calls of borrowed ones fail."""
         await self.close_idle()
         while self._lent:
             await self._lent.pop().close()

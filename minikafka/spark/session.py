@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_MASTER: Final = "local[2]"
-_SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # come before those of settings and files, and replace none of them
+_SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # Java takes them before the options of settings and files, which stay
 
 _SETTINGS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
@@ -38,22 +38,22 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
 
 _SETTING: Final = re.compile(r"^[ \t]*(spark\.[^\s=:]+)", re.MULTILINE)
 _STACK: Final = "-Xss8m"
-"""Spark matches the long error of a batch that was interrupted with a pattern that recurses for every character."""
+"""Stack for Spark's check of the error of an interrupted batch: its pattern recurses for every character."""
 
 
 def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session in which ``format("minikafka")`` and ``format("minikafka-log")`` can be read and written.
+    """A session that reads and writes ``format("minikafka")`` and reads ``format("minikafka-log")``.
 
-    ``settings`` are Spark's own and override ours, which keep a laptop quiet: no web pages, four shuffle partitions,
-    1 GiB for the driver, errors only on stderr. So do those in the user's ``spark-defaults.conf``. Raises NoJavaError
-    when Spark cannot run here.
+    Our defaults suit a laptop: no web pages, four shuffle partitions, 1 GiB for the driver, only errors on stderr.
+    Spark's settings in ``settings`` and in the user's ``spark-defaults.conf`` override them. Raises NoJavaError
+    without a usable Java.
     """
     from pyspark.sql import SparkSession
 
     from minikafka.spark import register
 
     home = spark_java_home(os.environ)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers take another Python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise the workers take the first python3 of PATH
     is_local = master.startswith("local")
     ours = _SETTINGS | (_LOCAL_SETTINGS if is_local else {})
     of_user = names_in_defaults(os.environ)
@@ -69,7 +69,7 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
 
 
 def names_in_defaults(environment: Mapping[str, str]) -> set[str]:
-    """The settings that the user's ``spark-defaults.conf`` has, which a builder's would override."""
+    """The names of the settings in the user's ``spark-defaults.conf``. A builder's settings would override them."""
     from pyspark.find_spark_home import _find_spark_home
 
     directory = environment.get("SPARK_CONF_DIR") or os.path.join(_find_spark_home(), "conf")
@@ -81,7 +81,7 @@ def names_in_defaults(environment: Mapping[str, str]) -> set[str]:
 
 
 def _java_options(home: Path | None, master: str) -> str:
-    """What the driver's Java is started with: what to log, the classes that were prepared for it."""
+    """The options of the driver's Java: log configuration, stack size, archive of classes, PySpark of the workers."""
     options = [f"-Dlog4j2.configurationFile={_log_configuration()}", _STACK]
     if home is not None:
         options += sharing_options(home)
@@ -91,7 +91,7 @@ def _java_options(home: Path | None, master: str) -> str:
 
 
 def _workers_have_our_pyspark(master: str) -> bool:
-    """Whether all Python processes are of our Python, and PySpark is installed where that one finds it by itself."""
+    """True when all Python processes run our Python, and PySpark is installed in its site-packages."""
     import pyspark
 
     is_in_driver = master == "local" or master.startswith("local[")
@@ -101,8 +101,8 @@ def _workers_have_our_pyspark(master: str) -> bool:
 
 @contextmanager
 def _for_java(home: Path | None, options: str) -> Iterator[None]:
-    """``JAVA_HOME``, and what Java is started with beside the user's options, for the block; afterwards they are again
-    what they were: of what the caller starts, only Spark is ours."""
+    """Set ``JAVA_HOME`` and add ``options`` to the user's Java options, for the block only: other programs that the
+    caller starts keep their Java."""
     before = {name: os.environ.get(name) for name in ("JAVA_HOME", _SUBMIT_OPTIONS)}
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
@@ -118,7 +118,7 @@ def _for_java(home: Path | None, options: str) -> Iterator[None]:
 
 
 def _say_errors_once() -> None:
-    """What is wrong with a query is in the exception; PySpark would log it to stderr as well, as a page of JSON."""
+    """Silence PySpark's logger of query errors: it repeats an exception on stderr, as a page of JSON."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -126,6 +126,6 @@ def _say_errors_once() -> None:
 
 
 def _log_configuration() -> str:
-    """What the JVM is told to log: what is worth a person's attention."""
+    """The path of the JVM's log configuration: errors only."""
     with resources.as_file(resources.files("minikafka.spark") / "log4j2.properties") as path:
         return str(path)

@@ -1,8 +1,8 @@
-"""Lets Spark start in two thirds of the time: Java maps its classes from an archive instead of loading them from jars.
+"""Shortens Spark's start by a third: Java maps its classes from an archive instead of loading them from jars.
 
 When Spark starts, Java reads, verifies and links some 17,000 classes of 280 jars. ``make_archive`` does that once and
-writes down the result ("class data sharing", JEP 310 and 350); ``start_session`` uses it from then on. An archive is
-for one Java and one Spark. Java compares it with both, and leaves it unused when either was changed in place.
+stores the result ("class data sharing", JEP 310 and 350). ``start_session`` uses it from then on. An archive fits one
+Java and one Spark. Java checks both and ignores an archive that does not fit.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ _GENERATED: Final = re.compile(r"^@lambda-form-invoker|\$Species_")
 
 
 class PrepareError(Exception):
-    """No archive could be made; the message says why."""
+    """The archive could not be made. The message says why."""
 
 
 def archive_path(java_home: Path) -> Path:
-    """Where the archive for a launcher's Java (``spark_java_home``) is, or would be: with the Python packages, so that
-    it goes when they go."""
+    """The path of the archive for a launcher's Java (``spark_java_home``). It lies with the Python packages and is
+    deleted with them."""
     import pyspark
 
     return Path(sys.prefix) / "share" / "minikafka" / f"spark-{pyspark.__version__}-{java_home.name}.jsa"
 
 
 def sharing_options(java_home: Path) -> tuple[str, ...]:
-    """What Java is started with to use the archive, if there is one. One that does not fit is left unused, quietly."""
+    """Java's options for the archive; empty without one. Java silently ignores an archive that does not fit."""
     archive = archive_path(java_home)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.is_file() else ()
 
 
 def make_archive() -> Path:
-    """The archive for the Java and the Spark that ``start_session`` would take, made anew: about 200 MB.
+    """Make the archive for the Java and the Spark of ``start_session``, about 200 MB; its path.
 
-    Takes a short job of Spark and as long again for writing. Raises NoJavaError without a Java, PrepareError when
-    something else is in the way.
+    Takes about 50 s: half for short Spark jobs, half for writing. Raises NoJavaError without a usable Java, and
+    PrepareError for any other failure.
     """
     home = spark_java_home(os.environ)
     if home is None:
-        raise PrepareError("a launcher for Java cannot be written; let XDG_CACHE_HOME name a directory where it can")
+        raise PrepareError("the launcher for Java cannot be written; set XDG_CACHE_HOME to a writable directory")
     archive = archive_path(home)
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def make_archive() -> Path:
                 ]
             )
             unfinished.replace(archive)
-        for old in archive.parent.glob("spark-*.jsa"):  # of a Java or a Spark that was updated since
+        for old in archive.parent.glob("spark-*.jsa"):  # for an older Java or Spark
             if old != archive:
                 old.unlink(missing_ok=True)
     except OSError as error:
@@ -78,16 +78,17 @@ def make_archive() -> Path:
 
 
 def leave_out_generated(classes: Path) -> None:
-    """Strike classes that Java generates as it goes from the list in a file.
+    """Remove classes that Java generates at run time from the list in a file.
 
-    With them in an archive, Java 17 crashes under a flight recorder or an agent, which ask for the file of every class.
+    A flight recorder or an agent asks for the file of every class. With generated classes in the archive, Java 17
+    crashes then.
     """
     lines = classes.read_text().splitlines(keepends=True)
     classes.write_text("".join(line for line in lines if not _GENERATED.search(line)))
 
 
 def _run(command: list[str]) -> str:
-    """What the program wrote to stdout. Raises PrepareError with the last line of stderr when it failed."""
+    """Run a program; its stdout. Raises PrepareError with the last line of stderr when it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
     except subprocess.TimeoutExpired:

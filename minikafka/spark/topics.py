@@ -1,4 +1,4 @@
-"""Which topics there are and which of them are the same as before, as an admin client is asked on the loop."""
+"""Questions to an admin client about topics: their partitions, their ids, changes of ids. Runs on the loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from minikafka.model import ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
 
 Question = TypeVar("Question")
 
-BELIEVED_AFTER_S: Final = 1.0  # a broker may hear of a new topic later than another
+BELIEVED_AFTER_S: Final = 1.0  # brokers learn of a new topic one after the other
 LOOK_INTERVAL_S: Final = 0.1
-UNANSWERED_S: Final = 1.0  # then it is asked whether those who could answer are still there
+UNANSWERED_S: Final = 1.0  # without an answer for so long: do the partitions still exist?
 
 
 class TopicReplacedError(KafkaError):
-    """A topic is not the one it was: ``found_id`` is that of the one that has its name now, empty for none."""
+    """A topic was deleted, and perhaps created again: ``found_id`` is the id of the new topic, or empty."""
 
     def __init__(self, topic: str, wanted_id: str, found_id: str) -> None:
         how = f"deleted and created again (its id was {wanted_id} and is {found_id})" if found_id else "deleted"
@@ -26,7 +26,7 @@ class TopicReplacedError(KafkaError):
 
 
 async def partitions_of(admin: Admin, topics: Collection[str]) -> list[TopicPartition]:
-    """The partitions of these topics, in order. UNKNOWN_TOPIC_OR_PARTITION names a topic that is missing."""
+    """The partitions of these topics, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for a missing topic."""
     views = await admin.describe_topics(topics)
     for topic in views:
         if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -37,16 +37,16 @@ async def partitions_of(admin: Admin, topics: Collection[str]) -> list[TopicPart
 
 
 async def topic_ids_of(admin: Admin, topics: Collection[str]) -> dict[str, str]:
-    """The ids of these topics, empty for one whose id is not known; missing topics are left out."""
+    """The ids of these topics, without the missing ones. An unknown id is empty."""
     views = await admin.describe_topics(topics)
     there = (topic for topic in views if topic.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return {topic.name: "" if topic.topic_id == ZERO_TOPIC_ID else str(topic.topic_id) for topic in there}
 
 
 async def find_replaced(admin: Admin, topic_ids: Mapping[str, str]) -> dict[str, str]:
-    """Those topics that do not have these ids any more, and the ids they have now, empty for those deleted.
+    """The topics whose id changed, with their new ids; an empty id for a deleted topic.
 
-    Brokers may hear of it one after the other: they are asked for a second before that is believed.
+    Brokers learn of a change one after the other. Only a change that persists for a second counts.
     """
     clock_s = asyncio.get_running_loop().time
     believed_s = clock_s() + BELIEVED_AFTER_S
@@ -64,7 +64,7 @@ async def unless_deleted(
     questions: Mapping[TopicPartition, Question],
     ask: Callable[[Mapping[TopicPartition, Question]], Awaitable[dict[TopicPartition, OffsetAndEpoch]]],
 ) -> dict[TopicPartition, OffsetAndEpoch]:
-    """What leaders answer. When they do not, there may be none: UNKNOWN_TOPIC_OR_PARTITION, after a while."""
+    """Ask the leaders. Without an answer for a second, raises UNKNOWN_TOPIC_OR_PARTITION for a deleted partition."""
     try:
         async with asyncio.timeout(UNANSWERED_S) as limit:
             return await ask(questions)

@@ -1,4 +1,4 @@
-"""``python -m minikafka.spark.typical_jobs FILE``: what Java loads for pipelines, for ``shared_classes``."""
+"""``python -m minikafka.spark.typical_jobs FILE``: lists the classes that pipelines load, for ``shared_classes``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _note_classes(classes: Path) -> str:
-    """Run jobs of the kinds that the pipelines run, while Java writes to ``classes`` what it loads. Its class path."""
+    """Run jobs like those of the pipelines; Java lists the loaded classes in ``classes``. Returns the class path."""
     from minikafka.spark import start_session
 
     note = f'"-XX:DumpLoadedClassList={classes}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC'
@@ -29,13 +29,13 @@ def _note_classes(classes: Path) -> str:
     assert gateway is not None
     class_path: str = gateway.jvm.java.lang.System.getProperty("java.class.path")
     spark.stop()
-    gateway.proc.stdin.close()  # upon which Java ends
+    gateway.proc.stdin.close()  # ends Java
     gateway.proc.wait()
     return class_path
 
 
 def _run_typical_jobs(spark: SparkSession, directory: str) -> None:
-    """Parquet and Python in batch, a stream with windows, a watermark and state."""
+    """A batch job with Parquet and a Python source, a stream with windows, a watermark and state."""
     from pyspark.sql import functions as f
 
     spark.dataSource.register(_FewRows)
@@ -54,7 +54,7 @@ def _run_typical_jobs(spark: SparkSession, directory: str) -> None:
 
 
 class _FewRows(DataSource):
-    """Rows from Python, as of our sources."""
+    """A source in Python, like ours."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Writes encoded batches for one task, and says when all of them are stored."""
+"""Writes the encoded batches of one task and waits until they are stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from minikafka.spark.pool import Pool
 if TYPE_CHECKING:
     from minikafka.spark.columns.encode import EncodedBatch
 
-ABANDON_TIMEOUT_MS: Final = 0  # what a task that failed left behind will be written again
+ABANDON_TIMEOUT_MS: Final = 0  # Spark repeats a failed task, which writes its batches again
 
 
 class BatchWriter:
-    """Idempotent, acknowledged by all in-sync replicas, in order per partition; made by ``Cluster.writer``.
+    """An idempotent writer with ``acks=all``, in order per partition; made by ``Cluster.writer``. For one thread.
 
-    Used in a ``with``: leaving it flushes, or drops what is buffered when an exception leaves it. For one thread.
+    Use it in a ``with``: its end flushes; an exception drops the buffered batches.
     """
 
     def __init__(self, producers: Pool[Producer], loop: LoopThread, servers: str, *, timeout_s: float) -> None:
@@ -33,21 +33,21 @@ class BatchWriter:
         self._failure: BaseException | None = None
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has. One that is missing is made, if the cluster makes topics by itself; else
-        KafkaError says that it is missing."""
+        """The number of the topic's partitions. A missing topic is created if ``auto.create.topics.enable`` is set;
+        otherwise raises KafkaError."""
         doing = f"looking up {topic} at {self._servers}"
         return self._loop.call(self._partition_count(topic), timeout_s=self._timeout_s, doing=doing)
 
     def send(self, topic: str, partition: int, batch: EncodedBatch) -> None:
-        """Take a batch, whose bytes are the writer's from now on; waits while the buffer is full.
+        """Take over a batch and its bytes. Waits while the buffer is full.
 
-        Raises KafkaError when it cannot be placed, or when one before it could not be stored.
+        Raises KafkaError when the batch finds no room in time, or when an earlier batch failed.
         """
         doing = f"writing to {topic}-{partition} at {self._servers}"
         self._loop.call(self._send(topic, partition, batch), timeout_s=self._timeout_s, doing=doing)
 
     def flush(self) -> None:
-        """Wait until everything is stored. Raises the KafkaError of the first batch that could not be."""
+        """Wait until all batches are stored. Raises the KafkaError of the first batch that failed."""
         if self._producer is not None:
             doing = f"writing the last batches to {self._servers}"
             self._loop.call(self._flush(), timeout_s=self._timeout_s, doing=doing)
@@ -90,7 +90,7 @@ class BatchWriter:
     def _settle(self, delivery: Delivery) -> None:
         self._pending.discard(delivery)
         if not delivery.cancelled():
-            error = delivery.exception()  # asked for even if another came first, or asyncio complains of it
+            error = delivery.exception()  # retrieved even after an earlier failure, or asyncio complains
             self._failure = self._failure or error
 
     async def _flush(self) -> None:

@@ -93,7 +93,7 @@ def test_closing_ends_what_runs_and_refuses_more(loop: LoopThread) -> None:
     waiting.join(30)
     assert ended.is_set()
     assert [type(error) for error in errors] == [KafkaError]
-    with pytest.raises(KafkaError, match="the client was closed"):
+    with pytest.raises(KafkaError, match="the client is closed"):
         loop.call(answer(1), timeout_s=30, doing="it")
     loop.post(answer(1))  # type: ignore[arg-type]
     loop.close()
