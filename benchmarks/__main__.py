@@ -28,6 +28,7 @@ NAMES: Final = (
     "reassignment",
     "small_requests",
     "fetching",
+    "scraping",
     "purgatory",
     "compaction",
     "demo",

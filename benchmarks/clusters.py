@@ -17,7 +17,7 @@ BROKERS = 3
 
 
 @contextmanager
-def running_cluster(settings: dict[str, str] | None = None) -> Iterator[LocalCluster]:
+def running_cluster(settings: dict[str, str] | None = None, *, metrics: bool = False) -> Iterator[LocalCluster]:
     """Three nodes as ``minikafka cluster start`` makes them, with `settings` besides; killed at the end."""
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
         cluster = LocalCluster.create(
@@ -26,6 +26,7 @@ def running_cluster(settings: dict[str, str] | None = None) -> Iterator[LocalClu
             base_port=free_base_port(BROKERS),
             settings=settings,
             detached=False,
+            metrics=metrics,
         )
         try:
             cluster.start()

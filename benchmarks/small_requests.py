@@ -31,7 +31,7 @@ def run(run: Run) -> list[Figure]:
         for copies, acks, target in ((1, ACKS_LEADER, Target("<", 15.0)), (3, ACKS_ALL, None)):
             topic = f"rf{copies}"
             create_topic(cluster, topic, copies=copies)
-            turns = [_measure(cluster, topic, acks) for _ in range(run.times(3))]
+            turns = [requests_cost_us(cluster, topic, acks) for _ in range(run.times(3))]
             leader_us, all_us = min(turn[0] for turn in turns), min(turn[1] for turn in turns)
             name = f"RF {copies}, acks={'all' if acks == ACKS_ALL else acks}"
             note = "leader's turns: " + ", ".join(f"{turn[0]:.1f}" for turn in turns)
@@ -41,7 +41,7 @@ def run(run: Run) -> list[Figure]:
     return found
 
 
-def _measure(cluster: LocalCluster, topic: str, acks: int) -> tuple[float, float]:
+def requests_cost_us(cluster: LocalCluster, topic: str, acks: int) -> tuple[float, float]:
     """Microseconds of CPU for each request: the leader's, and all brokers'."""
     leader = leader_of(cluster, topic)
     with BareClient(cluster.layout.client_port(leader)) as client:

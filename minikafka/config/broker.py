@@ -171,7 +171,8 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
             name == CONTROLLER and config.controller_quorum_voters
         ):
             yield f"listeners binds {name} to every address; set its reachable address in advertised.listeners"
-    bound = [endpoint for endpoint in config.listeners.values() if endpoint.port]
+    addresses = [*config.listeners.values(), config.metrics_listener]
+    bound = [endpoint for endpoint in addresses if endpoint is not None and endpoint.port]
     for endpoint in dict.fromkeys(endpoint for endpoint in bound if bound.count(endpoint) > 1):
         yield f"listeners: two listeners have the address {endpoint}"
 

@@ -187,7 +187,7 @@ HELD_BYTES: Final = Metric(
 LOOP_LAG: Final = Metric(
     "minikafka_event_loop_lag_seconds",
     "histogram",
-    "How late a timer of 100 ms fires, in seconds: all clients wait for so long.",
+    "How late a timer of 250 ms fires, in seconds: all clients wait for so long.",
 )
 BUILD: Final = Metric("minikafka_build_info", "gauge", "1, with the version of minikafka.", ("version",))
 

@@ -133,6 +133,8 @@ class HttpListener:
                 await self._answer(head, writer)
         except (TimeoutError, OSError):
             pass  # the peer is too slow, or gone: closing is all there is to do
+        except Exception as error:  # a bug, and what a stranger asks must not stop the node
+            self._note_failure(error)
         finally:
             self._waiting.pop(writer, None)
             self._answering.pop(writer, None)
@@ -141,11 +143,15 @@ class HttpListener:
     async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
         request = parse_head(head)
         answer = await self._find_answer(request)
-        writer.write(head_of(answer))
-        if request is None or request.method != "HEAD":
-            writer.write(answer.body)
+        if writer.transport.is_closing():
+            return  # the peer left meanwhile, or the listener closes
+        has_body = request is None or request.method != "HEAD"
+        writer.write(head_of(answer) + (answer.body if has_body else b""))
         writer.close()
         await writer.wait_closed()
+
+    def _note_failure(self, error: Exception) -> None:
+        log.error("HTTP request failed", listener=self.name, why=repr(error), exc_info=error)
 
     async def _find_answer(self, request: Request | None) -> Answer:
         if request is None:
@@ -157,8 +163,8 @@ class HttpListener:
             return refuse(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served")
         try:
             return await route()
-        except Exception as error:  # a bug, and a scrape must not stop the node
-            log.error("HTTP request failed", listener=self.name, path=request.path, why=repr(error), exc_info=error)
+        except Exception as error:  # a bug
+            self._note_failure(error)
             return refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the node's log says why")
 
 

@@ -19,6 +19,7 @@ from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.listeners import Listeners
 from minikafka.broker.metrics.isr_changes import IsrChanges
 from minikafka.broker.metrics.loop_lag import LoopLag
+from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
@@ -102,30 +103,35 @@ def _purgatories(replicas: Replicas) -> Families:
     yield Family(of.DELAYED, delayed)
 
 
-class _PartitionSums:
+class PartitionSums:
     """Of all replicas of the node."""
 
     def __init__(self) -> None:
         self.count = self.led = self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
-        self.sizes: Counter[str] = Counter()
+        self.sizes: dict[str, int] = {}
+
+    def add(self, partition: Partition, image: MetadataImage) -> None:
+        """Count one; ``image`` knows whether it is being reassigned."""
+        tp, sizes, leader = partition.topic_partition, self.sizes, partition.replica.leader
+        sizes[tp.topic] = sizes.get(tp.topic, 0) + partition.log.size_in_bytes
+        self.count += 1
+        if leader is None:
+            return
+        self.led += 1
+        self.under_min_isr += leader.is_under_min_isr
+        self.at_min_isr += leader.is_at_min_isr
+        wanted, state = len(leader.replicas), image.partition(tp)
+        if state is not None and (state.adding_replicas or state.removing_replicas):
+            self.reassigning += 1
+            wanted = len(state.original_replicas)
+        self.under_replicated += leader.isr_size < wanted
 
 
 def _partitions(sources: Sources) -> Families:
     data, image = sources.data, sources.control.metadata.image
-    sums = _PartitionSums()
+    sums = PartitionSums()
     for partition in data.replicas:
-        tp, leader = partition.topic_partition, partition.leader
-        sums.sizes[tp.topic] += partition.log.size_in_bytes
-        sums.count += 1
-        if leader is not None:
-            state = image.partition(tp)
-            is_reassigning = state is not None and state.is_reassigning
-            wanted = len(state.original_replicas if state and is_reassigning else leader.replicas)
-            sums.led += 1
-            sums.under_replicated += leader.isr_size < wanted
-            sums.under_min_isr += leader.is_under_min_isr
-            sums.at_min_isr += leader.is_at_min_isr
-            sums.reassigning += is_reassigning
+        sums.add(partition, image)
         if not sums.count % PORTION:
             yield None
     yield _one(of.PARTITIONS, sums.count)

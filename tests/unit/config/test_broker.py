@@ -78,6 +78,8 @@ def test_a_secret_is_in_no_message() -> None:
             "listeners binds HOST to every address",
         ),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "two listeners have the address h:1"),
+        ({"metrics.listener": "127.0.0.1:9192"}, "two listeners have the address 127.0.0.1:9192"),
+        ({"metrics.listener": "9404"}, "metrics.listener = '9404': must be host:port"),
         ({"listeners": "CLIENT://a..b:1,REPLICATION://h:2,CONTROLLER://h:3"}, "a host name with parts of 1 to 63"),
         ({"broker.heartbeat.interval.ms": 3000}, "must be below broker.session.timeout.ms = 3000"),
         ({"group.min.session.timeout.ms": 2_000_000}, "must be below group.max.session.timeout.ms"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
@@ -150,14 +152,32 @@ async def test_requests_under_way_are_not_turned_out(served: Served) -> None:
     assert all(answer.endswith(b"at last\n") for answer in await asyncio.gather(*held))
 
 
-async def test_close_ends_what_is_under_way(served: Served) -> None:
+async def test_a_peer_may_leave_while_its_answer_is_made(served: Served) -> None:
+    _reader, writer = await served.dial()
+    writer.write(GET % b"/held")
+    await eventually(lambda: served.asked == 1)
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+    writer.transport.abort()
+    (answering,) = served.listener._answering
+    await eventually(answering.transport.is_closing)
+    with capture_logs() as logs:
+        served.gate.set()
+        await eventually(lambda: len(served.tasks) == 0)
+    assert not logs
+
+
+async def test_close_ends_what_is_under_way(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "HEAD_DEADLINE_S", None)
     slow, _writer = await served.dial()
     asking = asyncio.create_task(served.ask(GET % b"/held"))
     await eventually(lambda: served.asked == 1)
     await served.listener.close()
     assert await rest(slow) == b""
-    await served.tasks.close()
     assert await asking == b""
+    with pytest.raises(ConnectionRefusedError):
+        await served.dial()
+    served.gate.set()
 
 
 @given(st.binary(max_size=200))

@@ -10,6 +10,7 @@ from broker_scrape import LISTENS, scrape, value
 
 from minikafka.broker.node import Node
 from minikafka.metrics.catalogue import CATALOGUE
+from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 Dial = Callable[..., Awaitable[Client]]
@@ -82,6 +83,7 @@ async def test_requests_have_times_and_errors(start_node: StartNode, dial: Dial)
     await client.ask(produce_request("orders", batch(b"a")))
     await client.ask(produce_request("nowhere", batch(b"a")))
     await client.ask(fetch_request("nowhere", 0), V12)
+    await client.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(name="nowhere")]))
     join = JoinGroupRequest(group_id="", session_timeout_ms=10_000, protocols=[JoinGroupRequestProtocol(name="range")])
     await client.ask(join)
     families = await scrape(node)
@@ -93,6 +95,7 @@ async def test_requests_have_times_and_errors(start_node: StartNode, dial: Dial)
     unknown = "UNKNOWN_TOPIC_OR_PARTITION"
     assert value(families, requests + "errors_total", request="Produce", error=unknown) == 1
     assert value(families, requests + "errors_total", request="FetchConsumer", error=unknown) == 1
+    assert value(families, requests + "errors_total", request="DescribeTopicPartitions", error=unknown) == 1
     assert value(families, requests + "errors_total", request="JoinGroup", error="INVALID_GROUP_ID") == 1
     assert value(families, TRAFFIC + "failedproducerequests_total") == 1
     assert value(families, TRAFFIC + "failedfetchrequests_total") == 1
@@ -137,6 +140,11 @@ async def test_a_cluster_loses_a_node(cluster: Cluster, dial: Dial) -> None:
     sent = [value(families, TRAFFIC + "replicationbytesout_total") for families in before]
     fetched = [value(families, TRAFFIC + "replicationbytesin_total") for families in before]
     assert sum(size or 0 for size in sent) == sum(size or 0 for size in fetched) > 0
+
+    fetchers = controller.data_plane.fetchers
+    followed = next(state for fetcher in fetchers._fetchers.values() for state in fetcher._machine.states())
+    followed.leader_high_watermark = followed.log.log_end_offset + 7
+    assert fetchers.max_lag() == 7
 
     victim = next(node_id for node_id, node in cluster.nodes.items() if node is not controller)
     await cluster.kill(victim)

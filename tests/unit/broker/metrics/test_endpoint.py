@@ -106,6 +106,8 @@ async def test_a_node_that_stops_is_not_ready_and_closes_its_scrapes(start_node:
     assert await in_time(held[0].read()) == b""
     await asyncio.wait([watching])
     assert isinstance(watching.exception(), (OSError, IndexError))  # refused, or closed without an answer
+    with pytest.raises(ConnectionRefusedError):
+        await get(node, "/healthz")
     assert set(seen) <= {(200, "ready\n"), (503, "the node is stopping\n")}
 
 

@@ -14,7 +14,9 @@ from minikafka.metrics.histogram import Histogram
 def test_portions_are_one_family(topics: int) -> None:
     parts = list(portions(Family(LOG_SIZE, (((f"t{number}",), number) for number in range(topics)))))
     assert len(parts) == max(1, -(-topics // PORTION))
-    (family,) = text_string_to_metric_families(b"".join(parts).decode())
+    text = b"".join(parts).decode()
+    assert text.count("#") == 2  # HELP and TYPE, once
+    (family,) = text_string_to_metric_families(text)
     assert [(sample.labels, sample.value) for sample in family.samples] == [
         ({"topic": f"t{number}"}, number) for number in range(topics)
     ]
