@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import struct
 from urllib.parse import urlsplit
 
 import pytest
@@ -75,6 +76,15 @@ def test_scrapers_that_do_not_read(target: Target, url: str) -> None:
     eventually(lambda: _answers(url), "a place")
     for sock in many:
         sock.close()
+
+
+def test_scrapers_that_reset_their_connection(target: Target, url: str) -> None:
+    """One that did so while its answer was made ended the node."""
+    for _ in range(300):
+        with dial(url) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert http_get(url, "/metrics")[0] == 200
 
 
 def _answers(url: str) -> bool:
