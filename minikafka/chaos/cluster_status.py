@@ -1,4 +1,4 @@
-"""A local cluster at a glance: every node's process, and its part in the cluster."""
+"""Status of a local cluster: every node's process and its state in the cluster."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class NodeStatus:
     rss_bytes: int
     leaders: int
     under_replicated: int  # of the partitions that it leads
-    losses: int  # that it has written down (broker/losses.py)
+    losses: int  # in its file of losses (broker/losses.py)
     last_words: str | None = None  # why its last run ended by itself
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """A whole cluster; without a view, no node answers."""
+    """Status of the cluster. Without a view no node answers."""
 
     nodes: tuple[NodeStatus, ...]
     view: ClusterView | None
 
     @property
     def controller_id(self) -> int | None:
-        """The active controller; None when there is none, whatever a node without a quorum remembers."""
+        """The active controller, or None. A node without a quorum may remember an earlier one, which does not count."""
         return next((node.node_id for node in self.nodes if node.controller), None)
 
     @property
@@ -55,7 +55,7 @@ class ClusterStatus:
 
 
 def cluster_status(cluster: LocalCluster) -> ClusterStatus:
-    """Look at every node's process, and ask the controller about the rest."""
+    """Inspect every node's process, and ask the controller for the rest."""
     view = cluster.view()
     nodes = (_node_status(cluster, node_id, cluster.process(node_id), view) for node_id in cluster.node_ids)
     return ClusterStatus(tuple(nodes), view)
@@ -90,5 +90,5 @@ def _losses(cluster: LocalCluster, node_id: int) -> int:
 
 
 def losses_file(cluster: LocalCluster, node_id: int) -> Path:
-    """Where a node writes down which acknowledged records may be gone."""
+    """The file of a node about acknowledged records that may be gone."""
     return cluster.layout.data_directory(node_id) / "losses"

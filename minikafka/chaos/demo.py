@@ -1,4 +1,4 @@
-"""The demonstration: real clients write and read while brokers are killed, and what was lost is counted.
+"""The demonstration: real clients write and read while brokers are killed; then the losses are counted.
 
 Three brokers start as processes of this machine. librdkafka streams the sources of Python's standard library into a
 topic (3 partitions, replication factor 3, ``min.insync.replicas`` 2) with ``acks=all`` and idempotence. A leader is
@@ -60,21 +60,21 @@ class Outcome:
 
     @property
     def lost(self) -> int:
-        """Records that were acknowledged and cannot be read."""
+        """Acknowledged records that cannot be read."""
         return self.verdict.violations["lost"] + self.verdict.violations["unseen"]
 
     @property
     def duplicated(self) -> int:
-        """Records that are there more than once."""
+        """Records that exist more than once."""
         return self.verdict.violations["duplicate"]
 
     @property
     def out_of_order(self) -> int:
-        """Records that do not stand, or were not handed over, in the order in which they were sent."""
+        """Records that are stored or were read in another order than sent."""
         return self.verdict.violations["reordered"] + self.verdict.violations["poll_went_back"]
 
     def seconds_without_write(self, fault: Fault) -> float:
-        """The longest time that any partition took no write because of the fault."""
+        """The longest time without a write to some partition because of the fault."""
         gaps = self.verdict.longest_gap_ms(fault.killed_at_ms, fault.in_sync_at_ms)
         return max(gaps.values(), default=0) / 1000
 
@@ -82,7 +82,7 @@ class Outcome:
 class Demo:
     """One run: ``with Demo(say) as demo: demo.run()``; the nodes live until the block ends.
 
-    `say` is told each step in words; `producer` shows how far the load is.
+    `say` gets each step in words; `producer` has the progress of the load.
     """
 
     def __init__(self, say: Say, rate: int = 10_000, history_file: IO[str] | None = None) -> None:
@@ -134,7 +134,7 @@ class Demo:
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
-        """The load flows for as long as the block lasts; what is under way at its end is waited for."""
+        """The load runs during the block. Its end waits for pending records."""
         self.producer = SourceProducer(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.history, self._rate)
         self.producer.start()
         self.say("streaming Python's sources with confluent-kafka, acks=all, idempotent")
@@ -147,11 +147,11 @@ class Demo:
         self.say(f"sent {self.producer.sent:,} lines, {self.producer.acknowledged:,} acknowledged")
 
     def kill_leader(self) -> Fault:
-        """SIGKILL to a node that leads, another than the controller if there is one; then it is restarted."""
+        """SIGKILL to a leader, if possible not the controller; then restart it."""
         return self._kill_and_restart("leader", _a_leader_that_is_not_controller)
 
     def kill_controller(self) -> Fault:
-        """The same to the node that is the active controller."""
+        """The same with the active controller."""
         return self._kill_and_restart("controller", lambda view: view.controller_id)
 
     def _kill_and_restart(self, name: str, choose: Callable[[ClusterView], int]) -> Fault:

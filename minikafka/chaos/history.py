@@ -1,4 +1,4 @@
-"""Collects what clients do and see, while they do; ``minikafka.ledger`` says what events there are, and judges them."""
+"""Collects events of clients while they run. ``minikafka.ledger`` defines the events and judges them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from minikafka.ledger.events import Event, EventType
 
 
 class History:
-    """Collects events from any thread, in one order; with a file, each is also written there as it comes.
+    """Collects events from any thread, in one order. With a file, it also writes each event at once.
 
-    With ``keep=False`` they are only written: a history may be larger than memory (``minikafka pipeline audit``).
+    With ``keep=False`` it only writes them: a history may be larger than memory (``minikafka pipeline audit``).
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class History:
         self._lock = Lock()
 
     def append(self, process: str, type: EventType, function: str, value: Any) -> Event:
-        """Add what `process` did or saw just now."""
+        """Add an event of `process`, at the present time."""
         with self._lock:
             time_ms = int((self._clock() - self._start) * 1000)
             event = Event(self._number, time_ms, process, type, function, value)

@@ -1,18 +1,17 @@
-"""What a local cluster looks like on disk, and what follows from it: ports, ids, configuration files.
+"""A local cluster on disk: its directory, ports, ids and configuration files.
 
 ::
 
-    DIR/cluster.json              cluster id, base port, node ids, settings: so that a restart finds the same ids and
-                                  ports
-    DIR/cluster.secret            what the nodes prove to one another (mode 0600)
+    DIR/cluster.json              cluster id, base port, node ids, settings: restarts keep ids and ports
+    DIR/cluster.secret            the secret that nodes prove to each other (mode 0600)
     DIR/node-N/server.properties  written once; edit it to change a node
     DIR/node-N/data/              the node's log directory
-    DIR/node-N/broker.log         what the node printed
+    DIR/node-N/broker.log         output of the node
     DIR/node-N/pid
 
 Node i (from 1) listens for clients on ``base port + i - 1``, for replicas 100 above that, for the controller quorum
-200 above, and for HTTP 300 above if the cluster was made with metrics. The nodes that a cluster is made with are its
-controller quorum; those added later have no vote.
+200 above, and for HTTP 300 above if the cluster was made with metrics. The first nodes of a cluster are its
+controller quorum; nodes that are added later have no vote.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ BROKERS_MAX: Final = REPLICATION_PORT_OFFSET - 1
 
 
 class ClusterError(Exception):
-    """Something about a local cluster that its user must hear; the message says what, and what to do."""
+    """A problem of a local cluster. The message has the problem and the remedy."""
 
 
 def default_directory() -> Path:
@@ -46,7 +45,7 @@ def default_directory() -> Path:
 
 
 def option_of(directory: Path) -> str:
-    """What names a resolved directory on a command line; empty for the default one."""
+    """The option for a resolved directory on a command line; empty for the default one."""
     is_default = directory == default_directory().expanduser().resolve()
     return "" if is_default else f"--dir {shlex.quote(str(directory))}"
 
@@ -58,7 +57,7 @@ def command(words: str, directory: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """A cluster's identity and where its parts are."""
+    """A cluster's identity and the paths of its parts."""
 
     directory: Path
     cluster_id: str
@@ -76,7 +75,7 @@ class ClusterLayout:
     def create(
         cls, directory: Path, brokers: int, base_port: int, settings: dict[str, str], *, metrics: bool = False
     ) -> ClusterLayout:
-        """Lay out a new cluster in an empty or missing directory; refuses one that holds anything else."""
+        """Lay out a new cluster in an empty or missing directory. Any other directory is refused."""
         directory = directory.expanduser().resolve()
         check_size(brokers, base_port, metrics=metrics)
         if "," in str(directory):  # log.dirs is a list
@@ -109,13 +108,13 @@ class ClusterLayout:
         return directory.expanduser().joinpath("cluster.json").exists()
 
     def with_added_node(self) -> ClusterLayout:
-        """The same with one more node, a broker without a vote. Ids are not used twice."""
+        """This layout with one more node, a broker without a vote. Ids are never reused."""
         node_id = self.next_id or max(self.node_ids) + 1
         check_size(node_id, self.base_port, metrics=self.metrics)
         return replace(self, node_ids=[*self.node_ids, node_id], voters=len(self.voter_ids), next_id=node_id + 1)
 
     def without_node(self, node_id: int) -> ClusterLayout:
-        """The same without a node that has no vote."""
+        """This layout without a node, which must have no vote."""
         if node_id in self.voter_ids:
             raise ClusterError(
                 f"node {node_id} votes in the controller quorum, whose members do not change; "
@@ -131,7 +130,7 @@ class ClusterLayout:
         unfinished.rename(self.directory / "cluster.json")
 
     def check(self) -> None:
-        """Raise ValueError or ClusterError where a value is none that was ever saved: somebody edited the file."""
+        """Raise ValueError or ClusterError for a value that is never saved: the file was edited."""
         for name, is_right in (
             ("cluster_id", isinstance(self.cluster_id, str)),
             ("base_port", type(self.base_port) is int),
@@ -146,11 +145,11 @@ class ClusterLayout:
         check_size(max(self.node_ids), self.base_port, metrics=self.metrics)
 
     def discard(self) -> None:
-        """Take a layout back of which nothing has been started, so that another can be made in its place."""
+        """Remove a layout of which no node was started, so that another can be created in its place."""
         self.directory.joinpath("cluster.json").unlink()
 
     def write_files(self) -> None:
-        """Write what the nodes need and is not there yet."""
+        """Write the missing files of the nodes."""
         if not self.secret_file.exists():
             descriptor = os.open(self.secret_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as file:
@@ -163,7 +162,7 @@ class ClusterLayout:
 
     @property
     def option(self) -> str:
-        """What names this cluster on a command line; empty for the default one."""
+        """The option for this cluster on a command line; empty for the default one."""
         return option_of(self.directory)
 
     def command(self, words: str) -> str:
@@ -171,7 +170,7 @@ class ClusterLayout:
         return command(words, self.directory)
 
     def client_port(self, node_id: int) -> int:
-        """The port at which clients reach the node."""
+        """The node's client port."""
         return self.base_port + node_id - 1
 
     def ports(self, node_id: int) -> tuple[int, int, int]:
@@ -185,7 +184,7 @@ class ClusterLayout:
 
     @property
     def metrics_urls(self) -> list[str]:
-        """Where Prometheus finds the nodes' metrics."""
+        """The URLs of the nodes' metrics."""
         ports = (self.metrics_port(node_id) for node_id in self.node_ids)
         return [f"http://{HOST}:{port}/metrics" for port in ports if port is not None]
 
@@ -196,7 +195,7 @@ class ClusterLayout:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given to find the cluster."""
+        """Bootstrap servers for clients."""
         return ",".join(f"{HOST}:{self.client_port(node_id)}" for node_id in self.node_ids)
 
     @property
@@ -206,11 +205,11 @@ class ClusterLayout:
 
     @property
     def lock_file(self) -> Path:
-        """Held while nodes are being started, so that two commands do not start one node twice."""
+        """Locked while nodes are started, so that two commands do not start one node twice."""
         return self.directory / "lock"
 
     def node_directory(self, node_id: int) -> Path:
-        """Everything of one node."""
+        """The directory of one node."""
         return self.directory / f"node-{node_id}"
 
     def data_directory(self, node_id: int) -> Path:
@@ -222,15 +221,15 @@ class ClusterLayout:
         return self.node_directory(node_id) / "server.properties"
 
     def log_file(self, node_id: int) -> Path:
-        """What the node printed."""
+        """The output of the node."""
         return self.node_directory(node_id) / "broker.log"
 
     def pid_file(self, node_id: int) -> Path:
-        """The process id of the node as last started."""
+        """The process id of the node's last start."""
         return self.node_directory(node_id) / "pid"
 
     def log_start_file(self, node_id: int) -> Path:
-        """How long the node's log was when it was started last: what is behind is of that run."""
+        """The length of the node's log at its last start: later lines are of that run."""
         return self.node_directory(node_id) / "log-start"
 
     def server_properties(self, node_id: int) -> str:
@@ -245,7 +244,7 @@ def _escaped(value: str) -> str:
 
 
 def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
-    """The settings that say which node this is and where the others are."""
+    """The settings with the node's identity and the others' addresses."""
     client, replication, controller = layout.ports(node_id)
     metrics_port = layout.metrics_port(node_id)
     return {
@@ -261,7 +260,7 @@ def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
 
 
 def replication_defaults(brokers: int) -> dict[str, str]:
-    """As safe as the number of brokers allows: three copies, two of which must have a write to acknowledge it."""
+    """As safe as the number of brokers allows: at most three copies, and two of them for an acknowledgement."""
     copies = str(min(3, brokers))
     return {
         "default.replication.factor": copies,

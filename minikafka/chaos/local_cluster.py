@@ -1,9 +1,9 @@
-"""A cluster of broker processes on this machine, and what can be done to its nodes.
+"""A cluster of broker processes on this machine, with operations on its nodes.
 
-Detached processes, the default, outlive whoever started them, and any later :class:`LocalCluster` for the same
-directory finds them by their process-id files. The others end with the process that started them, however that ends,
-and even if they are paused: so tests leave nothing behind. *Ready* means that every node answers clients, all of them
-are live members, and there is a controller.
+Detached processes, the default, outlive their starter. A later :class:`LocalCluster` for the same directory finds them
+by their pid files. Other processes end with their starter, whatever ends it, and even if they are paused: so tests
+leave no process behind. *Ready* means that every node answers clients, all of them are live members, and there is a
+controller.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ class LocalCluster:
         detached: bool = True,
         metrics: bool = False,
     ) -> LocalCluster:
-        """A new cluster in an empty or missing directory; nothing is started."""
+        """A new cluster in an empty or missing directory. No node is started."""
         layout = ClusterLayout.create(directory, brokers, base_port, settings or {}, metrics=metrics)
         return cls(layout, detached=detached)
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
-        """The cluster that `directory` holds."""
+        """The cluster in `directory`."""
         return cls(ClusterLayout.open(directory))
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given to find the cluster."""
+        """Bootstrap servers for clients."""
         return self.layout.bootstrap_servers
 
     @property
@@ -88,7 +88,7 @@ class LocalCluster:
     def process(self, node_id: int) -> RunningProcess | None:
         """The node's process, or None when it is down."""
         if child := self._children.get(node_id):
-            child.poll()  # reaps it if it ended
+            child.poll()  # reaps it after its end
         try:
             pid = int(self.layout.pid_file(node_id).read_text())
         except (FileNotFoundError, ValueError):
@@ -101,17 +101,17 @@ class LocalCluster:
         return {node_id: process for node_id, process in processes if process is not None}
 
     def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
-        """The cluster as this node sees it, or None when it does not answer."""
+        """The cluster as seen by this node; None without an answer."""
         return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s)
 
     def view(self) -> ClusterView | None:
-        """The cluster as its controller sees it, or else as any node does that answers."""
+        """The cluster as seen by its controller, or else by any node that answers."""
         views = {n: self.probe(n) for n, process in self.running().items() if not process.paused}
         answers = [view for node_id, view in views.items() if view is not None and view.controller_id == node_id]
         return next(iter(answers), None) or next((view for view in views.values() if view is not None), None)
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The leader of a partition, as the controller knows it; ClusterError when there is none."""
+        """The leader of a partition, from the controller. Raises ClusterError without a leader."""
         view = self.view()
         if view is None:
             raise ClusterError(f"no node answers; start the cluster with: {self.layout.command('cluster start')}")
@@ -125,7 +125,7 @@ class LocalCluster:
     # --- starting ---
 
     def check(self) -> None:
-        """Raise ClusterError unless the nodes could be started as they are: their settings, their ports."""
+        """Raise ClusterError if the nodes cannot be started, because of their settings or ports."""
         from minikafka.config import BrokerConfig, ConfigError, parse_properties
 
         for node_id in self.node_ids:
@@ -137,9 +137,9 @@ class LocalCluster:
             self._check_ports(node_id)
 
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
-        """Start the nodes that are down and wait until the cluster is ready; answers which nodes were started.
+        """Start the nodes that are down, and wait until the cluster is ready. Returns the started nodes.
 
-        When one of them dies or the cluster does not become ready, those that were started are killed again.
+        If one of them dies, or the cluster does not become ready, the started nodes are killed.
         """
         started = self._spawn_missing(self.node_ids)
         try:
@@ -151,7 +151,7 @@ class LocalCluster:
         return started
 
     def start_node(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Start one node that is down; waits until it is a live member, if enough nodes are up for a quorum."""
+        """Start one node that is down. Waits until it is a live member, if there is a quorum."""
         self.check_node(node_id)
         if not self._spawn_missing([node_id]):
             raise ClusterError(f"node {node_id} is already up")
@@ -159,7 +159,7 @@ class LocalCluster:
             self.wait_ready([node_id], timeout_s)
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
-        """Start one more node, a broker without a vote, beside those that run; its id, once it is a live member."""
+        """Start one more node, a broker without a vote. Returns its id once it is a live member."""
         if not self._has_quorum():
             raise ClusterError(
                 f"no controller quorum to join; start the first nodes: {self.layout.command('cluster start')}"
@@ -177,7 +177,7 @@ class LocalCluster:
         return node_id
 
     def remove_node(self, node_id: int) -> None:
-        """Forget a node that is down and has no vote, and delete its directory."""
+        """Remove a node that is down and has no vote, and delete its directory."""
         self.check_node(node_id)
         if self.process(node_id) is not None:
             raise ClusterError(f"node {node_id} is up; stop it with: {self.layout.command(f'cluster stop {node_id}')}")
@@ -194,7 +194,7 @@ class LocalCluster:
         return len(up) > len(voters) // 2
 
     def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until each of these nodes (default: all) answers and sees all of them alive, and a controller."""
+        """Wait until each of these nodes (default: all) answers, and sees all of them alive and a controller."""
         expected = frozenset(self.node_ids if node_ids is None else node_ids)
         waiting = sorted(expected)
         deadline = time.monotonic() + timeout_s
@@ -207,13 +207,13 @@ class LocalCluster:
             time.sleep(_POLL_INTERVAL_S)
 
     def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> float:
-        """Wait until no partition is under-replicated or without a leader; answers the seconds that it took."""
+        """Wait until no partition is under-replicated or without a leader. Returns the seconds."""
         return self.wait_for(lambda view: view.fully_replicated, "every replica to be in sync", timeout_s)
 
     def wait_for(
         self, condition: Callable[[ClusterView], bool], what: str, timeout_s: float = READY_TIMEOUT_S
     ) -> float:
-        """Wait until the cluster's view satisfies `condition`; answers the seconds that it took."""
+        """Wait until the cluster's view satisfies `condition`. Returns the seconds."""
         start = time.monotonic()
         while (view := self.view()) is None or not condition(view):
             if time.monotonic() - start >= timeout_s:
@@ -239,7 +239,7 @@ class LocalCluster:
             )
 
     def last_words(self, node_id: int) -> str | None:
-        """Why the node ended by itself: its last critical line, or the end of a log that is no log line; else None."""
+        """Why the node ended by itself: its last critical line, or the last line if it is no log line; else None."""
         lines = self._run_log(node_id)
         for line in reversed(lines):
             if "[critical" in line:
@@ -281,7 +281,7 @@ class LocalCluster:
         give_up_s = time.monotonic() + _PORT_PATIENCE_S
         metrics_port = self.layout.metrics_port(node_id)
         for port in (*self.layout.ports(node_id), *([] if metrics_port is None else [metrics_port])):
-            # The kernel may take a moment to clear away what a killed process had.
+            # The kernel may take a moment to free the resources of a killed process.
             while not is_free(port) and time.monotonic() < give_up_s:
                 time.sleep(_POLL_INTERVAL_S)
             if not is_free(port):
@@ -316,11 +316,11 @@ class LocalCluster:
     # --- breaking and mending ---
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> list[int]:
-        """Stop every node, asking first; answers which nodes had to be killed because they did not end in time."""
+        """Stop every node by SIGTERM. Returns the nodes that were killed because they did not end in time."""
         return self._stop(self.running(), timeout_s)
 
     def stop_node(self, node_id: int, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-        """Stop one node, asking first; answers whether it had to be killed."""
+        """Stop one node by SIGTERM. True when it was killed because it did not end in time."""
         return bool(self._stop({node_id: self._running(node_id)}, timeout_s))
 
     def restart(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
@@ -331,7 +331,7 @@ class LocalCluster:
         self.start_node(node_id, timeout_s)
 
     def kill(self, *node_ids: int) -> None:
-        """SIGKILL, to all of them before waiting for any; returns when they are gone."""
+        """SIGKILL to all of them, then wait until they are gone."""
         processes = [self._running(node_id) for node_id in node_ids]
         for process in processes:
             send_signal(process, signal.SIGKILL)
@@ -345,7 +345,7 @@ class LocalCluster:
         self.kill(*self.running())
 
     def pause(self, *node_ids: int) -> None:
-        """SIGSTOP: the process stays, answers nothing, and does not know that time passes. Returns when it stands."""
+        """SIGSTOP: the process answers nothing, and does not see time pass. Returns once all threads are stopped."""
         for process in self._signal_each(node_ids, signal.SIGSTOP):
             if not wait_until_stopped(process, _SIGNAL_TIMEOUT_S):
                 raise ClusterError(f"process {process.pid} ignored SIGSTOP for {_SIGNAL_TIMEOUT_S:g} s")
@@ -363,7 +363,7 @@ class LocalCluster:
     def _stop(self, processes: dict[int, RunningProcess], timeout_s: float) -> list[int]:
         for process in processes.values():
             send_signal(process, signal.SIGTERM)
-            send_signal(process, signal.SIGCONT)  # a paused one would not hear it
+            send_signal(process, signal.SIGCONT)  # a paused one does not get it
         deadline = time.monotonic() + timeout_s
         stubborn = [
             node_id
@@ -391,7 +391,7 @@ class LocalCluster:
 
 
 def running_directories() -> list[Path]:
-    """The directories of clusters that have a node running, of this user or others."""
+    """The directories of clusters with a running node, of any user."""
     found: dict[Path, None] = {}
     for command in commands():
         _, is_node, rest = command.partition(" -m minikafka.broker --config ")

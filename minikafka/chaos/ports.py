@@ -1,4 +1,4 @@
-"""Ports of this machine: is one free, and where are enough of them together."""
+"""Free ports of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minikafka.chaos.layout import (
 
 
 def is_free(port: int) -> bool:
-    """True when nothing listens on the port."""
+    """True when no process listens on the port."""
     with socket.socket() as candidate:
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -26,9 +26,9 @@ def is_free(port: int) -> bool:
 
 
 def free_base_port(brokers: int, rng: random.Random | None = None) -> int:
-    """A base port above which all ports of that many brokers are free, below those given to outgoing connections.
+    """A base port with free ports for that many brokers, below the ports of outgoing connections.
 
-    The ports for metrics, which few clusters have, are among them.
+    The ports for metrics are included.
     """
     chosen = rng or random.Random()
     for _ in range(200):

@@ -1,6 +1,6 @@
-"""A metadata request over a bare socket: who is up, who is the controller, who leads, who is in sync.
+"""A metadata request over a bare socket: live brokers, controller, leaders and ISRs.
 
-It costs a few milliseconds and no client, so that it can be asked every few milliseconds while nodes start.
+It takes milliseconds and no client: so it can be repeated often while nodes start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FRAME_SIZE_MAX: Final = 64 << 20
 
 
 class PartitionView(NamedTuple):
-    """One partition as a broker describes it."""
+    """One partition in a broker's answer."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class PartitionView(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """The cluster as one broker sees it."""
+    """The cluster in one broker's answer."""
 
     cluster_id: str
     controller_id: int
@@ -47,7 +47,7 @@ class ClusterView(NamedTuple):
 
     @property
     def leaderless(self) -> tuple[PartitionView, ...]:
-        """Partitions that nobody can write or read now."""
+        """Partitions without a leader: no client can write or read them."""
         return tuple(partition for partition in self.partitions if partition.leader_id not in self.broker_ids)
 
     @property
@@ -67,7 +67,7 @@ class ClusterView(NamedTuple):
 
 
 def probe(endpoint: Endpoint, timeout_s: float = 1.0) -> ClusterView | None:
-    """The view of the broker at `endpoint`, or None when it does not answer properly in time."""
+    """The view of the broker at `endpoint`; None without a valid answer in time."""
     try:
         with socket.create_connection(endpoint, timeout=timeout_s) as connection:
             connection.sendall(_request())

@@ -1,8 +1,8 @@
 """Operating-system processes by id, checked before they are touched.
 
-A process id kept in a file outlives its process, and the system may give the number to a stranger. So every look-up
-compares the command line of whoever has the number now; nothing is signalled that is not recognised. A zombie counts
-as gone. Linux is read from ``/proc``; elsewhere ``ps`` is asked.
+A process id in a file outlives its process, and the system may reuse it. So every look-up compares the command line of
+the present process, and only recognised ones are signalled. A zombie counts as gone. Linux is read from ``/proc``;
+elsewhere ``ps`` is asked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _POLL_INTERVAL_S: Final = 0.01
 
 
 class RunningProcess(NamedTuple):
-    """A process that exists: its command line, whether all its threads are stopped, its resident memory."""
+    """An existing process: command line, whether all threads are stopped, resident memory."""
 
     pid: int
     command: str
@@ -31,7 +31,7 @@ class RunningProcess(NamedTuple):
 
 
 def look_up(pid: int, *words: str) -> RunningProcess | None:
-    """The process with this id if all of `words` are arguments in its command line, else None."""
+    """The process with this id, if all of `words` are in its command line; else None."""
     process = _from_proc(pid) if _PROC.joinpath("self").exists() else _from_ps(pid)
     if process is None or not all(f" {word} " in f" {process.command} " for word in words):
         return None
@@ -39,7 +39,7 @@ def look_up(pid: int, *words: str) -> RunningProcess | None:
 
 
 def send_signal(process: RunningProcess, number: signal.Signals) -> bool:
-    """Signal a process that was looked up; False when it is gone by now."""
+    """Signal a process; False when it is gone."""
     if look_up(process.pid, process.command) is None:
         return False
     try:
@@ -50,12 +50,12 @@ def send_signal(process: RunningProcess, number: signal.Signals) -> bool:
 
 
 def wait_until_gone(process: RunningProcess, timeout_s: float) -> bool:
-    """Wait for the process to end; False when it is still there after `timeout_s`."""
+    """Wait for the process to end; False when it still exists after `timeout_s`."""
     return _wait_until(process, lambda now: now is None, timeout_s)
 
 
 def wait_until_stopped(process: RunningProcess, timeout_s: float) -> bool:
-    """Wait until SIGSTOP has reached every thread, or the process is gone; False when it runs after `timeout_s`."""
+    """Wait until all threads are stopped, or the process is gone; False when it runs after `timeout_s`."""
     return _wait_until(process, lambda now: now is None or now.paused, timeout_s)
 
 
@@ -69,7 +69,7 @@ def _wait_until(process: RunningProcess, condition: Callable[[RunningProcess | N
 
 
 def commands() -> list[str]:
-    """The command lines of all processes that may be seen."""
+    """The command lines of all visible processes."""
     if not _PROC.joinpath("self").exists():
         answer = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True, text=True, check=False)
         return answer.stdout.splitlines()

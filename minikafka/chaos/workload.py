@@ -1,9 +1,8 @@
-"""The demonstration's records and the two clients that carry them: librdkafka writes, aiokafka reads.
+"""The demonstration's records and its two clients: librdkafka writes, aiokafka reads.
 
-A record is one line of Python's own standard library: the key says where it stands (``asyncio/tasks.py:77``), the
-value is the line. Its id in the history is the key with the checksum of the value, taken anew by whoever sends,
-acknowledges or reads it; so a record that changed on its way shows up as one that was lost and another that was never
-sent.
+A record is one line of Python's own standard library: the key is its place (``asyncio/tasks.py:77``), the value is the
+line. Its id in the history is the key with the checksum of the value, computed again at send, acknowledgement and read.
+So a record that changed on the way appears as a lost one and a phantom.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PRODUCER_SETTINGS: Final[dict[str, str | int | bool]] = {
 
 
 class SourceLine(NamedTuple):
-    """A line of a source file: where it stands, and its bytes without the line's end."""
+    """A line of a source file: its place, and its bytes without the line end."""
 
     key: str
     value: bytes
@@ -66,15 +65,15 @@ def _source_files(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def record_id(key: str | bytes | None, value: bytes | None) -> str:
-    """The id of a record in the history: as the audit finds it from what is stored, whatever the client was given."""
+    """The id of a record in the history, which the audit computes again from the stored record."""
     text = key if isinstance(key, str) else (key or b"").decode(errors="replace")
     return f"{text}#{crc32(value or b''):08x}"
 
 
 class SourceProducer(Thread):
-    """Sends source lines at an even rate, round robin over the partitions, until told to finish.
+    """Sends source lines at an even rate, round robin over the partitions, until :meth:`finish`.
 
-    ``settings`` are librdkafka's own, beside ``PRODUCER_SETTINGS``.
+    ``settings`` are librdkafka's, in addition to ``PRODUCER_SETTINGS``.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class SourceProducer(Thread):
         super().__init__(name="source-producer", daemon=True)
         from confluent_kafka import Producer
 
-        # Its log is silenced: that brokers go away is what this is about.
+        # Its log is silenced: brokers go away here on purpose.
         silent = {"log_level": 0, "error_cb": lambda error: None}
         self._client = Producer({**PRODUCER_SETTINGS, **settings, **silent, "bootstrap.servers": bootstrap_servers})
         self._topic = topic
@@ -102,17 +101,17 @@ class SourceProducer(Thread):
         self.sent = 0
         self.acknowledged = 0
         self.error: Exception | None = None
-        self.on_latency: Callable[[float], None] = lambda seconds: None  # from send to acknowledgement, each record
+        self.on_latency: Callable[[float], None] = lambda seconds: None  # from send to acknowledgement, per record
 
     def finish(self) -> None:
-        """Send no more, wait for what is under way, and end."""
+        """Stop sending, wait for pending records, and end."""
         self._finish.set()
         self.join()
         if self.error is not None:
             raise self.error
 
     def abandon(self) -> None:
-        """End without waiting for anything."""
+        """End without waiting."""
         self._client.purge()
         self._finish.set()
         self.join()
@@ -157,7 +156,7 @@ class SourceProducer(Thread):
             try:
                 self._client.produce(self._topic, value, key, partition, on_delivery=self._on_delivery)
                 return
-            except BufferError:  # its queue is full while the cluster takes no writes
+            except BufferError:  # its queue is full while the cluster accepts no writes
                 self._client.poll(_TICK_S)
                 self._record()
 
@@ -175,7 +174,7 @@ class SourceProducer(Thread):
             self.acknowledged += len(self._delivered)
             self._history.append(self.name, "ok", "send", self._delivered)
             self._delivered = []
-        if self._failed:  # it may have been written all the same
+        if self._failed:  # it may be written nevertheless
             self._history.append(self.name, "info", "send", self._failed)
             self._failed = []
 
@@ -183,8 +182,8 @@ class SourceProducer(Thread):
 async def read_back(
     bootstrap_servers: str, topic: str, partitions: int, history: History, *, first_offset: int | None = None
 ) -> int:
-    """Read the whole topic with aiokafka, from the beginning (or that offset of each partition) to the end as it is
-    now; answers how many records."""
+    """Read the whole topic with aiokafka, from the beginning (or that offset of each partition) to the present end.
+    Returns the number of records."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False, fetch_max_bytes=8 << 20)
@@ -209,7 +208,7 @@ async def read_back(
                 read += len(handed)
                 progress_at = time.monotonic()
             if time.monotonic() - progress_at > _READ_STALL_S:
-                break  # what was acknowledged and not read by now counts as unseen
+                break  # acknowledged records that are not read by now count as unseen
         history.append("reader", "ok", "drained", [_name(partition) for partition in assigned])
         return read
     finally:

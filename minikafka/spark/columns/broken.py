@@ -1,4 +1,4 @@
-"""What is wrong with bytes that were to be records, until it is said with the offset and partition."""
+"""Errors of malformed records, before offset and partition are added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class BrokenRecordError(Exception):
-    """The ``record``-th of the records at hand is not one."""
+    """Record number ``record`` is malformed."""
 
     def __init__(self, record: int, what: str) -> None:
         super().__init__(record, what)
@@ -17,7 +17,7 @@ class BrokenRecordError(Exception):
 
 
 class BrokenBatchError(Exception):
-    """The ``batch``-th of the batches at hand does not hold what its header says."""
+    """Batch number ``batch`` contradicts its header."""
 
     def __init__(self, batch: int, what: str) -> None:
         super().__init__(batch, what)
@@ -26,7 +26,7 @@ class BrokenBatchError(Exception):
 
 
 def check(is_wrong: Any, what: str, records: Any | None = None) -> None:
-    """Raise BrokenRecordError if any flag is set; ``records`` are their records, when they are not all in order."""
+    """Raise BrokenRecordError if any flag is set. ``records`` are the records' numbers; default: 0, 1, 2, ..."""
     if is_wrong.any():
         index = int(np.argmax(is_wrong))
         raise BrokenRecordError(index if records is None else int(records[index]), what)

@@ -1,10 +1,10 @@
 """Batches of a fetch -> one Arrow record batch, a field at a time for all records of all batches.
 
-1. The bodies stay where they are, unless one is compressed: then they are laid one behind the other, unpacked.
-2. ``starts`` finds where each record begins, and that the lengths of the records add up.
-3. Every other field is read for all records at once, from the position where the field before ended. A position that
-   ran away reads some byte of the buffer, never outside, and shows in the end: each record must end where the next
-   begins. Only then are keys and values copied out, by Arrow.
+1. The bodies stay in place, unless one is compressed: then all are copied into one buffer, decompressed.
+2. ``starts`` finds the start of each record, and checks the sum of their lengths.
+3. Every other field is read for all records at once, from the end of the field before. A wrong position reads some byte
+   inside the buffer, and is found at the end: each record must end where the next begins. Then Arrow copies keys and
+   values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from minikafka.spark.columns.slices import MAX_BYTES, Slices, gather, read_slice
 from minikafka.spark.columns.starts import record_starts
 from minikafka.spark.columns.varints import MAX_INT64_BYTES, Bytes, Ints, read_varints, signed
 
-_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000  # more cannot be said in microseconds
+_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000  # the largest time in microseconds
 
 
 def decode(
@@ -43,12 +43,12 @@ def decode(
 ) -> Any:
     """The records from ``start_offset`` to before ``end_offset`` as a ``pyarrow.RecordBatch`` of the source's schema.
 
-    ``batches`` are whole batches by their positions in ``buffer``, whose CRCs were checked; control batches among them
-    are left out. In the column ``headers`` a record without any has null, as in Spark's own source. Nothing in the
-    result refers to ``buffer``.
+    ``batches`` are whole batches with checked CRCs, by their positions in ``buffer``. Control batches are left out. In
+    the column ``headers`` a record without headers has null, as in Spark's own source. The result does not refer to
+    ``buffer``.
 
-    Raises KafkaError: CORRUPT_MESSAGE for bytes that are not the records they claim to be, MESSAGE_TOO_LARGE for more
-    than Arrow can hold in one batch (hand in fewer), INVALID_TIMESTAMP for a time that Spark cannot express.
+    Raises KafkaError: CORRUPT_MESSAGE for malformed records, MESSAGE_TOO_LARGE for more than an Arrow batch can hold
+    (pass fewer batches), INVALID_TIMESTAMP for a time outside of Spark's range.
     """
     kept = [(position, header) for position, header in batches if not header.is_control]
     bodies = _unpacked(memoryview(buffer), kept, tp)
@@ -69,7 +69,7 @@ def decode(
 
 
 class _Bodies(NamedTuple):
-    """The encoded records of batches, and a buffer in which all of them are."""
+    """The encoded records of batches, in one buffer."""
 
     headers: list[BatchHeader]
     unpacked: list[Buffer]

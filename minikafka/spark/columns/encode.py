@@ -1,8 +1,8 @@
 """Arrow columns -> record batches, a field at a time for all rows.
 
-The numbers of a record stand together before its key and before its value: they are packed into a binary column for
-all rows, and Arrow joins the columns row by row. What comes out, row behind row, is already the body of a batch, or of
-several: where to cut was decided before, because numbers count from the first record of their batch.
+The numbers of a record precede its key and its value. They are packed into binary columns for all rows, and Arrow joins
+the columns row by row. The result is the body of one batch or several. The cuts are decided before, because the numbers
+count from the first record of their batch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from minikafka.spark.columns.joining import joined, lengths, pack
 from minikafka.spark.columns.slices import MAX_BYTES
 from minikafka.spark.columns.varints import Ints, to_zigzag, varint_size, varint_sizes
 
-_TURN_BYTES: Final = 32 * 1024 * 1024  # joined at a time, unless batches are to be larger
+_TURN_BYTES: Final = 32 * 1024 * 1024  # joined at a time, unless batches are larger
 _NO_HEADERS: Final = pa.scalar(b"\x00", pa.binary())
-_MAX_OVERHEAD: Final = 64  # all numbers of a record at their longest take less
+_MAX_OVERHEAD: Final = 64  # more than all numbers of a record at their longest
 
 
 class EncodedBatch(NamedTuple):
-    """A batch without offsets, producer and sequence, which are written over its header when it is sent."""
+    """A batch without offsets, producer and sequence: these are written into its header when it is sent."""
 
     data: bytearray
     record_count: int
@@ -47,9 +47,9 @@ def encode(
 ) -> Iterator[EncodedBatch]:
     """The rows in their order, in batches of at most ``max_batch_bytes`` before compression (one record may be larger).
 
-    ``key`` and ``value`` are binary arrays, ``headers`` one of ``list<struct<key: string, value: binary>>``; a column
-    that is None is all null. Timestamps are one for all rows, or an array. A body that compression would not make
-    smaller is left as it is. KafkaError: INVALID_RECORD for a header without key, MESSAGE_TOO_LARGE for a row of 2 GiB.
+    ``key`` and ``value`` are binary arrays, ``headers`` one of ``list<struct<key: string, value: binary>>``; None
+    is a column of nulls. Timestamps: one for all rows, or an array. A body that compression does not shrink stays
+    uncompressed. KafkaError: INVALID_RECORD for a header without key, MESSAGE_TOO_LARGE for a row of 2 GiB.
     """
     encoded_headers = None if headers is None else encode_headers(headers)
     rows = _Rows(
@@ -111,7 +111,7 @@ def _encode(rows: _Rows, max_batch_bytes: int, compression: Compression) -> Iter
 
 
 def _overhead(rows: _Rows, content_sizes: Ints, max_batch_bytes: int) -> int:
-    """Bytes that the numbers of a record take at most, in any of these rows."""
+    """Largest size in bytes of a record's numbers, in these rows."""
     largest = int(content_sizes.max())
     span = int(rows.timestamps_ms.max()) - int(rows.timestamps_ms.min())
     records = min(len(content_sizes), max_batch_bytes // MIN_RECORD_SIZE + 1)
@@ -121,7 +121,7 @@ def _overhead(rows: _Rows, content_sizes: Ints, max_batch_bytes: int) -> int:
 
 
 def _bodies(rows: _Rows, content_sizes: Ints, timestamp_deltas: Ints, offset_deltas: Ints) -> tuple[Ints, memoryview]:
-    """All records, and where each begins, and the last ends."""
+    """All records, with their starts and the end of the last."""
     nothing = np.zeros(len(content_sizes), np.int64)
     value_lengths = lengths(rows.value)
     key_lengths = nothing - 1 if rows.key is None else lengths(rows.key)
@@ -142,7 +142,7 @@ def _bodies(rows: _Rows, content_sizes: Ints, timestamp_deltas: Ints, offset_del
 def _sealed(
     body: memoryview, count: int, base_timestamp: int, max_timestamp: int, compression: Compression
 ) -> bytearray:
-    """A whole batch, compressed unless that makes it larger."""
+    """A whole batch, compressed unless compression makes it larger."""
     packed = compress(compression, body) if compression else body
     is_smaller = len(packed) < len(body)
     data = bytearray(HEADER_SIZE)
@@ -167,7 +167,7 @@ def _sealed(
 
 
 def _cut(sizes: Ints, limit: int) -> list[int]:
-    """Row numbers between which the sizes add up to at most ``limit`` (a single row may be larger)."""
+    """Row numbers of the cuts: the sizes in between add up to at most ``limit`` (a single row may be larger)."""
     ends = np.cumsum(sizes)
     cuts = [0]
     while (begin := cuts[-1]) < len(sizes):

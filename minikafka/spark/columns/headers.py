@@ -1,4 +1,4 @@
-"""Columns of record headers: ``list<struct<key: string, value: binary>>`` <-> what a record has behind its value."""
+"""Columns of record headers: ``list<struct<key: string, value: binary>>`` <-> the bytes behind a record's value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minikafka.spark.columns.varints import Bytes, Ints
 
 
 class EncodedHeaders(NamedTuple):
-    """What each record has behind its value, after the number of headers."""
+    """The encoded headers of each record, without their number."""
 
     counts: Ints
     sizes: Ints  # bytes
@@ -29,7 +29,7 @@ class EncodedHeaders(NamedTuple):
 
 
 def read_headers(data: Bytes, counts: Ints, begins: Ints, ends: Ints) -> Any:
-    """The headers of all records, null for a record without: ``counts`` of them from ``begins`` up to ``ends``.
+    """The headers of all records, null for a record without headers: ``counts`` of them, from ``begins`` to ``ends``.
 
     A key that is not UTF-8 gets replacement characters, as in Java. Raises BrokenRecordError.
     """
@@ -80,5 +80,5 @@ def encode_headers(headers: Any) -> EncodedHeaders:
     parts = (pack([lengths(keys)]), keys, pack([lengths(values)]), values)
     encoded = joined(parts)
     bounds = np.concatenate([[0], np.cumsum(np.asarray(pc.binary_length(encoded), np.int64))])
-    offsets = bounds[np.concatenate([[0], np.cumsum(counts)])]  # a row's headers lie one behind the other
+    offsets = bounds[np.concatenate([[0], np.cumsum(counts)])]  # a row's headers are adjacent
     return EncodedHeaders(counts, np.diff(offsets), binary_array(offsets, encoded.buffers()[2]))

@@ -1,4 +1,4 @@
-"""Binary columns put together element by element; Arrow does the copying, in C++."""
+"""Binary columns joined element by element; Arrow copies, in C++."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from minikafka.spark.columns.varints import Ints, to_zigzag, varint_sizes, write
 
 
 def lengths(column: Any) -> Ints:
-    """The length of each element of a binary array, -1 for a null: what a record says in front of it."""
+    """The length of each element of a binary array, -1 for a null, as in a record."""
     return np.asarray(pc.binary_length(column).fill_null(-1), np.int64)
 
 
 def binary_array(offsets: Ints, data: Any) -> Any:
-    """The slices of a buffer (or None, when it is empty) between these offsets."""
+    """The slices of a buffer between these offsets; None for an empty buffer."""
     places = pa.py_buffer(offsets.astype(np.int32))
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, places, data or pa.py_buffer(b"")], null_count=0)
 
@@ -38,7 +38,7 @@ def pack(numbers: Sequence[Ints]) -> Any:
 
 
 def joined(columns: Sequence[Any]) -> Any:
-    """Binary arrays joined row by row; a null counts as empty, and a scalar stands in every row. Less than 2 GiB."""
+    """Binary arrays joined row by row; a null counts as empty, a scalar is repeated in every row. Less than 2 GiB."""
     filled = [
         column.fill_null(b"") if isinstance(column, pa.Array) and column.null_count else column for column in columns
     ]

@@ -1,4 +1,4 @@
-"""Binary columns from places in a buffer: Arrow does the copying, in C++."""
+"""Binary columns from slices of a buffer: Arrow copies, in C++."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BYTES: Final = 2**31 - 1  # of one Arrow binary array, whose offsets are int
 
 
 class Slices(NamedTuple):
-    """Places in a buffer, in order and not overlapping; some stand for a null."""
+    """Slices of a buffer, in order and without overlaps; some are nulls."""
 
     begins: Ints
     ends: Ints
@@ -25,7 +25,7 @@ class Slices(NamedTuple):
 
 
 def read_slices(data: Bytes, positions: Ints, what: str) -> Slices:
-    """Bytes behind a varint with their length, -1 for a null, at each of ``positions``. Raises BrokenRecordError."""
+    """The bytes behind a varint length (-1: null) at each of ``positions``. Raises BrokenRecordError."""
     lengths, begins = read_varints(data, positions)
     is_null = (lengths & 1).astype(np.bool_)
     check(is_null & (lengths != 1), f"a {what} has a negative length")
@@ -35,8 +35,7 @@ def read_slices(data: Bytes, positions: Ints, what: str) -> Slices:
 def gather(data: Bytes, slices: Slices, rows: Ints | None = None) -> Any:
     """The binary array of these slices of ``data``, all or those with the numbers ``rows``.
 
-    All of them are laid over the buffer as one array, of the slices and of what lies between them, out of which every
-    other element is taken.
+    The whole buffer becomes one array of slices and gaps in turn, of which every other element is taken.
     """
     begins, ends, is_null = slices
     count = len(begins)

@@ -1,9 +1,9 @@
-"""Where each record of a batch begins. A record says only where the next one is, so this has to be a walk.
+"""The start of each record of a batch. A record has only the distance to the next one, so this is a walk.
 
-Records that are equally long, which are common in a row, make it a short one: if the first of them has a length L, and
-the length field, looked at in steps of the whole record, is the same again and again, then by induction each of these
-places is the beginning of a record; and a slice of ``bytes`` with a step tells how often it is. Where lengths vary, a
-tight loop goes from one to the next, and equal lengths are looked for again after ever more records.
+Runs of records of equal length are common, and shorten the walk. If the first record has length L, and the length field
+repeats in steps of the whole record, then by induction each of these places is the start of a record. A slice of
+``bytes`` with a step counts the repetitions. For varying lengths a tight loop goes from record to record, and looks for
+runs again after ever more records.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from minikafka.spark.columns.varints import MAX_INT32_BYTES, Ints
 
 _SHORTEST_LOOK: Final = 256  # records; else several times as many as were equally long before
 _FURTHER: Final = 8
-_WORTH_IT: Final = 6  # what a look costs, in steps of the loop
-_FIRST_STRETCH: Final = 16  # records of the loop between two looks; twice as many each time that one was in vain
+_WORTH_IT: Final = 6  # cost of a look, in steps of the loop
+_FIRST_STRETCH: Final = 16  # records of the loop between two looks; doubled after each vain look
 _LONGEST_STRETCH: Final = 512
 
 _WHAT: Final = "its records have a wrong number or length"
 
 
 class _Run(NamedTuple):
-    """Equally long records, one behind the other."""
+    """Adjacent records of equal length."""
 
-    noted: int  # index of the first among the positions noted
+    noted: int  # index of the first among the noted positions
     records: int
     step: int  # bytes
 
 
 def record_starts(bodies: Sequence[Buffer], counts: Sequence[int], begins: Sequence[int]) -> Ints:
-    """The position of every record of ``bodies``: those of batches with ``counts`` records each, and where they lie.
+    """The position of every record of ``bodies``, the bodies of batches with ``counts`` records each.
 
     Raises BrokenBatchError.
     """
     starts: list[int] = []  # of records, or of runs, in their bodies
     runs: list[_Run] = []
-    noted: list[int] = []  # how many of the starts are in each body
+    noted: list[int] = []  # number of starts in each body
     stretch = _FIRST_STRETCH
     look = _SHORTEST_LOOK
     for batch, (body, left) in enumerate(zip(bodies, counts, strict=True)):
-        data = bytes(body)  # no view: a slice of that with a step is slow, and a batch is small enough for a cache
+        data = bytes(body)  # no view: its slices with a step are slow, and a batch fits into the cache
         before = len(starts)
         position = 0
         try:
@@ -71,7 +71,7 @@ def record_starts(bodies: Sequence[Buffer], counts: Sequence[int], begins: Seque
 
 
 def _look(data: bytes, position: int, records: int) -> tuple[int, int]:
-    """How many of the next ``records`` are as long as the first; its size in bytes."""
+    """The number of the next ``records`` that are as long as the first, and its size in bytes."""
     step = _after(data, position) - position
     length_size = 1
     while data[position + length_size - 1] > 0x7F:
@@ -85,7 +85,7 @@ def _look(data: bytes, position: int, records: int) -> tuple[int, int]:
 
 
 def _walk(data: bytes, position: int, records: int, starts: list[int]) -> int:
-    """Note where each of the next records begins; where the one after them does. Lengths are in zigzag form."""
+    """Note the starts of the next records. Returns the start of the one after them. Lengths are zigzag varints."""
     note = starts.append
     for _ in range(records):
         note(position)
@@ -100,7 +100,7 @@ def _walk(data: bytes, position: int, records: int, starts: list[int]) -> int:
 
 
 def _after(data: bytes, position: int) -> int:
-    """Where the record after the one at ``position`` begins."""
+    """The start of the record after the one at ``position``."""
     size = shift = 0
     for at in range(position, position + MAX_INT32_BYTES):
         byte = data[at]
@@ -112,7 +112,7 @@ def _after(data: bytes, position: int) -> int:
 
 
 def _expanded(positions: Ints, runs: list[_Run]) -> Ints:
-    """The positions with every run put in: its steps, and the jump from the last record before to its first, summed."""
+    """All positions, runs included: cumulated steps, and the jump from the last record before to the first of a run."""
     if not runs:
         return positions
     noted, records, step = np.array(runs, np.int64).T

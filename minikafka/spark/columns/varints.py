@@ -1,7 +1,7 @@
 """Columns of zigzag varints: 7 bits a byte, low bits first, small for numbers near 0 on either side.
 
-Nearly all varints of a batch have one or two bytes, which take the same few array operations for all rows; longer
-ones take a round of operations a byte, for the rows that have it.
+Nearly all varints of a batch have one or two bytes: a few array operations for all rows. Each further byte takes
+another round, for the rows that have it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MAX_INT64_BYTES: Final = 10
 
 
 class Varints(NamedTuple):
-    """What was read: still in zigzag form, so that an odd length shows as such."""
+    """The varints as read, still in zigzag form: so a negative length is an odd number."""
 
     zigzag: Ints  # bits of a uint64
     after: Ints  # the position behind each
 
 
 def read_varints(data: Bytes, positions: Ints, max_bytes: int = MAX_INT32_BYTES) -> Varints:
-    """The varint at each of ``positions``, which may lie behind the end of ``data``: then its last byte is read.
+    """The varint at each of ``positions``. Behind the end of ``data`` the last byte is read.
 
     Raises BrokenRecordError with the index of a varint of more than ``max_bytes``.
     """
@@ -55,17 +55,17 @@ def read_varints(data: Bytes, positions: Ints, max_bytes: int = MAX_INT32_BYTES)
 
 
 def signed(zigzag: Ints) -> Ints:
-    """The numbers that are meant."""
+    """The decoded numbers."""
     return (zigzag.view(np.uint64) >> 1).view(np.int64) ^ -(zigzag & 1)
 
 
 def to_zigzag(values: Ints) -> Ints:
-    """The form that is written (bits of a uint64)."""
+    """The zigzag form (bits of a uint64)."""
     return (values << 1) ^ (values >> 63)
 
 
 def varint_sizes(zigzag: Ints) -> Ints:
-    """How many bytes each takes, 1 to 10."""
+    """Size of each in bytes, 1 to 10."""
     bits = zigzag.view(np.uint64)
     largest = int(bits.max(initial=0))
     sizes = np.ones(len(zigzag), np.int64)
@@ -77,7 +77,7 @@ def varint_sizes(zigzag: Ints) -> Ints:
 
 
 def varint_size(value: int) -> int:
-    """How many bytes one number takes."""
+    """Size of one number in bytes."""
     zigzag = value << 1 if value >= 0 else ~value << 1 | 1
     return max(1, -(-zigzag.bit_length() // 7))
 

@@ -1,20 +1,20 @@
 """Topics from log directories, without a broker: ``spark.read.format("minikafka-log").load(DIRECTORY)``.
 
-For looking into what a node, running or not, really has on its disks; for filling up a lake after the fact; and for
-comparing the replicas of a partition, record by record.
+It shows the real content of a node's disks, whether it runs or not; fills a lake afterwards; and compares the replicas
+of a partition, record by record.
 
 ================  ===================================================================================================
-``options``       what ``.option(...)`` understands
+``options``       the options of ``.option(...)``
 ``directories``   finds log directories, the replicas in them and their segments (pure, over a disk)
-``segments``      which part of which segments is read: a task for each
-``scanning``      the batches of one segment, and what is damaged
-``rows``          batches -> Arrow, with where they lie and who wrote them
-``data_source``   what Spark calls
-``comparing``     in which offsets replicas differ
+``segments``      the part to read of each segment: a task
+``scanning``      the batches of one segment, and its damage
+``rows``          batches -> Arrow, with their positions and producers
+``data_source``   the interface to Spark
+``comparing``     finds the offsets in which replicas differ
 ================  ===================================================================================================
 
-A directory may belong to a node that runs: what is read is never changed. A segment that its node deletes or compacts
-between planning and reading is an error then; so of a running node take a copy, or read what is not compacted.
+A directory may belong to a running node: the reader changes no file. If the node deletes or compacts a segment between
+planning and reading, the query fails. So copy the directory of a running node, or read topics without compaction.
 """
 
 from minikafka.spark.offline.comparing import compare_replicas

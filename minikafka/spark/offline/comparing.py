@@ -1,4 +1,4 @@
-"""In which offsets the replicas of a partition differ."""
+"""Finds the offsets in which the replicas of a partition differ."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _WHERE = ("topic", "partition")
 
 
 def compare_replicas(logs: DataFrame, *, ignore_missing: bool = False) -> DataFrame:
-    """The offsets at which replicas read by ``minikafka-log`` (``replicas=all``) do not hold the same record.
+    """The offsets at which replicas, read by ``minikafka-log`` with ``replicas=all``, have different records.
 
-    Columns: topic, partition, offset, ``missing`` (the replicas that have no such record) and ``copies`` (replica,
-    leaderEpoch, segment, position and digest of each record that is there). No rows: the replicas agree.
+    Columns: topic, partition, offset, ``missing`` (the replicas without the record) and ``copies`` (replica,
+    leaderEpoch, segment, position and digest of each copy). No rows: the replicas agree.
 
-    A partition is compared from the first offset that all its replicas hold, for each deletes old segments when it
-    sees fit, up to the lowest high watermark among them: what lies above may rightly differ. Nodes compact on their
-    own, too: for compacted topics, ``ignore_missing`` compares only what is there. A record is compared with its
-    key, value, headers (if they are read), timestamp, leader epoch and producer. A replica without any row, or
-    without a known high watermark, is not compared; read with ``mode=permissive``, one that is damaged has rows.
+    A partition is compared from the first offset that all replicas have, since each deletes old segments at its own
+    time, up to the lowest high watermark: records above may differ. Nodes also compact at their own time: for compacted
+    topics, ``ignore_missing`` compares only existing records. A record is compared with its
+    key, value, headers (if they are read), timestamp, leader epoch and producer. A replica without rows, or
+    without a known high watermark, is not compared. With ``mode=permissive`` a damaged replica has rows.
     """
     rows = logs.withColumn("replica", fn.coalesce(fn.col("replica").cast("string"), "directory"))
     copies = rows.where("timestamp IS NOT NULL").select(  # and not told to be damaged

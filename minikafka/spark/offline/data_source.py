@@ -1,4 +1,4 @@
-"""What Spark finds under the name ``minikafka-log``."""
+"""The data source ``minikafka-log``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns that are read."""
+        """The columns to read."""
         from minikafka.spark.offline.rows import log_schema
 
         return log_schema(LogOptions.parse(self.options))
@@ -45,7 +45,7 @@ class LogDataSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """Reads what is in the directories when the query starts."""
+    """Reads the records that the directories have when the query starts."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -55,14 +55,14 @@ class LogReader(DataSourceReader):
         return plan(OsDisk(), self._options)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """In a task: the rows of one segment. Without anything to read Spark asks for the rows of None."""
+        """In a task: the rows of one segment. Without segments Spark passes None."""
         if partition is not None:
             assert isinstance(partition, SegmentTask)
             yield from read_segment(partition, self._options)
 
 
 def read_segment(task: SegmentTask, options: LogOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of one segment. Raises KafkaError(CORRUPT_MESSAGE) for damage, unless that is to be rows too."""
+    """The rows of one segment. Raises KafkaError(CORRUPT_MESSAGE) for damage, unless damage becomes rows."""
     from minikafka.spark.offline.rows import Rows
 
     rows = Rows(task, options)
@@ -82,7 +82,7 @@ def read_segment(task: SegmentTask, options: LogOptions) -> Iterator[pa.RecordBa
 
 
 def _rows_of(rows: Rows, piece: Piece, task: SegmentTask, options: LogOptions) -> Iterator[pa.RecordBatch]:
-    """A piece; batch by batch when some batch in it cannot be decoded although its checksum was right."""
+    """The rows of a piece; batch by batch if a batch with a correct checksum cannot be decoded."""
     try:
         yield rows.of_piece(piece)
     except KafkaError:

@@ -15,11 +15,11 @@ from minikafka.storage.leftovers import log_files
 from minikafka.storage.meta import META_FILE, MetaError, read_meta
 from minikafka.storage.segment_names import LOG_SUFFIX, file_name
 
-DEPTH_MAX: Final = 3  # a cluster's directory holds its nodes', and these their log directories
+DEPTH_MAX: Final = 3  # a cluster's directory has directories of nodes, and these have log directories
 
 
 class LogDirectory(NamedTuple):
-    """A log directory and the node it belongs to, as far as it says; ``only`` when one partition was pointed at."""
+    """A log directory and its node's id, if it has one; ``only``: the one partition that a path named."""
 
     path: str
     node_id: int | None
@@ -27,7 +27,7 @@ class LogDirectory(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A ``.log`` file as it was when it was found."""
+    """A ``.log`` file at the time of the look-up."""
 
     path: str
     base_offset: int
@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One node's log of a partition. ``high_watermark`` is None when its directory does not know it."""
+    """One node's log of a partition. ``high_watermark`` is None if its directory has none."""
 
     tp: TopicPartition
     directory: LogDirectory
@@ -45,7 +45,7 @@ class Replica(NamedTuple):
 
     @property
     def end_hint(self) -> int:
-        """Where its last segment begins: the end is at or behind that."""
+        """Base offset of its last segment: a lower bound of the end."""
         return self.segments[-1].base_offset if self.segments else self.log_start_offset
 
 
@@ -63,7 +63,7 @@ def find_log_directories(disk: Disk, paths: Iterable[str]) -> list[LogDirectory]
 
 
 def find_replicas(disk: Disk, directory: LogDirectory, wants: Callable[[str], bool]) -> list[Replica]:
-    """The replicas of topics that are wanted, in one log directory."""
+    """The replicas of the wanted topics in one log directory."""
     high_watermarks = OffsetCheckpoint(disk, directory.path, HIGH_WATERMARK_FILE).read()
     log_starts = OffsetCheckpoint(disk, directory.path, LOG_START_FILE).read()
     replicas = []

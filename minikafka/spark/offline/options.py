@@ -1,4 +1,4 @@
-"""What the offline reader understands."""
+"""The options of the offline reader."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _ROWS: Final = {option.name.lower(): option for option in LOG_OPTIONS}
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What the offline reader was told. Without topics or a pattern all topics but the cluster's own are read."""
+    """Parsed options of the offline reader. Without topics and pattern it reads all topics that are not internal."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class LogOptions:
         )
 
     def wants(self, topic: str) -> bool:
-        """True for a topic that is to be read."""
+        """True for a topic to read."""
         if self.topics:
             return topic in self.topics
         if self.pattern is not None:

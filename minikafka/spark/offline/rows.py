@@ -1,4 +1,4 @@
-"""Batches -> Arrow: the columns of the source, where each record lies, and who wrote it."""
+"""Batches -> Arrow: the columns of the source, with the position and the producer of each record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DAMAGE: Final[tuple[tuple[str, DataType, pa.DataType], ...]] = (("damage", Stri
 
 
 def log_schema(options: LogOptions) -> StructType:
-    """The columns that are read: the source's and ours."""
+    """The columns: the source's and ours."""
     more = _PLACE + _BATCH + (_DAMAGE if options.is_permissive else ())
     fields = source_schema(include_headers=options.include_headers).fields
     return StructType(
@@ -59,7 +59,7 @@ class Rows:
         self._place = (task.node_id, task.directory, task.base_offset, task.high_watermark)
 
     def of_piece(self, piece: Piece) -> pa.RecordBatch:
-        """Its records as far as the task wants them. Raises KafkaError(CORRUPT_MESSAGE) when one cannot be read."""
+        """Its records within the task's offsets. Raises KafkaError(CORRUPT_MESSAGE) for an unreadable one."""
         task = self._task
         decoded = decode(
             piece.buffer,
@@ -78,7 +78,7 @@ class Rows:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def of_damage(self, damage: Damage) -> pa.RecordBatch:
-        """A row that has only a place."""
+        """A row with a position only."""
         task = self._task
         known = dict(zip((name for name, _, _ in _PLACE), self._place, strict=True)) | {
             "topic": task.tp.topic,
@@ -92,12 +92,12 @@ class Rows:
 
 
 def _as_data(header: BatchHeader) -> BatchHeader:
-    """A control batch as if it were one of records, which is how it is encoded; otherwise it would be left out."""
+    """A control batch as a batch of records, which has the same encoding; otherwise it is left out."""
     return header._replace(attributes=header.attributes & ~CONTROL_FLAG) if header.is_control else header
 
 
 def _of_batches(piece: Piece, decoded: pa.RecordBatch) -> list[pa.Array]:
-    """What each record's batch is: offsets ascend, so it is the last one that begins at or before the record."""
+    """The batch of each record: the last one that begins at or before the record."""
     values = [
         (
             header.leader_epoch,

@@ -1,4 +1,4 @@
-"""The batches of one segment, checked, in pieces as large as is good for decoding; and what is damaged."""
+"""The checked batches of one segment, in pieces of a good size for decoding; and its damage."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Piece(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes in which no batch can be read. Records from ``offset`` on are missing.
+    """Bytes without a readable batch. Records from ``offset`` on are missing.
 
-    ``is_torn_tail`` when nothing committed was lost: a write that was under way when the node died, or is just now.
+    ``is_torn_tail``: no committed record was lost; a write was under way when the node died, or is under way now.
     """
 
     position: int
@@ -42,9 +42,9 @@ class Damage(NamedTuple):
 
 
 def scan_segment(disk: Disk, task: SegmentTask, *, check_crcs: bool = True) -> Iterator[Piece | Damage]:
-    """What is in the segment up to the offset where the task ends, in order. Raises OSError.
+    """The content of the segment up to the task's end offset, in order. Raises OSError.
 
-    Behind damage it goes on with the next batch whose checksum is right, wherever that is.
+    Behind damage it goes on with the next batch that has a correct checksum.
     """
     with closing(disk.open_read(task.path)) as file:
         yield from _Scan(file, task, check_crcs).run()
@@ -68,7 +68,7 @@ class _Scan:
                     yield self._pass_by(error)
 
     def _pieces(self) -> Iterator[Piece]:
-        """Until the end of what is wanted. Raises BadBatchError behind the last piece before damage."""
+        """Pieces up to the task's end. Raises BadBatchError behind the last piece before damage."""
         piece: Piece | None = None
         try:
             for position, header, batch in self._batches():

@@ -1,4 +1,4 @@
-"""Which part of which segments is read: a task for each segment that has something to read."""
+"""The part to read of each segment: a task for each segment with wanted records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SegmentTask(InputPartition):
-    """A segment, and the offsets in it that are read: from ``start_offset`` to before ``end_offset``."""
+    """A segment and the offsets to read in it: from ``start_offset`` to before ``end_offset``."""
 
     tp: TopicPartition
     node_id: int | None
@@ -39,7 +39,7 @@ class SegmentTask(InputPartition):
 
 
 def plan(disk: Disk, options: LogOptions) -> list[SegmentTask]:
-    """The tasks, by topic, partition and directory. Raises OptionError when there is nothing of what was asked for."""
+    """The tasks, by topic, partition and directory. Raises OptionError without any wanted replica."""
     directories = find_log_directories(disk, options.paths)
     replicas = [replica for directory in directories for replica in find_replicas(disk, directory, options.wants)]
     _check_all_found(disk, directories, replicas, options)
@@ -88,7 +88,7 @@ def _check_all_found(disk: Disk, directories: list[LogDirectory], replicas: list
 
 
 def _check_high_watermarks(replicas: list[Replica]) -> None:
-    """A directory that knows none at all was not kept by a node, or its node was killed before it wrote them."""
+    """A directory without any high watermark is not a node's, or its node was killed before the first checkpoint."""
     unknown = [replica for replica in replicas if replica.high_watermark is None]
     if len(unknown) == len(replicas):
         raise OptionError(

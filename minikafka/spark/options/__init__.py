@@ -1,18 +1,18 @@
-"""What ``.option(...)`` understands: declared rows, parsed to frozen values that travel pickled to the tasks.
+"""The options of ``.option(...)``: declared rows, parsed to frozen values that are sent pickled to the tasks.
 
 ==============  =====================================================================================================
-``option``      what a row is; unknown names, values that cannot be used
-``kinds``       how durations, topics and offsets are written
-``values``      which topics, and where to begin and end, once parsed
-``client``      rows ``kafka.*``: those that reach our client, those without effect here, those that are refused
-``source``      rows of the source, and what must hold between them
+``option``      the row of an option; errors for unknown names and invalid values
+``kinds``       formats of durations, topics and offsets
+``values``      parsed choices of topics and offsets
+``client``      rows ``kafka.*``: passed to our client, without effect here, or refused
+``source``      rows of the source, and checks between them
 ``sink``        rows of the sink
-``table``       all rows, as the documentation lists them
+``table``       all rows, for the documentation
 ==============  =====================================================================================================
 
 Names and meanings are those of Spark's Kafka connector, so that a job moves by changing the format name; case does not
-matter. What that connector ignores, a name that nobody knows, is an error here. Every problem is an
-:class:`OptionError` of one line: which option, what is wrong, what to do.
+matter. That connector ignores unknown names; here they are errors. Every problem is an :class:`OptionError`
+of one line: the option, the defect, the remedy.
 """
 
 from minikafka.spark.options.client import ClientSettings

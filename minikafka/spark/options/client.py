@@ -1,4 +1,4 @@
-"""Rows ``kafka.*``: settings of Kafka's own clients, mapped to ours as far as they mean something here."""
+"""Rows ``kafka.*``: settings of Kafka's own clients, mapped to ours where they have a meaning."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How a process reaches the cluster: picklable, and equal settings share a connection.
+    """Connection settings of a process. They are picklable; equal settings share connections.
 
     Names and meanings are those of the parameters of :class:`~minikafka.client.Consumer` and
-    :class:`~minikafka.client.Producer`. Defaults differ from theirs where bulk is what matters.
+    :class:`~minikafka.client.Producer`. Some defaults differ, in favour of bulk transfers.
     """
 
     bootstrap_servers: str
@@ -39,7 +39,7 @@ class ClientSettings:
     linger_ms: int = 0
 
 
-# What each row gives to ClientSettings; rows of the same parameter: the first that was given wins.
+# The parameter of ClientSettings for each row. Of several rows for one parameter the first given one wins.
 PARAMETERS: Final[dict[str, str]] = {
     BOOTSTRAP_SERVERS: "bootstrap_servers",
     "kafka.client.id": "client_id",
@@ -212,7 +212,7 @@ CLIENT_OPTIONS: Final = _rows()
 
 
 def check_security(given: Mapping[str, str]) -> None:
-    """Raise OptionError for a setting of TLS or SASL: who sets one counts on it."""
+    """Raise OptionError for a setting of TLS or SASL: its user relies on it."""
     for name in given:
         lowered = name.lower()
         if (
@@ -223,7 +223,7 @@ def check_security(given: Mapping[str, str]) -> None:
 
 
 def client_settings(values: Mapping[str, Any], side: Side) -> ClientSettings:
-    """The client's settings out of parsed values. Raises OptionError without bootstrap servers."""
+    """The client's settings from parsed values. Raises OptionError without bootstrap servers."""
     if values[BOOTSTRAP_SERVERS] is None:
         raise OptionError(f"option '{BOOTSTRAP_SERVERS}' is missing; set it to host:port of one or more brokers")
     parameters = {parameter: values[name] for name, parameter in PARAMETERS.items()}

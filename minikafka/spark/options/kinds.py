@@ -1,4 +1,4 @@
-"""How durations, topics, partitions and offsets are written in options: kinds beside those of the settings."""
+"""Formats of durations, topics, partitions and offsets in options, in addition to the kinds of settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNITS_MS: Final = {
     )
     for unit in units
 }
-NOTES: Final = "@"  # begins what a stream's offsets say beside topics; no topic's name does
+NOTES: Final = "@"  # prefix of the values in a stream's offsets that are no topics
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _OFFSETS: Final = 'JSON like {"topic":{"0":123,"1":-2}} (-2 is the earliest offset, -1 the latest)'
 _TIMESTAMPS: Final = 'JSON like {"topic":{"0":1700000000000}} (milliseconds since 1970)'
@@ -33,7 +33,7 @@ _PARTITIONS: Final = 'JSON like {"topic":[0,1]}'
 
 
 def duration_ms() -> Kind[int]:
-    """A length of time as Spark writes it (``15m``, ``10 seconds``), milliseconds when no unit is given."""
+    """A duration in Spark's format (``15m``, ``10 seconds``); milliseconds without a unit."""
     allowed = "a length of time such as 500ms, 10s, 15m or 1h"
 
     def parse(raw: object) -> int:
@@ -60,13 +60,13 @@ def time_ms() -> Kind[int]:
 
 
 def word(*words: str) -> Kind[str]:
-    """One of these, in any case."""
+    """One of these words, in upper or lower case."""
     exact = choice(*words)
     return Kind(ConfigType.STRING, exact.allowed, lambda raw: exact.parse(str(raw).lower()))
 
 
 def anything() -> Kind[str]:
-    """Any text, taken as it is."""
+    """Any text, unchanged."""
     return Kind(ConfigType.STRING, "text", str)
 
 
@@ -81,7 +81,7 @@ def topic() -> Kind[str]:
 
 
 def topics() -> Kind[tuple[str, ...]]:
-    """Names of topics separated by commas; one that is named twice counts once."""
+    """Names of topics, separated by commas; repeated names count once."""
     allowed = "topics separated by commas"
 
     def parse(raw: object) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def pattern() -> Kind[str]:
     def parse(raw: object) -> str:
         try:
             with catch_warnings():
-                simplefilter("error", FutureWarning)  # what Java has another meaning for: [a-z&&[^x]]
+                simplefilter("error", FutureWarning)  # different meaning in Java: [a-z&&[^x]]
                 re.compile(str(raw))
         except (re.error, FutureWarning) as error:
             raise ValueError(f"a regular expression: {error}") from None
@@ -127,7 +127,7 @@ def partitions() -> Kind[tuple[TopicPartition, ...]]:
 
 
 def offsets() -> Kind[Edge | dict[TopicPartition, int]]:
-    """``earliest``, ``latest``, or an offset for each partition, as a stream's progress reports them, too."""
+    """``earliest``, ``latest``, or an offset for each partition, also in the format of a stream's progress."""
     allowed = f"earliest, latest, or {_OFFSETS}"
 
     def parse(raw: object) -> Edge | dict[TopicPartition, int]:
@@ -143,7 +143,7 @@ def timestamps() -> Kind[dict[TopicPartition, int]]:
 
 
 def checked(kind: Kind[T], check: Callable[[T], str]) -> Kind[T]:
-    """The same kind, with a check that returns what is allowed, or nothing when the value is."""
+    """The same kind with a check, which returns the allowed values, or None for an allowed value."""
 
     def parse(raw: object) -> T:
         value = kind.parse(raw)

@@ -1,4 +1,4 @@
-"""What a declared option is, and how a mapping of options is read by rows."""
+"""The row of a declared option, and the parser of options."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from minikafka.config.kinds import Kind
 
 
 class OptionError(ValueError):
-    """An option that cannot be used: which one, what is wrong with it, what to do. One line."""
+    """An invalid option: its name, the defect, the remedy. One line."""
 
 
 class Side(Flag):
-    """Where an option means something."""
+    """The places where an option has a meaning."""
 
     BATCH_SOURCE = auto()
     STREAM_SOURCE = auto()
@@ -27,9 +27,9 @@ class Side(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A row. ``refusal``, when there is one, says what to do instead: the option is known and cannot be used.
+    """The row of an option. ``refusal``: the option is known but not supported; the text says what to do instead.
 
-    ``kind`` is None for an option that is taken and has no effect here, whatever its value.
+    ``kind`` is None for an option that is accepted with any value and has no effect.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Option:
 
     @property
     def default_shown(self) -> str:
-        """The default as a user would write it, empty for none."""
+        """The default in the user's notation; empty without one."""
         return "" if self.kind is None or self.default is None else self.kind.format(self.default)
 
 
 def parse_options(rows: Mapping[str, Option], given: Mapping[str, str], side: Side) -> dict[str, Any]:
-    """Values by the rows' names, defaults included. ``rows`` are by lower-case name; the case of given names is moot.
+    """Values by the rows' names, including defaults. ``rows`` are by lower-case name; given names may have any case.
 
-    Raises OptionError for the first, in alphabetical order, that is unknown, belongs elsewhere or does not parse.
+    Raises OptionError for the first option, in alphabetical order, that is unknown, out of place or malformed.
     """
     values = {row.name: row.default for row in rows.values() if row.kind is not None}
     for name in sorted(given, key=str.lower):
@@ -62,7 +62,7 @@ def parse_options(rows: Mapping[str, Option], given: Mapping[str, str], side: Si
 
 
 def parse_value(row: Option, raw: str) -> Any:
-    """The value, or OptionError with what is allowed."""
+    """The parsed value. Raises OptionError with the allowed values."""
     assert row.kind is not None
     try:
         return row.kind.parse(raw)

@@ -1,4 +1,4 @@
-"""What the sink understands."""
+"""The options of the sink."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SINK_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What the sink was told."""
+    """Parsed options of the sink."""
 
     client: ClientSettings
     topic: str | None = None

@@ -1,4 +1,4 @@
-"""What the source understands, and what must hold between its options."""
+"""The options of the source, and checks between them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ SOURCE_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the source was told."""
+    """Parsed options of the source."""
 
     client: ClientSettings
     topics: TopicChoice
@@ -205,9 +205,9 @@ class SourceOptions:
 
 
 def check_options(given: Mapping[str, str]) -> None:
-    """Raise OptionError for what is wrong in batch and streaming alike, asked before it is known which it will be.
+    """Raise OptionError for options that are wrong in batch and streaming, before it is known which one follows.
 
-    Without a choice of topics nothing is said: the options may be those of a sink.
+    Without a choice of topics there is no check: the options may be a sink's.
     """
     if not {name.lower() for name in given} & {name.lower() for name in _CHOICES}:
         return
@@ -224,7 +224,7 @@ def check_options(given: Mapping[str, str]) -> None:
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:
-    """Whether rows have the column ``headers``, asked before it is known whether they are read or written."""
+    """True when rows have the column ``headers``, before it is known whether they are read or written."""
     from minikafka.spark.options.table import ROWS
 
     row = ROWS["includeheaders"]

@@ -1,4 +1,4 @@
-"""All rows, as the documentation lists them."""
+"""All rows, for the documentation."""
 
 from __future__ import annotations
 

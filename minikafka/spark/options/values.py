@@ -1,4 +1,4 @@
-"""Which topics are read, and where reading begins and ends, as options say it."""
+"""Parsed choices of topics, and of the offsets where reading begins and ends."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ OffsetSpec: TypeAlias = Edge | AtOffsets | AtTimestamp | AtTimestamps
 
 @dataclass(frozen=True, slots=True)
 class NamedTopics:
-    """All partitions of these topics, those that are added later too."""
+    """All partitions of these topics, including later ones."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingTopics:
-    """All partitions of every topic in whose name the pattern is found, of those created later too."""
+    """All partitions of every topic whose name contains a match of the pattern, including later topics."""
 
     pattern: str
 

@@ -1,4 +1,4 @@
-"""What every pipeline needs while Spark works: progress to show, a clean stop, errors that are one readable line."""
+"""Common parts of pipelines while Spark works: progress, a clean stop, errors of one readable line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\b;?")
 
 
 class PipelineError(Exception):
-    """What keeps a pipeline from going on, in one line that says what to do."""
+    """The reason why a pipeline cannot go on, with the remedy, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the work is. Of a streaming query: batches and rows; of batch jobs: tasks, of the stages begun so far."""
+    """Progress. For a streaming query: batches and rows. For batch jobs: tasks of the stages that have begun."""
 
     rows: int = 0
     rows_per_second: float = 0.0
@@ -41,11 +41,11 @@ class Progress:
     rows_total: int | None = None
     tasks: int = 0
     tasks_total: int = 0
-    is_stopped: bool = False  # before its end, because somebody asked for it
+    is_stopped: bool = False  # before its end, on request
 
     @property
     def share(self) -> float | None:
-        """0.0 to 1.0, or None when nobody knows how much there is."""
+        """0.0 to 1.0, or None if the total is unknown."""
         done, total = (self.tasks, self.tasks_total) if self.tasks_total else (self.rows, self.rows_total)
         return None if total is None else min(done / total, 1.0) if total else 1.0
 
@@ -54,16 +54,16 @@ Show = Callable[[Progress], None]
 
 
 def show_nothing(progress: Progress) -> None:
-    """For those who do not look."""
+    """For callers without a display."""
 
 
 def run_query(
     query: StreamingQuery, on_batch: Callable[[Any], None], *, rows_total: int | None, show: Show = show_nothing
 ) -> Progress:
-    """Wait until a streaming query ends; its final progress. ``on_batch`` is told Spark's report of each batch.
+    """Wait until a streaming query ends; its final progress. ``on_batch`` gets Spark's report of each batch.
 
-    SIGINT and SIGTERM stop the query: a batch that is under way is given up, and done again when the pipeline is
-    started the next time. Raises PipelineError when the query fails.
+    SIGINT and SIGTERM stop the query. They interrupt the running batch; the next start of the pipeline repeats it.
+    Raises PipelineError when the query fails.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -82,7 +82,7 @@ def run_query(
 
 @dataclass(slots=True)
 class _Batches:
-    """What the batches seen so far add up to. Spark keeps the latest hundred; a look is far more often than that."""
+    """Sums over the batches so far. Spark keeps the latest hundred, and looks are far more frequent than that."""
 
     on_batch: Callable[[Any], None]
     rows_total: int | None
@@ -110,8 +110,9 @@ class _Batches:
 
 @contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt, as SIGINT does, in the block, and py4j is quiet about both. In other threads
-    than the main one: nothing."""
+    """In the block SIGTERM raises KeyboardInterrupt, like SIGINT, and py4j logs neither. No effect in threads other
+    than
+    the main one."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -133,13 +134,13 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """It logs an interruption as a page of tracebacks."""
+    """py4j logs an interruption as a page of tracebacks."""
     return "py4j" not in record.pathname
 
 
 @contextmanager
 def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[None]:
-    """Shows how many tasks of the batch jobs in the block are done. Raises PipelineError for what Spark raises.
+    """Shows the completed tasks of the batch jobs in the block. Raises PipelineError for Spark's errors.
 
     SIGINT and SIGTERM end these jobs, and raise KeyboardInterrupt.
     """
@@ -156,7 +157,7 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
     except (KeyboardInterrupt, Py4JError) as error:
         if not is_interruption(error):
             raise
-        with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
+        with suppress(Py4JError):  # Spark itself may have got the signal, and ended
             context.cancelJobsWithTag(tag)
         raise KeyboardInterrupt from None
     finally:
@@ -167,8 +168,7 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """True for KeyboardInterrupt, and for what went wrong on the way out: a connection to Java that was interrupted
-    is of no more use."""
+    """True for KeyboardInterrupt, and for its consequences: an interrupted connection to Java is unusable."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -176,7 +176,7 @@ def is_interruption(error: BaseException | None) -> bool:
 
 @contextmanager
 def readable_errors(doing: str = "") -> Iterator[None]:
-    """Raises PipelineError, a line that begins with ``doing``, for what Spark raises in the block."""
+    """Raises PipelineError, a line that begins with ``doing``, for Spark's errors in the block."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -188,7 +188,7 @@ def readable_errors(doing: str = "") -> Iterator[None]:
 
 @dataclass(slots=True)
 class _JobWatch:
-    """Counts the tasks of every stage that was seen."""
+    """Counts the tasks of every observed stage."""
 
     spark: SparkSession
     show: Show
@@ -216,7 +216,7 @@ class _JobWatch:
 
 @contextmanager
 def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session's settings, changed for the block: a query keeps those with which it was started."""
+    """Changes the session's settings for the block: a query keeps the settings of its start."""
     before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -231,13 +231,13 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
 
 def few(names: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
+    """The first three, and the number of others."""
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more
 
 
 def explain(error: BaseException) -> str:
-    """The one line in an error of Spark that a person needs: of Python's traceback the exception that began it all."""
+    """The one relevant line of a Spark error: in a Python traceback, the original exception."""
     lines = [_CAUSE.sub("", line.strip()) for line in str(error).splitlines() if line.strip()]
     for line in reversed(lines):
         if (found := _EXCEPTION.match(line)) and found.group(2) and not found.group(1).startswith("Py4J"):
@@ -250,5 +250,5 @@ def _without_codes(line: str) -> str:
 
 
 def literally(path: str) -> str:
-    """A path as Spark's readers want it, which take it for a pattern."""
+    """A path for Spark's readers, which take it for a pattern."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)

@@ -1,6 +1,6 @@
-"""What the driver asks a cluster before Spark's work begins: the topics, how far they reach, a few of their records.
+"""The driver's questions to a cluster before Spark's work begins: topics, their offsets, some records.
 
-The functions block, and may be called where an event loop runs (as in a notebook). They raise KafkaError.
+The functions block. They may be called in a thread with a running event loop, as in a notebook. They raise KafkaError.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Topics as they were when they were looked at; of each partition the first offset and the one past the last."""
+    """Topics at the time of the look-up, with the first and the end offset of each partition."""
 
     cluster_id: str
     ids: dict[str, str]
@@ -44,16 +44,16 @@ class Topics:
 
     @property
     def offsets(self) -> int:
-        """How many offsets there are: records, and gaps where some were compacted away."""
+        """Number of offsets: records, and gaps of compacted ones."""
         return sum(end - start for start, end in self.extent.values())
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """Number of a topic's partitions."""
         return sum(tp.topic == topic for tp in self.extent)
 
 
 def look_at(bootstrap_servers: str, *names: str) -> Topics:
-    """Look at topics. UNKNOWN_TOPIC_OR_PARTITION, in words that say how to create it, when one is not there."""
+    """Look topics up. Raises UNKNOWN_TOPIC_OR_PARTITION for a missing one, with the command that creates it."""
     cluster_id, views = _on_loop(_described(bootstrap_servers, names), "looking at the topics")
     partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
     cluster = cluster_of(ClientSettings(bootstrap_servers))
@@ -67,12 +67,12 @@ def look_at(bootstrap_servers: str, *names: str) -> Topics:
 
 
 def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[ConsumerRecord]:
-    """The records in some ranges of offsets, which must be small, as far as they come within 10 s."""
+    """The records in some small ranges of offsets, as far as they arrive within 10 s."""
     return _on_loop(_read(bootstrap_servers, ranges), "reading a few records")
 
 
 def newest(found: Topics, count: int) -> dict[TopicPartition, Extent]:
-    """The ranges of the newest offsets, about ``count`` in all, evenly from the partitions that have any."""
+    """The ranges of the newest offsets, about ``count`` in all, evenly from partitions with records."""
     filled = {tp: extent for tp, extent in found.extent.items() if extent.start < extent.end}
     each = -(-count // max(len(filled), 1))
     return {tp: Extent(max(start, end - each), end) for tp, (start, end) in filled.items()}

@@ -1,16 +1,16 @@
-"""DataFrames to topics, in batch and streaming: rows are stored by every in-sync replica, in order, each at least once.
+"""DataFrames to topics, batch and streaming: every in-sync replica stores each row at least once, in order.
 
 ==============  =====================================================================================================
-``writers``     what Spark calls, on the driver and in tasks
-``columns``     which columns a DataFrame has for a topic
-``placing``     which partition each row goes to
-``sizes``       how large batches may be
-``origin``      headers that tell a record that was written twice, and how a reader drops it
-``writing``     what a task does
+``writers``     the interface to Spark, on the driver and in tasks
+``columns``     the columns of a DataFrame for a topic
+``placing``     the partition of each row
+``sizes``       the largest batch of a topic
+``origin``      headers by which a reader finds and drops repeated records
+``writing``     the work of a task
 ==============  =====================================================================================================
 
-The producer is idempotent, so that its own retries write nothing twice. Spark's repeat of a task or of a micro-batch
-does write its rows again; a reader that must not see them twice uses ``deduplicationHeaders`` and ``deduplicated``.
+The producer is idempotent: its own retries write nothing twice. A task or micro-batch that Spark repeats writes its
+rows again. A reader drops them with ``deduplicationHeaders`` and ``deduplicated``.
 """
 
 from minikafka.spark.sink.origin import ORIGIN_HEADER, deduplicated

@@ -1,13 +1,13 @@
-"""Which columns a DataFrame has for a topic, checked when the query starts, and taken from its Arrow batches.
+"""The columns of a DataFrame for a topic: checked when the query starts, and taken from its Arrow batches.
 
-The columns are those of Spark's Kafka sink, known by name; any others are left alone:
+The columns are those of Spark's Kafka sink, found by name. Other columns are ignored:
 
 ===============  ==========================================  ========================================================
 ``value``        string or binary, required                  null is a tombstone
 ``key``          string or binary                            null: no key
 ``headers``      array<struct<key: string, value: binary>>   null: none
 ``partition``    int                                         null: by the key
-``topic``        string                                      needed unless the option ``topic`` names one for all
+``topic``        string                                      required without the option ``topic``
 ===============  ==========================================  ========================================================
 """
 
@@ -24,7 +24,7 @@ from minikafka.spark.columns.schema import HEADERS_TYPE
 
 
 class RowsOfTopics(NamedTuple):
-    """The columns of one Arrow batch as the sink wants them. ``topic`` is None when all rows go to the same."""
+    """The columns of one Arrow batch in the sink's types. ``topic`` is None if all rows go to one topic."""
 
     value: Any
     key: Any | None = None
@@ -34,7 +34,7 @@ class RowsOfTopics(NamedTuple):
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Raise ValueError, naming the column, for a DataFrame that cannot be written; ``topic`` is the option."""
+    """Raise ValueError, naming the column, if the DataFrame cannot be written. ``topic`` is the option."""
     columns = {field.name: field.dataType for field in schema.fields}
     if "value" not in columns:
         raise ValueError(
@@ -49,7 +49,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
 
 
 def rows_of(batch: pa.RecordBatch, topic: str | None) -> RowsOfTopics:
-    """Take the columns of a batch whose schema was checked; ``topic`` is the option.
+    """The columns of a batch with a checked schema. ``topic`` is the option.
 
     Raises KafkaError for a null topic.
     """
@@ -70,7 +70,7 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> RowsOfTopics:
 
 
 def _as_headers(array: Any) -> Any:
-    """Whatever case their fields' names have: Arrow makes nulls of fields of other names."""
+    """Field names in any case: Arrow fills fields of other names with nulls."""
     if [field.name for field in array.type.value_type] == [field.name for field in HEADERS_TYPE.value_type]:
         return array.cast(HEADERS_TYPE)
     rows = array.to_pylist()

@@ -1,17 +1,17 @@
-"""A header that says which row of which batch a record is, so that a reader can tell one that was written twice.
+"""A header with the origin of a record, the row of its batch: so a reader finds records that were written twice.
 
-Spark repeats a task that failed, and a micro-batch that was under way when the driver died; the sink then writes
-again what it had written (at least once). With the option ``deduplicationHeaders`` each record bears, as the last of
-its headers, ``minikafka.origin`` with the text ``QUERY/BATCH/TASK/SEQUENCE``:
+Spark repeats a failed task, and the micro-batch during which the driver died. The sink then writes the rows again (at
+least once). With the option ``deduplicationHeaders`` the last header of each record is ``minikafka.origin`` with the
+text ``QUERY/BATCH/TASK/SEQUENCE``:
 
-- QUERY: the id of the streaming query, which its checkpoint keeps; of a batch job a random id;
+- QUERY: the id of the streaming query, from its checkpoint; a random id for a batch job;
 - BATCH: the id of the micro-batch, 0 in a batch job;
-- TASK: which part of the rows, from 0;
-- SEQUENCE: the how-many-eth row of that task, from 0.
+- TASK: the number of the task, from 0;
+- SEQUENCE: the number of the row in that task, from 0.
 
-A repeated batch has the same rows, and in the same order when nothing but the order of the source decides it: then the
-same row has the same origin. After a shuffle the order may differ. So :func:`deduplicated` takes records for the same
-only if origin, key and value are equal: no row is ever lost; of a batch repeated in another order duplicates may stay.
+A repeated batch has the same rows, in the same order if only the source decides the order: then a row has the same
+origin again. After a shuffle the order may differ. So :func:`deduplicated` drops a record only if origin, key and value
+are equal. It never loses a row; of a batch that was repeated in another order, duplicates may stay.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ ORIGIN_HEADER: Final = "minikafka.origin"
 
 
 class Origin(NamedTuple):
-    """What all rows of a task have in common."""
+    """The common part of the origin of a task's rows."""
 
     query_id: str
     batch_id: int
     task: int
 
     def add_to(self, headers: Any | None, first_sequence: int, row_count: int) -> Any:
-        """The headers (an array of lists, or None for none) with one more for each row, numbered from
-        ``first_sequence``."""
+        """The headers (an array of lists, or None) with an origin for each row, numbered from ``first_sequence``."""
         numbers = pa.array(np.arange(first_sequence, first_sequence + row_count)).cast(pa.string())
         common = f"{self.query_id}/{self.batch_id}/{self.task}/"
         values = pc.binary_join_element_wise(common, numbers, "").cast(pa.binary())
@@ -47,7 +46,7 @@ class Origin(NamedTuple):
 
 
 def with_header(headers: Any | None, name: str, values: Any) -> Any:
-    """The headers (an array of lists, or None for none) with one more for each row, as its last."""
+    """The headers (an array of lists, or None) with one header added at the end of each row."""
     row_count = len(values)
     keys = pa.repeat(pa.scalar(name), row_count)
     added = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
@@ -70,12 +69,12 @@ def _lists(offsets: Any, items: Any) -> Any:
 
 
 def deduplicated(df: DataFrame, *, within: str = "1 hour") -> DataFrame:
-    """The records of a DataFrame without those that a sink wrote twice; others are all kept.
+    """The records of a DataFrame without the repetitions of a sink. All other records stay.
 
-    ``df`` was read with ``includeHeaders`` and has its columns still: key, value, topic, partition, offset, headers. A
-    stream remembers for ``within`` what it has read, by the clock of its batches rather than by the records' own
-    timestamps: no record, however old, is too late and dropped. One written again later than that is kept. A watermark
-    of your own belongs behind this step; Spark refuses it before.
+    ``df`` was read with ``includeHeaders`` and still has the columns key, value, topic, partition, offset and headers.
+    A stream remembers records for ``within``, by the clock of its batches and not by the records' timestamps: no record
+    is dropped as too late. A repetition after that time stays. A watermark of your own belongs behind this step; Spark
+    refuses it before.
     """
     from pyspark.sql import functions
 
@@ -99,7 +98,7 @@ _READ_AT: Final = "__minikafka_read_at"
 
 
 def origin() -> Column:
-    """The origin of a record, by its column ``headers``; where none was written, its own place, which is unique."""
+    """The origin of a record, by its column ``headers``; without one, its unique topic, partition and offset."""
     from pyspark.sql import functions
 
     named = functions.filter("headers", lambda header: header["key"] == ORIGIN_HEADER)

@@ -1,7 +1,7 @@
-"""Which partition each row goes to, a column at a time: as Java's producer places it, so that keys stay where they are.
+"""The partition of each row, a column at a time. Same as Java's producer: a key stays in its partition.
 
-A row's partition is the first of: its ``partition`` column; murmur2 of its key; for rows without a key, one that they
-stick to for about a batch before they move on to the next (KIP-480).
+A row's partition is its ``partition`` column, or else the murmur2 hash of its key. Rows without a key stick to one
+partition for about a batch, then move on to the next (KIP-480).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Partitions: TypeAlias = npt.NDArray[np.int64]
 
 _MIX: Final = np.uint32(0x5BD1E995)
 _SEED: Final = np.uint32(0x9747B28C)
-_LONG_BYTES: Final = 256  # longer keys are hashed one by one: their columns of four bytes would be short
+_LONG_BYTES: Final = 256  # longer keys are hashed one by one: their columns of four bytes are short
 
 
 class Placed(NamedTuple):
-    """Rows of one partition, in the order in which they came; ``rows`` is None for all of them."""
+    """Rows of one partition, in their order; ``rows`` is None for all rows."""
 
     partition: int
     rows: npt.NDArray[np.int64] | None
 
 
 class Placing:
-    """Places the rows of one topic; remembers where rows without a key are sticking."""
+    """Places the rows of one topic, and remembers the partition of rows without a key."""
 
     def __init__(
         self, topic: str, partition_count: int, rng: random.Random, advice: str = "see the column 'partition'"
     ) -> None:
-        """``advice`` is given with the error about a partition that the topic does not have."""
+        """``advice`` is added to the error about a partition that the topic lacks."""
         assert partition_count > 0
         self._advice = advice
         self._topic = topic
@@ -47,7 +47,7 @@ class Placing:
     def place(self, keys: Any | None, asked: Any | None, row_count: int, rows_per_turn: int) -> Iterator[Placed]:
         """Group ``row_count`` rows by partition, rows of one partition in their order.
 
-        ``keys`` is a binary array, ``asked`` an int32 array of partitions, each None when there is no such column.
+        ``keys`` is a binary array, ``asked`` an int32 array of partitions; each is None without such a column.
         Rows with neither move on to another partition every ``rows_per_turn`` rows. Raises KafkaError for a partition
         that the topic does not have.
         """
@@ -90,7 +90,7 @@ def grouped(codes: npt.NDArray[np.int64]) -> Iterator[Placed]:
 
 
 def murmur2_of(keys: Any) -> npt.NDArray[np.uint32]:
-    """Murmur2 with the seed of Kafka's Java client, of every element of a binary array; nothing useful for nulls."""
+    """Murmur2 with the seed of Kafka's Java client, of every element of a binary array; undefined for nulls."""
     keys = keys.fill_null(b"") if keys.null_count else keys
     _, offsets_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
@@ -106,7 +106,7 @@ def murmur2_of(keys: Any) -> npt.NDArray[np.uint32]:
 def _murmur2_by_column(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint32]:
-    """All keys at once, four bytes of each at a time; the longest come first, those that ended are left out."""
+    """All keys at once, four bytes of each at a time; the longest come first, finished ones are left out."""
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     whole = lengths >> 2

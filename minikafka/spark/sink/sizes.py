@@ -1,7 +1,7 @@
-"""How large a batch of a topic may be: none is made that its brokers would refuse as a whole because of one setting.
+"""The largest batch of a topic, so that brokers refuse none because of ``max.message.bytes``.
 
-What counts for brokers is the size after compression, and for cutting rows into batches the size before: a batch of
-several rows always fits. A row that is too large by itself fails, in words that say which setting is in its way.
+Brokers count the size after compression; rows are cut into batches by the size before. So a batch of several rows
+always fits. A single row that is too large fails, and the error names the setting.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of batches for one topic, in bytes."""
+    """Sizes of batches for one topic, in bytes."""
 
     topic: str
     wanted: int  # of a batch of many rows
-    topic_max: int | None  # None: its brokers do not say
+    topic_max: int | None  # None: its brokers do not tell
     request_max: int
 
     @classmethod
     def of(cls, cluster: Cluster, topic: str, wanted: int) -> Self:
-        """Ask what the topic takes."""
+        """Ask the cluster for the topic's limit."""
         topic_max = cluster.max_message_bytes(topic)
         return cls(
             topic,

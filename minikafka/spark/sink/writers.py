@@ -1,6 +1,6 @@
-"""What Spark calls: the writers of a batch job and of a streaming query.
+"""The interface to Spark: the writers of a batch job and of a streaming query.
 
-They are made on the driver, where a query that cannot work is refused, and travel pickled to the tasks.
+Spark makes them on the driver, where impossible queries are refused, and sends them pickled to the tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """Appends the rows of a DataFrame to topics, each at least once: a task that is repeated writes its rows again."""
+    """Appends the rows of a DataFrame to topics, at least once: a repeated task writes its rows again."""
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         """Raises ValueError for a DataFrame or a mode that cannot be written."""
@@ -44,7 +44,7 @@ class TopicWriter(DataSourceArrowWriter):
         return write_rows(iterator, self._options, self._origin() if self._options.deduplication_headers else None)
 
     def _origin(self) -> Origin:
-        """In ``foreachBatch`` that of the micro-batch, which is the same when it is repeated."""
+        """The origin; in ``foreachBatch`` that of the micro-batch, which is the same after a repetition."""
         return _stream_origin() if _context().getLocalProperty(BATCH_ID) else Origin(self._job_id, 0, _task())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -52,14 +52,14 @@ class TopicWriter(DataSourceArrowWriter):
         _log.info("wrote %s", _described(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task failed; what it and others wrote stays where it is."""
+        """A task failed. Records that are written stay."""
         _log.info("gave up; %s stay in their topics, and what failed tasks wrote", _described(messages))
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """Appends the rows of every micro-batch to topics, each at least once: a batch that is repeated is written again.
+    """Appends the rows of every micro-batch to topics, at least once: a repeated batch is written again.
 
-    Every row that comes is appended, in the output mode *complete* too; *update* Spark refuses to sinks in Python.
+    It appends every row, also in the output mode *complete*. Spark refuses *update* for sinks in Python.
     """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
@@ -76,7 +76,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         _log.info("batch %d: wrote %s", batchId, _described(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A task failed; the batch will be repeated, and what was written is then written a second time."""
+        """A task failed. The repetition of the batch writes its rows a second time."""
         _log.info("batch %d: gave up; %s stay, and what failed tasks wrote", batchId, _described(messages))
 
 

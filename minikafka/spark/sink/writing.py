@@ -1,7 +1,6 @@
-"""What a task does: places the rows of its Arrow batches, encodes them by partition, and waits until all are stored.
+"""The work of a task: place the rows of its Arrow batches, encode them by partition, and wait until all are stored.
 
-Memory stays bounded: one Arrow batch is under way at a time, and the writer takes no more than its buffer holds before
-some of it has been acknowledged.
+Memory is bounded: one Arrow batch at a time, and the writer waits for acknowledgements when its buffer is full.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task wrote, told to the driver."""
+    """The result of a task, for the driver."""
 
     rows: int
     bytes: int
@@ -42,7 +41,8 @@ class Written(WriterCommitMessage):
 def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, origin: Origin | None) -> Written:
     """Write all rows and return once every in-sync replica has them.
 
-    Raises KafkaError when one cannot be written; others may have been, and will be again when the task is repeated.
+    Raises KafkaError if a row cannot be written. Others may be written, and are written again when the task is
+    repeated.
     """
     cluster = cluster_of(options.client)
     with cluster.writer() as writer:
@@ -65,7 +65,7 @@ class _Task:
     rng: random.Random = field(default_factory=random.Random)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send the rows of one Arrow batch, without waiting for their fate."""
+        """Send the rows of one Arrow batch, without waiting for acknowledgements."""
         if not batch.num_rows:
             return
         rows = rows_of(batch, self.options.topic)
@@ -99,7 +99,7 @@ def placed(
     bytes_per_row: float,
     compression: Compression,
 ) -> Iterator[tuple[int, EncodedBatch]]:
-    """Rows for one topic as batches, each with its partition. Raises KafkaError for one that cannot be written."""
+    """Rows for one topic as batches, each with its partition. Raises KafkaError for a row that cannot be written."""
     rows_per_turn = max(int(sizes.wanted / bytes_per_row), 1)
     for partition, chosen in placing.place(rows.key, rows.partition, len(rows.value), rows_per_turn):
         key, value, headers = (taken(column, chosen) for column in (rows.key, rows.value, rows.headers))

@@ -1,22 +1,22 @@
 """``format("minikafka")``: topics as DataFrames, in batch and streaming.
 
 ===============  =====================================================================================================
-``data_source``  what Spark finds under the name: schema, readers, writers
-``batch``        plans a batch: where it begins and ends, into how many tasks it is split
+``data_source``  the data source of that name: schema, readers, writers
+``batch``        plans a batch: its offsets and tasks
 ``stream``       plans micro-batches
-``refused``      a stream whose options cannot be used
-``ends``         the ends of the logs of a stream, remembered for a moment (pure)
-``truncation``   finds streams that stand where their log does not lead any more (pure)
-``bounds``       options to offsets: which partitions there are, where they begin and end
+``refused``      a stream with invalid options
+``ends``         the ends of the logs of a stream, cached for a moment (pure)
+``truncation``   finds truncated logs (pure)
+``bounds``       from options to partitions and their offsets
 ``offsets``      offsets of a stream as JSON, kept in Spark's checkpoint (pure)
-``limits``       how far a micro-batch goes (pure)
+``limits``       the size of a micro-batch (pure)
 ``ranges``       ranges of offsets, split into tasks (pure)
-``losses``       what to do when records that should be read are gone
-``reading``      what a task does: a range of offsets to Arrow record batches
+``losses``       reaction to lost records
+``reading``      the work of a task: from a range of offsets to Arrow record batches
 ===============  =====================================================================================================
 
-A range is read again exactly as before: its offsets are fixed before it is read, and the leader epoch that goes with
-them tells a log that is not the same any more. Readers hold options only; connections belong to the process.
+A repeated read of a range gives the same rows: its offsets are fixed before, and their leader epoch detects a changed
+log. Readers hold options only; connections belong to the process.
 """
 
 from minikafka.spark.source.data_source import MinikafkaDataSource

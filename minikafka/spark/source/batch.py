@@ -1,4 +1,4 @@
-"""Plans a batch: where it begins and ends in each partition, and what each task reads."""
+"""Plans a batch: its first and end offset in each partition, and the range of each task."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from minikafka.spark.source.reading import read_range
 
 
 class TopicReader(DataSourceReader):
-    """Reads what is in topics when the query starts."""
+    """Reads the records that topics have when the query starts."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What each task reads."""
+        """The range of each task."""
         options = self._options
         cluster = cluster_of(options.client)
         partitions = chosen_partitions(cluster, options.topics)

@@ -1,4 +1,4 @@
-"""What the options mean on a cluster: which partitions there are, and at which offsets they begin and end."""
+"""From options to offsets: the partitions of the cluster, with their first and end offsets."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 Found = dict[TopicPartition, OffsetAndEpoch]
 
-_DELAYS_S: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # between questions that are asked again
+_DELAYS_S: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # between repeated questions
 
 
 # -- which partitions --------------------------------------------------------------------------------------------------
 
 
 def chosen_partitions(cluster: Cluster, choice: TopicChoice) -> list[TopicPartition]:
-    """The partitions to read, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for one that was named and is missing."""
+    """The partitions to read, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for a named one that is missing."""
     if isinstance(choice, MatchingTopics):
         pattern = re.compile(choice.pattern)
-        topics = [topic for topic in cluster.topics() if pattern.search(topic)]  # as Spark's own looks
+        topics = [topic for topic in cluster.topics() if pattern.search(topic)]  # as Spark's own connector does
         return cluster.partitions(topics) if topics else []
     if isinstance(choice, AssignedPartitions):
         found = cluster.partitions({tp.topic for tp in choice.partitions})
@@ -52,9 +52,9 @@ def chosen_partitions(cluster: Cluster, choice: TopicChoice) -> list[TopicPartit
 
 
 def remaining_partitions(cluster: Cluster, choice: TopicChoice) -> list[TopicPartition]:
-    """The same for a stream that has begun: what is missing was deleted, and is left out.
+    """The partitions of a stream that has begun: missing ones were deleted, and are left out.
 
-    One may be deleted between two questions, of which brokers hear one after the other: then all is asked again.
+    A topic may be deleted between two questions, and brokers learn of it one after the other: then all is asked again.
     """
     for delay_s in _DELAYS_S:
         try:
@@ -82,7 +82,7 @@ def _missing(tp: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
 
 
 def ids_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[str, str]:
-    """The ids of the partitions' topics. To be asked before their offsets, which are then of these topics or newer."""
+    """The ids of the partitions' topics. Ask before the offsets: these are then of the same topics or of newer ones."""
     found = cluster.topic_ids({tp.topic for tp in partitions})
     return {topic: topic_id for topic, topic_id in found.items() if topic_id}
 
@@ -98,10 +98,10 @@ def starting_offsets(
     latest_when_no_timestamp: bool,
     fail_on_data_loss: bool,
 ) -> Found:
-    """Where to begin in each partition.
+    """The first offset in each partition.
 
-    Raises OptionError when the option leaves a partition out, names another, or has a time with no record after it;
-    DataLossError, or warns and takes the nearest, for an offset that the log does not have.
+    Raises OptionError if the option lacks a partition, has an unknown one, or a time without a later record. An offset
+    outside of the log raises DataLossError, or gives a warning and the nearest offset.
     """
     found = _offsets(cluster, spec, partitions, "starting")
     if missing := [tp for tp in partitions if tp not in found]:
@@ -114,7 +114,7 @@ def starting_offsets(
 def ending_offsets(
     cluster: Cluster, spec: OffsetSpec, partitions: list[TopicPartition], *, fail_on_data_loss: bool
 ) -> Found:
-    """Where to end in each partition; with a time that has no record after it, at the end of the log. Raises alike."""
+    """The end offset in each partition; for a time without a later record the end of the log. Same errors."""
     found = _offsets(cluster, spec, partitions, "ending")
     if spec is Edge.LATEST:
         return found
@@ -146,7 +146,7 @@ def _check_names(named: Mapping[TopicPartition, int], partitions: list[TopicPart
 
 
 def _within_logs(cluster: Cluster, found: Found, which: str, *, fail: bool) -> Found:
-    """Offsets that the logs have; ends bear the epoch of their log's."""
+    """Offsets within the logs; an end has the epoch of its log's end."""
     earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
     within: Found = {}
     for tp, wanted in found.items():

@@ -1,4 +1,4 @@
-"""What Spark finds under the name ``minikafka``."""
+"""The data source ``minikafka``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMAT: Final = "minikafka"
 
 
 class SchemaError(ValueError):
-    """Columns were asked for that topics do not have."""
+    """The query names columns that topics do not have."""
 
 
 class MinikafkaDataSource(DataSource):
@@ -28,11 +28,11 @@ class MinikafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format(...)`` is given."""
+        """The name for ``format(...)``."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns that are read. Raises OptionError for options that no query could use."""
+        """The columns to read. Raises OptionError for invalid options."""
         from minikafka.spark.columns.schema import source_schema
 
         check_options(self.options)

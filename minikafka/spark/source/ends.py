@@ -1,4 +1,4 @@
-"""The ends of the logs of a stream, asked for no more often than is useful."""
+"""The ends of the logs of a stream, with a cache."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class EndsOfLogs:
-    """Which partitions there are, of which topics, and where they end; each is remembered for its interval.
+    """Partitions, ids of their topics and end offsets; each cached for an interval.
 
-    Ids are asked for before ends: those of a topic that is made anew in between are noticed when they are read.
+    Ids are asked before ends: a topic that is created again in between is noticed when it is read.
     """
 
     def __init__(self, choice: TopicChoice, poll_interval_ms: int, metadata_interval_ms: int) -> None:
@@ -31,7 +31,7 @@ class EndsOfLogs:
         self.last: StreamOffset | None = None
 
     def now(self, cluster: Cluster, now_ms: int, *, is_new: bool = False) -> StreamOffset:
-        """The end of each partition, by partition in order; ``is_new`` asks whatever is remembered."""
+        """The end of each partition, in order; ``is_new`` ignores the cache."""
         if self.last is None or is_new or now_ms >= self._ends_until_ms:
             self.last = self._ends(cluster, now_ms, is_new)
             self._ends_until_ms = now_ms + self._poll_interval_ms
@@ -48,7 +48,7 @@ class EndsOfLogs:
         return StreamOffset(ends, topic_ids=self._topic_ids)
 
     def _partitions_now(self, cluster: Cluster, now_ms: int, is_new: bool) -> list[TopicPartition]:
-        if self._partitions is None:  # when the stream begins, what was named must be there
+        if self._partitions is None:  # when the stream begins, every named topic must exist
             self._partitions = chosen_partitions(cluster, self._choice)
         elif is_new or now_ms >= self._partitions_until_ms:
             self._partitions = remaining_partitions(cluster, self._choice)

@@ -1,4 +1,4 @@
-"""How far a micro-batch goes (pure)."""
+"""The size of a micro-batch (pure)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from minikafka.spark.source.offsets import Offsets
 
 
 def available(begins: Offsets, ends: Offsets) -> int:
-    """How many offsets lie between."""
+    """The number of offsets in between."""
     return sum(max(0, end.offset - begins[tp].offset) for tp, end in ends.items())
 
 
 def capped(begins: Offsets, ends: Offsets, offsets_max: int | None) -> Offsets:
-    """Ends with about ``offsets_max`` offsets before them, each partition's share in proportion to what it holds.
+    """Ends of about ``offsets_max`` offsets in all, divided in proportion to the partitions' offsets.
 
-    A share is rounded down, but a partition that holds something gets at least one: it may be little, never nothing.
-    A partition that gets nothing keeps its beginning, epoch included. An end that is brought forward keeps the epoch
-    of the end: it is that of its record or a later one of the same log, which finds the same truncations.
+    A share is rounded down, but is at least one for a partition with offsets. A partition without a share keeps its
+    beginning, with the epoch. An end that moves forward keeps the epoch of the log's end: it is the epoch of its record
+    or a later one of the same log, and finds the same truncations.
     """
     total = available(begins, ends)
     is_limited = offsets_max is not None and offsets_max < total
@@ -39,9 +39,9 @@ def capped(begins: Offsets, ends: Offsets, offsets_max: int | None) -> Offsets:
 
 @dataclass(slots=True)
 class Patience:
-    """Holds a batch back until ``offsets_min`` offsets are there, or ``delay_max_ms`` have passed since the last one.
+    """Delays a batch until there are ``offsets_min`` offsets, or ``delay_max_ms`` have passed since the last batch.
 
-    The first batch does not wait: nobody knows how long ago the one before was.
+    The first batch does not wait: the time of the batch before is unknown.
     """
 
     offsets_min: int | None
@@ -49,7 +49,7 @@ class Patience:
     _last_ms: int | None = None
 
     def is_worth_it(self, offsets: int, now_ms: int) -> bool:
-        """True when a batch of so many offsets is to begin now, which is then the last one."""
+        """True when a batch of so many offsets begins now. It counts as the last batch then."""
         if self.offsets_min is None:
             return True
         is_overdue = self._last_ms is None or now_ms - self._last_ms >= self.delay_max_ms

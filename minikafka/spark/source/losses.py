@@ -1,4 +1,4 @@
-"""What to do when records that should be read are gone: fail, or say so and read what is left (``failOnDataLoss``)."""
+"""Reaction to lost records: fail, or warn and read the remaining ones (``failOnDataLoss``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class DataLossError(KafkaError):
-    """Records that the query should read are not there any more."""
+    """Records that the query should read are gone."""
 
     def __init__(self, what: str) -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, f"{what}: records may be lost to this query; {_ADVICE}")

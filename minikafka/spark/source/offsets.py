@@ -1,18 +1,17 @@
-"""Where a stream is, as JSON that Spark keeps in the checkpoint (pure).
+"""The position of a stream, as JSON for Spark's checkpoint (pure).
 
-``{"topic":{"0":123,"1":45}}`` is what Spark's own connector writes. Under names that no topic can have comes what it
-does not know:
+Spark's own connector writes ``{"topic":{"0":123,"1":45}}``. Further values have names that no topic can have:
 
-- ``@ids``: the topics' ids. A topic that is deleted and created again has another, and offsets that mean nothing here.
+- ``@ids``: the topics' ids. A topic that is deleted and created again has another id, and unrelated offsets.
 - ``@epochs``: the leader epoch at each offset. An offset whose epoch ended before it was truncated by an unclean
   election.
-- ``@from``: where this batch begins in partitions that it does not continue: all of them in the first batch, later
-  those that have just appeared and those that lost records. It is written down before the batch is read, so that
-  the batch is the same when it is repeated by another process.
+- ``@from``: the first offsets of this batch in partitions that it does not continue: all of them in the first batch,
+  later new ones and those that lost records. It is stored before the batch is read. So a repetition by another process
+  reads the same batch.
 
-Spark asks where a new stream begins before it has written anything, and asks another process again after a crash: the
-end of a log would have moved meanwhile. :data:`UNRESOLVED` is the answer therefore, and the first batch, which may be
-empty, says where it began.
+Spark asks for the beginning of a new stream before its first write, and asks another process again after a crash: the
+end of a log may have moved. So the answer is :data:`UNRESOLVED`, and the first batch, perhaps an empty one, has its
+beginning.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ UNRESOLVED: Final[Json] = {"@start": "unresolved"}
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """The ends of a batch, the beginnings that do not follow from the batch before, and the ids of the topics.
+    """The ends of a batch, its beginnings in partitions that it does not continue, and the ids of the topics.
 
     A topic may be without an id: checkpoints of Spark's own connector have none.
     """
@@ -45,7 +44,7 @@ class StreamOffset:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """Equal offsets give equal text: Spark compares the text to see whether there is something new."""
+        """Equal offsets give equal text: Spark compares the texts to find new data."""
         found = _to_json(self.ends)
         if self.begins:
             found[FROM] = _to_json(self.begins)
@@ -55,14 +54,14 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
-        """Raises ValueError for what this source, or Spark's own, has not written."""
+        """Parse it. Raises ValueError for a text of another source."""
         if json == UNRESOLVED:
             raise ValueError("the stream has not begun")
         return cls(_from_json(json), _from_json(json.get(FROM, {})), _ids(json))
 
 
 def begins_of(start: Json, end: StreamOffset) -> dict[TopicPartition, OffsetAndEpoch]:
-    """Where the batch from ``start`` to ``end`` begins."""
+    """The first offsets of the batch from ``start`` to ``end``."""
     continued = {} if start == UNRESOLVED else StreamOffset.from_json(start).ends
     return {**continued, **end.begins}
 

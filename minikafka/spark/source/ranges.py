@@ -14,22 +14,22 @@ from minikafka.spark.source.offsets import Offsets
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """Offsets of a partition from ``start`` to before ``end``; all that a task is told."""
+    """Offsets of a partition from ``start`` to before ``end``: the input of a task."""
 
     tp: TopicPartition
     start: OffsetAndEpoch
     end: OffsetAndEpoch
-    topic_id: str = ""  # of the topic that has these offsets; empty when it is not known
+    topic_id: str = ""  # of the topic with these offsets; empty when unknown
 
     @property
     def size(self) -> int:
-        """How many offsets; there may be fewer records."""
+        """Number of offsets; there may be fewer records."""
         return self.end.offset - self.start.offset
 
     def split(self, parts: int) -> Iterator[OffsetRange]:
         """As many ranges, of sizes that differ by one at most; fewer when there are fewer offsets.
 
-        An inner bound bears the epoch of the range's end: see :func:`~minikafka.spark.source.limits.capped`.
+        An inner bound has the epoch of the range's end: see :func:`~minikafka.spark.source.limits.capped`.
         """
         parts = max(1, min(parts, self.size))
         bounds = [self.start.offset + self.size * part // parts for part in range(parts + 1)]
@@ -39,7 +39,7 @@ class OffsetRange(InputPartition):
 
 
 def ranges_between(begins: Offsets, ends: Offsets, topic_ids: Mapping[str, str]) -> list[OffsetRange]:
-    """A range for each partition that has something to read, in order."""
+    """A range for each partition with offsets to read, in order."""
     ranges = [OffsetRange(tp, begins[tp], end, topic_ids.get(tp.topic, "")) for tp, end in sorted(ends.items())]
     return [range_ for range_ in ranges if range_.size > 0]
 
@@ -49,7 +49,7 @@ def split_ranges(
 ) -> list[OffsetRange]:
     """Ranges of at most ``offsets_max`` offsets, and about ``ranges_min`` of them if there are fewer (Spark's rule).
 
-    For the latter, ranges that are smaller than their share stay whole, and larger ones are split in proportion.
+    In the second case, ranges below their share stay whole, and larger ones are split in proportion.
     """
     whole = list(ranges)
     if offsets_max is not None:

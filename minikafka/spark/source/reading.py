@@ -1,7 +1,7 @@
-"""What a task does: one range of offsets, as Arrow record batches.
+"""The work of a task: one range of offsets, as Arrow record batches.
 
-Batches of a range are fetched while the ones before are decoded. Small answers are put together, large ones taken
-apart, so that Spark gets batches of ``ROWS_MIN`` rows or ``BYTES_MIN`` bytes: each has a price of its own.
+Batches of a range are fetched while earlier ones are decoded. Small answers are combined, large ones are split, so that
+Spark gets batches of ``ROWS_MIN`` rows or ``BYTES_MIN`` bytes: each batch has a fixed cost.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LOSSES_MAX: Final = 10  # of one range; a log that loses more while it is read i
 
 
 def read_range(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of one range. Raises DataLossError when some are gone and the query is to fail on that."""
-    if not isinstance(partition, OffsetRange):  # what Spark makes of a plan without ranges
+    """The rows of one range. Raises DataLossError if some are gone and ``failOnDataLoss`` is set."""
+    if not isinstance(partition, OffsetRange):  # Spark's input for a plan without ranges
         return
     cluster = cluster_of(options.client)
     read = _exactly if options.fail_on_data_loss else _what_is_left
@@ -49,7 +49,7 @@ def _exactly(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator
 
 
 def _what_is_left(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator[FetchedBatches]:
-    """Goes on behind what is gone."""
+    """The range behind the lost records."""
     tp, offset, end = range_.tp, range_.start.offset, range_.end.offset
     for _ in range(LOSSES_MAX):
         try:
@@ -69,7 +69,7 @@ def _what_is_left(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Ite
 
 
 def _extent(cluster: Cluster, tp: TopicPartition) -> tuple[int, int]:
-    """The first offset and the end; nothing for a partition that was deleted."""
+    """The first offset and the end; both 0 for a deleted partition."""
     try:
         earliest, latest = (cluster.offsets([tp], at)[tp].offset for at in (EARLIEST, LATEST))
     except KafkaError as error:
@@ -115,7 +115,7 @@ def _taken_apart(batches: tuple[tuple[int, BatchHeader], ...]) -> Iterator[tuple
 
 
 def _combined(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are not small, except for the last."""
+    """The same rows in larger batches; only the last may be small."""
     waiting: list[Any] = []
     rows = size = 0
     for part in parts:

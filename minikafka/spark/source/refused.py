@@ -1,6 +1,6 @@
-"""A stream that cannot be read, and says why when Spark first asks it for something.
+"""A stream with invalid options: it raises its error at Spark's first call.
 
-PySpark 4.3 loses an exception that comes while a stream reader is made, and tells of a variable of its own instead.
+PySpark 4.3 loses an exception raised while a stream reader is made, and reports a variable of its own instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises ``error``, whatever it is asked."""
+    """Raises ``error`` at every call."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

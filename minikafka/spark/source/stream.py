@@ -1,15 +1,14 @@
-"""Plans micro-batches. Lives on the driver for as long as the query; tasks get a copy that only reads.
+"""Plans micro-batches. It lives on the driver as long as the query; tasks get a copy that only reads.
 
-What Spark calls, for every batch::
+Spark's calls for every batch::
 
-    latestOffset(start, limit) -> end    what there is to read; equal to start: nothing. Called up to 100 times a second
+    latestOffset(start, limit) -> end    end of the batch; equal to start without data. Called up to 100 times a second
     (writes end into the checkpoint)
-    partitions(start, end) -> ranges     depends on these two alone: the batch may be repeated by another process
-    commit(end)                          of no use here: the checkpoint knows
+    partitions(start, end) -> ranges     depends on its arguments only: another process may repeat the batch
+    commit(end)                          without effect: the checkpoint has the position
 
-The ends of logs are asked for at most every ``POLL_INTERVAL_MS``, the list of partitions every
-``METADATA_INTERVAL_MS``: a partition that is added to a running query is found within that time, and read from its
-start.
+It asks for the ends of logs at most every ``POLL_INTERVAL_MS``, and for partitions every ``METADATA_INTERVAL_MS``: a
+new partition of a running query is found within that time, and read from its start.
 """
 
 from __future__ import annotations
@@ -45,24 +44,24 @@ METADATA_INTERVAL_MS: Final = 1_000
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics for as long as the query runs."""
+    """Reads topics as long as the query runs."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._logs = EndsOfLogs(options.topics, POLL_INTERVAL_MS, METADATA_INTERVAL_MS)
         self._truncations = Truncations(fail=options.fail_on_data_loss)
         self._patience = Patience(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
-        self._first: Offsets | None = None  # where the stream begins, before the first batch has said so
-        self._target: StreamOffset | None = None  # where Trigger.AvailableNow ends
+        self._first: Offsets | None = None  # beginning of the stream, until the first batch has it
+        self._target: StreamOffset | None = None  # end of Trigger.AvailableNow
 
     # -- what there is to read --------------------------------------------------------------------------------------
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """Where a new stream begins is said by its first batch."""
+        """UNRESOLVED: the first batch has the beginning of a new stream."""
         return UNRESOLVED
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What ``latestOffset`` will be given, unless the trigger says all."""
+        """The limit for ``latestOffset``, unless the trigger reads all."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -70,11 +69,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Take note of what there is now; the query ends when it has been read."""
+        """Note the present ends; the query ends once it has read up to them."""
         self._target = self._logs.now(self._cluster, _now_ms(), is_new=True)
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802 - Spark's name
-        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing to read."""
+        """The end of the batch that begins at ``start``; ``start`` itself without new data."""
         now_ms = _now_ms()
         logs = self._logs_now(start, now_ms)
         fresh = self._fresh_begins(start, logs)
@@ -107,10 +106,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(partition, self._options)
 
     def commit(self, end: Json) -> None:
-        """Spark's checkpoint keeps where the stream is."""
+        """No effect: Spark's checkpoint has the position."""
 
     def stop(self) -> None:
-        """Connections are the process's, which ends or serves another query."""
+        """No effect: connections belong to the process, which ends or serves another query."""
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -121,18 +120,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs_now(self, start: Json, now_ms: int) -> StreamOffset:
         logs = self._logs.now(self._cluster, now_ms) if self._target is None else self._target
         doubtful = {} if start == UNRESOLVED else _others(StreamOffset.from_json(start), logs)
-        if self._cluster.replaced(doubtful).keys() != doubtful.keys():  # a broker answered that was behind
+        if self._cluster.replaced(doubtful).keys() != doubtful.keys():  # the answer of a broker that is behind
             logs = self._logs.now(self._cluster, now_ms, is_new=True)
             self._target = None if self._target is None else logs
         return logs
 
     def _is_worth_it(self, offsets: int, limit: ReadLimit, now_ms: int) -> bool:
-        """``minOffsetsPerTrigger`` holds nothing back when all is asked for."""
+        """``minOffsetsPerTrigger`` does not count when the trigger reads all."""
         is_everything = self._target is not None or isinstance(limit, ReadAllAvailable)
         return is_everything or self._patience.is_worth_it(offsets, now_ms)
 
     def _fresh_begins(self, start: Json, logs: StreamOffset) -> Offsets:
-        """Where the batch begins in partitions in which it does not continue the one before."""
+        """First offsets in partitions that the batch does not continue."""
         ends = logs.ends
         if start == UNRESOLVED:
             if self._first is None:
@@ -149,7 +148,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**appeared, **self._truncations.moved(self._cluster, kept, ends)}
 
     def _still_known(self, stood: StreamOffset, logs: StreamOffset) -> Offsets:
-        """Where the stream stands in topics that are the same as then."""
+        """Positions of the stream in topics with unchanged ids."""
         others = _others(stood, logs)
         for topic in others:
             offsets = ", ".join(str(end.offset) for tp, end in sorted(stood.ends.items()) if tp.topic == topic)
@@ -180,7 +179,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _others(stood: StreamOffset, logs: StreamOffset) -> dict[str, str]:
-    """The topics that were deleted and created again, and the ids that they had."""
+    """Topics that were deleted and created again, with their former ids."""
     return {topic: known for topic, known in stood.topic_ids.items() if logs.topic_ids.get(topic, known) != known}
 
 

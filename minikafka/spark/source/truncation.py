@@ -1,8 +1,8 @@
-"""Finds streams that stand where their log does not lead any more: truncated by an unclean election, or another topic.
+"""Finds positions that are no longer in their log: it was truncated by an unclean election, or is another topic's.
 
-A log is the same up to an offset when the leader epoch that goes with the offset ended there or later (KIP-320). As
-long as a log's newest epoch is that of the offset and its end lies beyond, no question is needed; so leaders are asked
-once for each change of leadership.
+A log is unchanged up to an offset if the offset's leader epoch ended there or later (KIP-320). While the log's newest
+epoch is that of the offset, and its end is beyond, no question is needed. So leaders are asked once per change of
+leadership.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Truncations:
-    """``fail`` raises what is found; otherwise it is told where to go on."""
+    """``fail`` raises an error for each one; otherwise the stream goes on at a new offset."""
 
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
-        self._good: dict[TopicPartition, tuple[OffsetAndEpoch, int]] = {}  # offset, and the epoch in which it was good
+        self._good: dict[TopicPartition, tuple[OffsetAndEpoch, int]] = {}  # offset, and the epoch in which it was valid
 
     def moved(self, cluster: Cluster, known: Offsets, logs: Offsets) -> dict[TopicPartition, OffsetAndEpoch]:
-        """Where to go on in those of ``known`` whose logs, which end at ``logs``, are not the same any more.
+        """New positions for those of ``known`` whose logs, with ends ``logs``, have changed.
 
-        That is where the logs parted; without an epoch, the end of the log; in a log with nothing in common (a topic
-        that was deleted and created again) its beginning.
+        It is the point of divergence; without an epoch, the end of the log; without a common part (a topic that was
+        deleted and created again), the beginning.
         """
         suspects = {tp: stood for tp, stood in known.items() if self._is_suspect(tp, stood, logs[tp])}
         parted = cluster.truncated(suspects)
@@ -37,7 +37,7 @@ class Truncations:
         for tp, stood in suspects.items():
             agreed = parted.get(tp)
             if agreed is None and stood.epoch != NO_EPOCH:
-                # The log has it all. If its end seems to lie before, a new leader has yet to hear of its followers.
+                # The log is whole. If its end seems to be before, the new leader has not heard of its followers yet.
                 self._good[tp] = (stood, logs[tp].epoch)
                 continue
             self._report(tp, stood, logs[tp], agreed)

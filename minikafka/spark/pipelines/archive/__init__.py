@@ -1,20 +1,20 @@
 """Topics to a lake of Parquet files, each offset exactly once: ``archive(spark, topics=["orders"], to="lake", ...)``.
 
-The lake, not a checkpoint of Spark, knows what it holds: every commit says which offsets it archived. The next job
-reads from there, so whatever was killed, and whenever, nothing is missing and nothing is there twice.
+The lake itself knows its content, not a checkpoint of Spark: every commit has the archived offsets. The next job goes
+on from there. So no offset is missing or repeated, whatever was killed at whatever time.
 
 * ``layout``     paths, file names
-* ``manifest``   what commits say, and what they come to
-* ``planning``   what to archive next; which files to put together
-* ``state``      what a lake on disk says of itself, and whether it is true
-* ``lake``       commits to it, and what a crash between any two steps of one leaves to do
-* ``exchange``   two directories at once
-* ``writing``    what tasks do: ranges of offsets -> files
+* ``manifest``   commits, and the content of the lake that follows from them
+* ``planning``   the next offsets to archive; the next files to compact
+* ``state``      the content of a lake on disk, read and checked
+* ``lake``       commits, and the recovery from a crash between any two steps
+* ``exchange``   swaps two directories at once
+* ``writing``    the work of tasks: ranges of offsets -> files
 * ``archiving``  the order of the work
 * ``reading``    a lake as a DataFrame
 
-Any reader of Parquet reads the directory as it is: ``topic`` and ``date`` (the UTC day of the timestamp) are Hive
-partitions, the other columns those of the source. See ``lake`` for what it may see while somebody writes.
+Any reader of Parquet can read the directory: ``topic`` and ``date`` (the UTC day of the timestamp) are Hive
+partitions, the other columns those of the source. ``lake`` describes its view during a commit.
 """
 
 from __future__ import annotations

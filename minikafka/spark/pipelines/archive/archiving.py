@@ -1,4 +1,4 @@
-"""The order of the work: what is missing, a job that writes it, a commit; small files put together now and then."""
+"""The order of the work: find missing offsets, write them in a job, commit; compact small files at times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OFFSETS_PER_TASK: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """What a lake holds of a topic, and how much of it is new."""
+    """Records of a topic in a lake, and the number of new ones."""
 
     topic: str
     partitions: int
@@ -59,7 +59,7 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive did: by topic, and in all."""
+    """Result of an archive, by topic and in all."""
 
     directory: Path
     topics: tuple[TopicSummary, ...]
@@ -89,14 +89,13 @@ def archive(
     drop_before: str | None = None,
     show: Show = show_nothing,
 ) -> Archived:
-    """Bring what is in the topics and not in the lake into the lake, each offset exactly once; then end, or ``follow``.
+    """Copy the topics' new records into the lake, each offset exactly once; then end, or ``follow``.
 
-    Without ``topics`` all that the lake has are gone on with; ``add`` lets new ones into a lake that has some. With
-    ``follow`` it looks again every ``interval_s`` seconds until SIGINT or SIGTERM. A commit takes about
-    ``offsets_per_commit`` offsets. When ``compact_at`` small files of one partition and day have gathered they are put
-    together; 0: never. ``skip_lost`` goes on where the topics begin when what should come next was deleted.
-    ``drop_before``, a date, removes the days before it from the lake, or forgets them when somebody did so already;
-    they are not archived again.
+    Without ``topics`` it continues all topics of the lake; ``add`` allows new ones in an existing lake. With ``follow``
+    it repeats every ``interval_s`` seconds until SIGINT or SIGTERM. A commit has about ``offsets_per_commit`` offsets.
+    ``compact_at`` small files of one partition and day are compacted; 0: never. If the next offsets were deleted,
+    ``skip_lost`` goes on at the start of the log. ``drop_before``, a date, removes earlier days from the lake, also
+    if their files are gone already; they are not archived again.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
@@ -124,7 +123,7 @@ def archive(
 
 @dataclass(slots=True)
 class _Archive:
-    """One archive under way."""
+    """A running archive."""
 
     spark: SparkSession
     lake: Lake
@@ -140,7 +139,7 @@ class _Archive:
     is_stopped: bool = False
 
     def catch_up(self, found: Topics) -> None:
-        """Archive all that the topics had when they were looked at."""
+        """Archive all records that the topics had at the look-up."""
         if begun := beginnings(self.lake.manifest.ends, found.extent):
             self.lake.append(begun, ())
         missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
@@ -154,7 +153,7 @@ class _Archive:
             self._compact()
 
     def summary(self) -> Archived:
-        """What came of it."""
+        """The result."""
         files = [file for file in self.lake.manifest.files.values() if file.topic in self.topics]
         by_topic = tuple(
             self._of_topic(topic, [file for file in files if file.topic == topic]) for topic in self.topics
@@ -184,7 +183,7 @@ class _Archive:
     # -- jobs -------------------------------------------------------------------------------------------------------
 
     def _archive(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> int:
-        """One job and its commit; how many records there were."""
+        """One job and its commit; the number of records."""
         tasks = self._tasks(ranges, found)
         with self.lake.staging() as directory:
             written = self._run(
@@ -199,7 +198,7 @@ class _Archive:
         return sum(file.rows for file, _ in files)
 
     def _tasks(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> list[OffsetRange]:
-        """A range for each task; a partition is split when cores would be idle and it is worth a file."""
+        """A range for each task. A partition is split if cores are idle and the parts are large enough for files."""
         whole = [
             OffsetRange(
                 tp,
@@ -213,7 +212,7 @@ class _Archive:
         return split_ranges(whole, ranges_min=wanted)
 
     def _compact(self) -> None:
-        """Put small files together, a task for each group."""
+        """Compact small files, a task for each group."""
         files = self.lake.manifest.files.values()
         groups = groups_to_compact(files, files_min=self.compact_at) if self.compact_at else []
         if not groups:
@@ -225,12 +224,12 @@ class _Archive:
         self.compacted_files += sum(map(len, groups))
 
     def _run(self, tasks: Sequence[S], work: Callable[[S], T]) -> list[T]:
-        """Each piece of work in a task of Spark's own. Tasks have no effect before a commit names their files."""
+        """Run each piece of work in a task of Spark. Tasks have no effect before a commit names their files."""
         job = self.spark.sparkContext.parallelize(tasks, len(tasks)).map(work)
         return attempted(job.collect, self._look_again)
 
     def _look_again(self) -> None:
-        """Raise PipelineError, after a failure, for what will not be better the next time."""
+        """After a failure: raise PipelineError for a lasting defect."""
         found, ends = look_at(self.bootstrap_servers, *self.topics), self.lake.manifest.ends
         self.lake.take_in(found.ids)
         extent = {tp: range_ for tp, range_ in found.extent.items() if tp in ends}
@@ -242,7 +241,7 @@ class _Archive:
 
 
 def attempted(job: Callable[[], T], look_again: Callable[[], None]) -> T:
-    """What a job returns. One that fails is tried again, unless ``look_again`` raises: brokers go away and come back.
+    """Run a job, and repeat a failed one unless ``look_again`` raises: brokers go away and come back.
     Raises PipelineError in the end."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -257,7 +256,7 @@ def attempted(job: Callable[[], T], look_again: Callable[[], None]) -> T:
 
 
 def _day(drop_before: str | None) -> str:
-    """As the paths of a lake have it. Raises PipelineError for what is no day, and, as a mistake, for days to come."""
+    """A day in the format of a lake's paths. Raises PipelineError for any other text, and for future days."""
     if drop_before is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Exchanges two directories at once: whoever looks sees the one or the other, never both or neither."""
+"""Exchanges two directories at once: readers see the one or the other, never both or neither."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CANNOT: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange what two paths of one file system name. False, and nothing is done, where the system cannot do that."""
+    """Exchange two paths of one file system. False, without an effect, if the system has no such call."""
     rename = _rename()
     if rename is None:
         return False

@@ -1,24 +1,23 @@
-"""A lake on disk: how it is begun, how a commit becomes visible, and how it gets well after a crash.
+"""A lake on disk: its creation, its commits, and its recovery after a crash.
 
 One archive at a time writes to a lake: it holds the lock, which ends with its process.
 
-A commit goes like this, and may be cut off between any two steps:
+A commit has these steps, and may be interrupted between any two:
 
-1. Tasks write complete files below ``_minikafka/staging/TOKEN``. Cut off: the next one to open the lake sweeps them
-   away.
-2. The commit is written beside the others and linked to its name. **From here on it holds.**
-3. Its files are renamed to where readers look. Cut off: the next one to open the lake renames the rest.
+1. Tasks write complete files below ``_minikafka/staging/TOKEN``. Interrupted: the next writer removes
+   them.
+2. The commit is written, and linked to its name. **From here on it is valid.**
+3. Its files are renamed into the readers' directories. Interrupted: the next writer renames the rest.
 
-So a reader of the directory sees complete files only, and no offset twice; during step 3 it may see some files of a
-commit and not yet the others. Where files are put together, step 3 exchanges a day's directory for one with the new
-files, prepared beside it with links to those that stay: a reader sees the one or the other (where the system cannot
-exchange directories, Linux and macOS can, there is a moment in which it sees neither). A reader that had listed the
-directory before does not find the files that were replaced: it fails, and must be run again.
+So a reader of the directory sees complete files only, and no offset twice. During step 3 it may see a part of a
+commit's files. For compacted files, step 3 exchanges a day's directory for a prepared one, with the new files and links
+to the others: a reader sees the one or the other. (Linux and macOS can exchange directories. On other systems it sees
+neither for a moment.) A reader that listed the directory before does not find the replaced files: it fails, and must
+run again.
 
-The commits are the truth of a lake; no checkpoint of Spark is needed to go on. To open one is to check that
-readers find what the commits say: in a copy that was made while somebody wrote, they may not. So old days are dropped
-by a commit, too, which removes their files: step 3 moves their directories below staging, where they are swept away.
-How far each partition was archived is not touched by that, and nothing is archived a second time.
+The commits define a lake; it needs no checkpoint of Spark. Opening a lake checks its files against the commits: a copy
+that was made during a write may differ. A commit also drops old days: step 3 moves their directories below staging,
+where they are removed. The archived ranges of partitions stay, so that no offset is archived a second time.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"  # in a path, for readers: null
 
 
 class Lake:
-    """A lake that is open for writing; see the module."""
+    """A lake that is open for writing. See the module."""
 
     def __init__(self, directory: Path, identity: Identity, manifest: Manifest, is_dropped: IsDropped) -> None:
         self.directory = directory
@@ -69,14 +68,14 @@ class Lake:
         self.manifest = manifest
         self.dropped_files = 0
         self._is_dropped = is_dropped
-        self._is_publishing = False  # a commit may hold whose files are still below staging
+        self._is_publishing = False  # a valid commit may have its files still below staging
 
     @classmethod
     @contextmanager
     def opened(cls, to: str | Path, *, cluster_id: str, is_dropped: IsDropped = lambda file: False) -> Iterator[Lake]:
-        """Begin or go on with a lake, without the days whose files are dropped: these may be missing already.
+        """Create or open a lake, without the dropped days: their files may be missing already.
 
-        Raises PipelineError when the directory is something else, damaged, or in use.
+        Raises PipelineError if the directory is no lake, damaged, or in use.
         """
         directory = local_directory(to)
         _check_is_lake_or_new(directory)
@@ -100,7 +99,7 @@ class Lake:
     # -- topics -----------------------------------------------------------------------------------------------------
 
     def take_in(self, topic_ids: Mapping[str, str], *, add: bool = False) -> None:
-        """See to it that these topics belong here; ``add`` lets new ones in. Raises PipelineError."""
+        """Check that these topics belong to the lake; ``add`` adds new ones. Raises PipelineError."""
         known = self.identity.topic_ids
         for topic, topic_id in topic_ids.items():
             if topic == _NO_NAME:
@@ -128,7 +127,7 @@ class Lake:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """A directory for files under way; what is left in it at the end goes, unless a commit may name it."""
+        """A directory for unfinished files. The rest is removed at the end, unless a commit may name it."""
         directory = self.directory / layout.STAGING / uuid4().hex
         directory.mkdir()
         try:
@@ -138,11 +137,11 @@ class Lake:
                 shutil.rmtree(directory, ignore_errors=True)
 
     def append(self, ranges: Mapping[TopicPartition, Extent], added: Sequence[Staged]) -> None:
-        """Commit what was archived: ``added`` are all records of the ranges."""
+        """Commit archived ranges: ``added`` has all their records."""
         self._commit(Commit(self.manifest.version + 1, ranges, tuple(added), at_ms=int(time.time() * 1000)))
 
     def replace(self, replaced: Sequence[tuple[Sequence[DataFile], Staged]]) -> None:
-        """Commit that files give way to one with the same records, as often as there are pairs."""
+        """Commit the replacement of files by one with the same records, for each pair."""
         removed = [file.path for files, _ in replaced for file in files]
         added = tuple(staged for _, staged in replaced)
         for files, staged in replaced:
@@ -153,7 +152,7 @@ class Lake:
             self._commit(Commit(self.manifest.version + 1, {}, added, tuple(removed), swaps, at_ms))
 
     def _drop(self) -> None:
-        """Commit that days are given up. Of a day all files are dropped or none."""
+        """Commit the removal of days. All files of a day are dropped, or none."""
         dropped = [path for path, file in self.manifest.files.items() if self._is_dropped(file)]
         if dropped:
             at_ms = int(time.time() * 1000)
@@ -161,7 +160,7 @@ class Lake:
             self.dropped_files = len(dropped)
 
     def _prepare_swaps(self, directory: Path, added: Sequence[Staged], removed: frozenset[str]) -> dict[str, str]:
-        """For each directory that changes another one, with links to what stays and to what is new."""
+        """For each changed directory a new one, with links to remaining and new files."""
         by_directory: dict[str, list[Staged]] = defaultdict(list)
         for staged in added:
             by_directory[staged.file.directory].append(staged)
@@ -194,7 +193,7 @@ class Lake:
             self._write_snapshot()
 
     def _write(self, name: str, fields: Mapping[str, Any]) -> None:
-        """A file that is there as a whole or not at all, and never a second time."""
+        """Write a file as a whole or not at all, and never twice."""
         commits = self.directory / layout.COMMITS
         unfinished = commits / f".{name}.{uuid4().hex}"
         _write_and_sync(unfinished, json.dumps(fields, separators=(",", ":")) + "\n")
@@ -207,7 +206,7 @@ class Lake:
         _sync(commits)
 
     def _write_snapshot(self) -> None:
-        """Gather the commits so far. Those before the last are not needed any more; it may have to be published."""
+        """Write a snapshot of all commits. It replaces those before the last, which may have to be published."""
         self._write(layout.snapshot_name(self.manifest.version), self.manifest.as_dict())
         commits = self.directory / layout.COMMITS
         for version, is_snapshot in versions(commits):
@@ -216,7 +215,7 @@ class Lake:
                 commits.joinpath(name).unlink()
 
     def _publish(self, commit: Commit) -> None:
-        """Step 3; does what is not done yet."""
+        """Step 3, as far as it is not done yet."""
         if commit.swaps:
             for path, twin in commit.swaps.items():
                 self._swap(path, self.directory / layout.STAGING / twin, commit)
@@ -255,7 +254,7 @@ class Lake:
         _sync(current.parent)
 
     def _take_away(self, days: Collection[str]) -> None:
-        """Whole directories at once: no reader sees a part of a day."""
+        """Remove whole directories at once: no reader sees a part of a day."""
         directory = self.directory / layout.STAGING / uuid4().hex
         directory.mkdir()
         for number, day in enumerate(days):
@@ -265,7 +264,7 @@ class Lake:
         shutil.rmtree(directory, ignore_errors=True)
 
     def _recover(self) -> None:
-        """Publish the last commit, whose publishing may have been cut off, and sweep away what is of none."""
+        """Publish the last commit, whose step 3 may have been interrupted, and remove files of no commit."""
         commits, version = self.directory / layout.COMMITS, self.manifest.version
         if version:
             self._publish(read_commit(commits / layout.commit_name(version)))
@@ -298,7 +297,7 @@ def _write_and_sync(path: Path, text: str) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """See to it that what was renamed into a directory survives a loss of power."""
+    """Make renames into a directory survive a loss of power."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,17 +1,18 @@
-"""Where everything in a lake is, and what its files are called (pure).
+"""Paths and file names of a lake (pure).
 
 ::
 
     DIR/topic=orders/date=2026-11-21/00003-00000000000000001000-00000000000000001999.parquet
-    DIR/_minikafka/lake.json                        whose records these are: cluster id, topic ids
-    DIR/_minikafka/commits/00000000000000000007.json            what commit 7 added and removed
-    DIR/_minikafka/commits/00000000000000000064.snapshot.json   all that commits 1 to 64 come to
-    DIR/_minikafka/staging/TOKEN/                   files under way; of no meaning unless a commit names them
-    DIR/_minikafka/lock                             held by the archive that writes
+    DIR/_minikafka/lake.json                        origin of the records: cluster id, topic ids
+    DIR/_minikafka/commits/00000000000000000007.json            changes of commit 7
+    DIR/_minikafka/commits/00000000000000000064.snapshot.json   content after commits 1 to 64
+    DIR/_minikafka/staging/TOKEN/                   unfinished files; ignored unless a commit names them
+    DIR/_minikafka/lock                             lock of the writing archive
 
 A data file is named after its partition, its first and its last offset. Its date is the UTC day of its records'
-timestamps. Readers of directories leave out what begins with an underscore. Those that are given a pattern must be
-given ``DIR/*/*/*.parquet``: ``DIR/**/*.parquet`` looks into the staging directory as well.
+timestamps. Readers of directories ignore names with a leading underscore. As a pattern use ``DIR/*/*/*.parquet``,
+because
+``DIR/**/*.parquet`` includes the staging directory.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class DataFile(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """Below the lake: ``topic=orders/date=2026-11-21``."""
+        """Path below the lake: ``topic=orders/date=2026-11-21``."""
         return f"topic={self.topic}/date={self.date}"
 
     @property
     def name(self) -> str:
-        """Without the directory."""
+        """File name."""
         return f"{self.partition:05d}-{self.first_offset:020d}-{self.last_offset:020d}.parquet"
 
     @property
@@ -60,8 +61,8 @@ class DataFile(NamedTuple):
 
 
 def date_of(days: int) -> str:
-    """The date so many days after 1970-01-01, as ISO 8601 has it. Timestamps may be anything: what lies before the year
-    1 or after 9999 counts as its first or last day."""
+    """The date so many days after 1970-01-01, in ISO 8601. Timestamps have any value: days before the year 1 or after
+    9999 count as the first or last one."""
     return (_EPOCH + timedelta(days=min(max(days, DAYS_MIN), DAYS_MAX))).isoformat()
 
 

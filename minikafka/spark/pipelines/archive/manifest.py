@@ -1,8 +1,8 @@
-"""What a lake holds, as its commits tell it (pure).
+"""The content of a lake by its commits (pure).
 
-A commit says which ranges of offsets it archived, which files it added and which it removed. A manifest is what all
-commits up to a version come to. Invariant: a partition's ranges follow one another, and every offset below its end that
-the topic had is in exactly one file.
+A commit has archived ranges of offsets, added files and removed files. A manifest is the result of all commits up to a
+version. Invariant: a partition's ranges are adjacent, and every offset of the topic below its end is in exactly one
+file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMAT: Final = 1
 
 
 class Staged(NamedTuple):
-    """A file that a commit adds, and where below the staging directory it was written."""
+    """A file that a commit adds, with its path below the staging directory."""
 
     file: DataFile
     staged: str
@@ -64,14 +64,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that is in a lake after a version: its files by path, and where each partition goes on."""
+    """The content of a lake after a version: files by path, and the next offset of each partition."""
 
     version: int = 0
     files: Mapping[str, DataFile] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def after(self, commit: Commit) -> Manifest:
-        """With one more commit. Raises ValueError when it does not follow or contradicts what is there."""
+        """The manifest after one more commit. Raises ValueError if the commit does not fit."""
         if commit.version != self.version + 1:
             raise ValueError(f"commit {commit.version} does not follow {self.version}")
         files = dict(self.files)

@@ -1,4 +1,4 @@
-"""What to archive next, whether that is what was written, and which files to put together (pure)."""
+"""The next ranges to archive, the check of written ones, and the files to compact (pure)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TARGET_BYTES: Final = 128 << 20
 def beginnings(
     ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Extent]
 ) -> dict[TopicPartition, Extent]:
-    """Where partitions begin that the lake does not know yet, as empty ranges: from there on nothing may be missed, be
-    it written and deleted before it is archived. A partition that a topic got later begins at 0."""
+    """Beginnings of new partitions, as empty ranges: from there on no offset may be missed, even if a record is deleted
+    before it is archived. A partition that was added to a topic later begins at 0."""
     known = {tp.topic for tp in ends}
     starts = {tp: 0 if tp.topic in known else first for tp, (first, _) in found.items() if tp not in ends}
     return {tp: Extent(start, start) for tp, start in starts.items()}
@@ -27,10 +27,10 @@ def beginnings(
 def missing_ranges(
     ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Extent], *, skip_lost: bool = False
 ) -> dict[TopicPartition, Extent]:
-    """What the topics have (``found``: first and end offset) and the lake has not, without empty ranges.
+    """Ranges of the topics (``found``: first and end offset) that the lake lacks, without empty ones.
 
-    ``ends`` knows every partition, see :func:`beginnings`. Raises PipelineError when the topics no longer have what
-    should come next, unless ``skip_lost`` goes on behind it; and when a partition ends before what was archived of it.
+    ``ends`` knows every partition, see :func:`beginnings`. Raises PipelineError if the topics have lost the
+    next offsets, unless ``skip_lost`` goes on behind them; and if a partition ends before its archived end.
     """
     missing, lost = {}, []
     for tp, (first, end) in sorted(found.items()):
@@ -54,7 +54,7 @@ def missing_ranges(
 
 
 def share(missing: Mapping[TopicPartition, Extent], offsets_max: int) -> dict[TopicPartition, Extent]:
-    """The beginning of every range, in proportion to its length, about ``offsets_max`` offsets in all."""
+    """The first part of every range, in proportion to its length, about ``offsets_max`` offsets in all."""
     total = sum(end - start for start, end in missing.values())
     if total <= offsets_max:
         return dict(missing)
@@ -65,7 +65,7 @@ def share(missing: Mapping[TopicPartition, Extent], offsets_max: int) -> dict[To
 
 
 class Part(NamedTuple):
-    """Which offsets of a partition one task saw, from the first to the last."""
+    """First and last offset of a partition that one task saw."""
 
     tp: TopicPartition
     first_offset: int
@@ -73,9 +73,9 @@ class Part(NamedTuple):
 
 
 def check_parts(ranges: Mapping[TopicPartition, Extent], parts: Iterable[Part]) -> None:
-    """Assert that tasks together saw nothing but the ranges, and no offset in two of them.
+    """Assert that all tasks saw offsets of the ranges only, and no offset twice.
 
-    A task itself asserts that its offsets ascend. That none is missing cannot be seen here: topics have gaps.
+    A task itself asserts that its offsets ascend. Missing offsets cannot be detected here: topics have gaps.
     """
     for tp, of in groupby(sorted(parts), key=lambda part: part.tp):
         seen = list(of)
@@ -89,10 +89,10 @@ def check_parts(ranges: Mapping[TopicPartition, Extent], parts: Iterable[Part]) 
 def groups_to_compact(
     files: Iterable[DataFile], *, files_min: int, target_bytes: int = TARGET_BYTES
 ) -> list[tuple[DataFile, ...]]:
-    """Neighbours, of one partition and day, to be put together into files of about ``target_bytes``.
+    """Adjacent files of one partition and day, to compact into files of about ``target_bytes``.
 
-    A group is put together when it has ``files_min`` files, or is full. A file at its head that outweighs all the
-    others is left alone until they have grown: so each record is copied a logarithmic number of times.
+    A group is compacted when it has ``files_min`` files, or is full. A first file that is larger than all others stays
+    until they have grown: so each record is copied a logarithmic number of times.
     """
     groups = []
     ordered = sorted(files, key=lambda file: (file.topic, file.date, file.partition, file.first_offset))
@@ -105,7 +105,7 @@ def groups_to_compact(
 
 
 def _runs(files: Iterable[DataFile], target_bytes: int) -> Iterator[tuple[list[DataFile], bool]]:
-    """Neighbours that fit into one file, and whether no more would fit."""
+    """Adjacent files that fit into one, and True when no more fit."""
     run: list[DataFile] = []
     size_bytes = 0
     for file in files:

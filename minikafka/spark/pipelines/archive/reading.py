@@ -1,4 +1,4 @@
-"""A lake as a DataFrame: exactly what was committed, whatever is going on in its directory."""
+"""A lake as a DataFrame: exactly the committed records, at any time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA: Final = (
 def read_lake(spark: SparkSession, directory: str | Path, topics: Sequence[str] = ()) -> DataFrame:
     """The records of a lake, or of some of its topics, with the source's columns and ``date``.
 
-    Raises PipelineError when there is no lake, or no such topic in it.
+    Raises PipelineError if there is no lake, or the topic is not in it.
     """
     path = local_directory(directory)
     known = read_identity(path).topic_ids

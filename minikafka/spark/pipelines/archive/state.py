@@ -1,4 +1,4 @@
-"""What a lake on disk says that it holds, and whether it does. Reads only."""
+"""The content of a lake on disk, read and checked. Reads only."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose records a lake holds. Of a topic that was deleted and made anew the id is another."""
+    """Origin of a lake's records. A topic that was deleted and created again has a new id."""
 
     cluster_id: str
     topic_ids: Mapping[str, str]
 
 
 def local_directory(to: str | Path) -> Path:
-    """The directory of a lake. Raises PipelineError for a place that no rename can make safe."""
+    """The directory of a lake. Raises PipelineError for a file system without safe renames."""
     text = str(to).removeprefix("file://")
     if "://" in text:
         raise PipelineError(
@@ -40,7 +40,7 @@ def local_directory(to: str | Path) -> Path:
 
 
 def read_identity(directory: Path) -> Identity:
-    """Whose records are there. Raises PipelineError when there is no lake."""
+    """The origin of the records. Raises PipelineError if there is no lake."""
     identity = find_identity(directory)
     if identity is None:
         raise PipelineError(
@@ -50,9 +50,9 @@ def read_identity(directory: Path) -> Identity:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """What all commits come to. Raises PipelineError when they are damaged."""
+    """The content after all commits. Raises PipelineError for damaged ones."""
     for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):  # a snapshot took the place of commits just now
+        with suppress(FileNotFoundError):  # a snapshot just replaced commits
             return _read_manifest(directory / layout.COMMITS)
     raise PipelineError(f"the commits of {directory} cannot be read")
 
@@ -73,12 +73,12 @@ def _read_manifest(commits: Path) -> Manifest:
 
 
 def versions(commits: Path) -> list[tuple[int, bool]]:
-    """Which commits and snapshots there are: ``(version, is_snapshot)``."""
+    """The commits and snapshots: ``(version, is_snapshot)``."""
     return [found for path in commits.iterdir() if (found := layout.parse_commit_name(path.name))]
 
 
 def read_commit(path: Path) -> Commit:
-    """One commit. Raises PipelineError when it is damaged."""
+    """One commit. Raises PipelineError for a damaged one."""
     try:
         return Commit.of(json.loads(path.read_text()))
     except (ValueError, KeyError, TypeError) as error:
@@ -86,7 +86,7 @@ def read_commit(path: Path) -> Commit:
 
 
 def find_identity(directory: Path) -> Identity | None:
-    """Whose records are there; None when there is no lake yet. Raises PipelineError when that is damaged."""
+    """The origin of the records; None if there is no lake yet. Raises PipelineError for a damaged file."""
     try:
         fields = json.loads(directory.joinpath(layout.IDENTITY).read_text())
         if fields["format"] != FORMAT:
@@ -99,8 +99,9 @@ def find_identity(directory: Path) -> Identity | None:
 
 
 def check_files(directory: Path, manifest: Manifest) -> None:
-    """Raise PipelineError unless readers find exactly the files that commits name, as long as they were: one more would
-    show them records twice, one less none, as in a copy that was made while somebody wrote, or that was cut off."""
+    """Raise PipelineError unless the directory has exactly the committed files, in their sizes. An additional file
+    repeats
+    records, a missing one loses some: for example in a copy that was made during a write, or was interrupted."""
     named: dict[str, set[str]] = defaultdict(set)
     for file in manifest.files.values():
         named[file.directory].add(file.name)

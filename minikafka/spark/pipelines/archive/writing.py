@@ -1,10 +1,10 @@
-"""What tasks do: read a range of offsets, and write it into files, one for each day, below a staging directory.
+"""The work of tasks: read a range of offsets, and write files, one per day, below a staging directory.
 
-A task reads as the source's tasks do, and writes in the same process: rows never leave Arrow, and do not pass through
-Java. A task that is repeated writes files of other names; those count of which the driver is told.
+A task reads like the source's tasks, and writes in the same process: rows stay in Arrow, and do not pass through Java.
+A repeated task writes files of other names; the files that the driver hears of count.
 
-Memory stays bounded: rows wait until there are enough of them for a row group, :data:`PENDING_BYTES_MAX` in all, and at
-most :data:`OPEN_FILES_MAX` files are open, whatever the dates.
+Memory is bounded: rows wait until they fill a row group, :data:`PENDING_BYTES_MAX` in all, and at most
+:data:`OPEN_FILES_MAX` files are open, for any dates.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ OPEN_FILES_MAX: Final = 64
 _ROWS_PER_BATCH: Final = 10_000
 _NO_LIMIT: Final = 1 << 62
 _DAY_US: Final = 86_400_000_000
-_STATISTICS: Final = ["key", "partition", "offset", "timestamp", "timestampType"]  # of values they help nobody
+_STATISTICS: Final = ["key", "partition", "offset", "timestamp", "timestampType"]  # no use for values
 
 
 class Written(NamedTuple):
-    """What a task wrote, told to the driver."""
+    """The result of a task, for the driver."""
 
     files: list[Staged]
     parts: list[Part]
 
 
 def archive_range(range_: OffsetRange, client: ClientSettings, directory: Path) -> Written:
-    """Write the records of a range. Raises DataLossError when some of them are gone."""
+    """Write the records of a range. Raises DataLossError if some are gone."""
     topics = AssignedPartitions((range_.tp,))
     options = SourceOptions(client, topics, Edge.EARLIEST, fail_on_data_loss=True, include_headers=True)
     writer = FilesWriter(directory)
@@ -95,7 +95,7 @@ class _OpenFile:
             self.pending, self.pending_bytes = [], 0
 
     def close(self, topic: str, partition: int, date: str) -> DataFile:
-        """Complete the file, tell in its footer what it is, and see to it that it survives a loss of power."""
+        """Complete the file with its footer, and make it survive a loss of power."""
         self.flush()
         about = DataFile(topic, date, partition, self.first_offset, self.last_offset, self.rows, 0)
         self.writer.add_key_value_metadata({FOOTER: json.dumps(about._asdict()).encode()})
@@ -106,12 +106,12 @@ class _OpenFile:
 
 
 class FilesWriter:
-    """Writes batches into the files to which their rows belong. Offsets of a partition must ascend."""
+    """Writes batches into the files of their rows. Offsets of a partition must ascend."""
 
     def __init__(self, directory: Path, *, target_bytes: int = TARGET_BYTES) -> None:
         self._directory = directory
         self._target_bytes = target_bytes
-        self._open: dict[tuple[str, int, int], _OpenFile] = {}  # those last written to come last
+        self._open: dict[tuple[str, int, int], _OpenFile] = {}  # the most recently written one is last
         self._done: list[Staged] = []
         self._seen: dict[TopicPartition, tuple[int, int]] = {}
 

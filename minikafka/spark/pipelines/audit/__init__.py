@@ -4,16 +4,16 @@
 ``minikafka.ledger.checker``, and comes to the same verdict as ``check`` does on the same events. Everything is a
 DataFrame that spills to disk; what the driver sees are counts per partition and a few examples.
 
-* ``history``  files of events -> items, one for each record that an event names; damaged files are refused
-* ``stored``   what is in the topics, a log directory or a lake, as items too: one more reader, which reads all
-* ``readers``  who read to the end: only they can tell what was lost
-* ``tables``   the items brought together: by record, by offset, by what a process saw one after another
-* ``rules``    each rule over those tables: when it is broken, and how to say so
-* ``verdict``  what comes out
+* ``history``  files of events -> items, one for each record in an event; damaged files are refused
+* ``stored``   the records of topics, log directories or a lake as items: one more reader, which reads all
+* ``readers``  consumers that read to the end: only they can tell losses
+* ``tables``   the items grouped by record, by offset, and by process in order
+* ``rules``    each rule over those tables: its condition and its sentence
+* ``verdict``  the judgement
 * ``auditing`` the order of the work
 
-A record's id in the history must be computed from the record that is stored: by :data:`IDENTITY`, or by another SQL
-expression over the source's columns.
+The stored record must give the id that it has in the history: by :data:`IDENTITY`, or by another SQL expression over
+the source's columns.
 """
 
 from __future__ import annotations

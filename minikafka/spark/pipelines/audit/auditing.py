@@ -1,4 +1,4 @@
-"""The order of the work: refuse damaged files, bring the items together, count, and tell of what was found."""
+"""The order of the work: refuse damaged files, group the items, count, and report."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def audit(
     log_starts: Mapping[str, int] = MappingProxyType({}),
     show: Show = show_nothing,
 ) -> AuditVerdict:
-    """Judge a history (a file, or a directory of ``.jsonl`` files that several processes wrote).
+    """Judge a history: a file, or a directory with ``.jsonl`` files of several processes.
 
-    What is there is read from the ``topics`` of a cluster if ``bootstrap_servers`` are given, or is ``stored``: records
-    in the source's columns, as of ``stored_in_logs``. It counts as one more consumer that read everything to the end.
-    Otherwise the polls in the history decide. Only ``topics`` are judged, by default all; ``stored`` must hold all of
-    them. ``identity`` is an SQL expression over the columns that gives the id that a record has in the history.
-    ``log_starts``: by partition (``topic-number``), the offset below which everything was deleted on purpose, beside
-    what the history says of it.
+    The stored records come from the ``topics`` of a cluster (``bootstrap_servers``), or are given as ``stored``, in the
+    source's columns, for example by ``stored_in_logs``. They count as one more consumer that read all to the end.
+    Without them the polls in the history decide. Only ``topics`` are judged, by default all; ``stored`` must have all
+    of them. ``identity`` is an SQL expression over the columns for a record's id in the history.
+    ``log_starts``: by partition (``topic-number``), the offset below which records were deleted on purpose, in addition
+    to those of the history.
 
-    Raises PipelineError when the history is damaged, or says nothing of a topic, or Spark fails.
+    Raises PipelineError if the history is damaged, or has no event of a topic, or Spark fails.
     """
     files = history_files(history)
     with ExitStack() as stack:
@@ -103,7 +103,7 @@ def _of(topics: Sequence[str], items: DataFrame) -> DataFrame:
 
 @dataclass(slots=True)
 class _Audit:
-    """One judgement under way: what was found so far, by partition."""
+    """A running judgement: the findings so far, by partition."""
 
     sightings: DataFrame
     steps: DataFrame
@@ -166,7 +166,7 @@ class _Audit:
             self._judge_table("poll_skipped", rules.poll_skipped(self.steps, offsets, self.bounds, self.names))
 
     def _judge(self, table: DataFrame, of: Mapping[str, Rule], figures: Mapping[str, Column] = {}) -> None:
-        """Rules that look at one row: count them and the figures in one pass, and tell of those that were broken."""
+        """Count the rules of one row and the figures in one pass, and collect examples of broken ones."""
         self._count(table, {name: fn.count_if(rule.is_broken()) for name, rule in of.items()}, figures)
         self._tell({name: rule.violations(table, self.names) for name, rule in of.items()})
 
@@ -175,7 +175,7 @@ class _Audit:
         self._tell({rule: violations})
 
     def _count(self, table: DataFrame, of: Mapping[str, Column], figures: Mapping[str, Column] = {}) -> None:
-        """Adds up per partition; what comes to the driver is a row for each."""
+        """Sums per partition; the driver gets one row for each."""
         sums = [column.alias(name) for name, column in (*of.items(), *figures.items())]
         for row in table.groupBy("partition").agg(*sums).collect():
             self.violations[row["partition"]].update({name: row[name] for name in of})
@@ -185,7 +185,7 @@ class _Audit:
         return any(figures[name] for figures in self.figures.values())
 
     def _tell(self, violations: Mapping[str, DataFrame]) -> None:
-        """Examples of the rules that were broken: the lowest offsets of each partition."""
+        """Examples of broken rules: the lowest offsets of each partition."""
         broken = [
             table.select(fn.lit(rule).alias("rule"), "partition", "at", "sentence")
             for rule, table in violations.items()

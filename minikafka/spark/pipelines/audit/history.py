@@ -1,9 +1,9 @@
-"""Files of events -> items: one row for each record that an event names.
+"""Files of events -> items: a row for each record in an event.
 
 An item is ``(partition, process, place, kind, id, offset)``. ``place`` orders the items of a process: the event's
 number and the item's position in it. ``process`` is a checksum, which is compared and grouped faster than a name
-(see :func:`process_names`). ``offset`` is null where nobody knows it. Of an assignment it is the start, if the history
-tells it.
+(see :func:`process_names`). ``offset`` is null if unknown. For an assignment it is the start, if the history has
+it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _EVENT: Final = "i BIGINT, p STRING, type STRING, f STRING, v ARRAY<ARRAY<STRING>>, line STRING"
-_PLACE_BITS: Final = 24  # of a place: which item of its event
+_PLACE_BITS: Final = 24  # of a place: number of the item in its event
 _SHOWN: Final = 80  # characters of a damaged line
 
 
 class Kind(IntEnum):
-    """What an item says of its record. STORED comes from topics, everything else from events."""
+    """Kind of an item. STORED comes from topics, all others from events."""
 
     SENT = 0
     ACKNOWLEDGED = 1
@@ -52,12 +52,12 @@ _KINDS: Final = {
 }
 _WITH_ID: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ)
 _WITH_OFFSET: Final = (Kind.ACKNOWLEDGED, Kind.READ, Kind.END_OFFSET, Kind.LOG_START)
-_WITHOUT_ID: Final = (Kind.END_OFFSET, Kind.LOG_START, Kind.ASSIGNED)  # an offset stands in its place
-_BARE: Final = (Kind.ASSIGNED, Kind.DRAINED)  # the item may be the partition's name alone
+_WITHOUT_ID: Final = (Kind.END_OFFSET, Kind.LOG_START, Kind.ASSIGNED)  # an offset in the place of an id
+_BARE: Final = (Kind.ASSIGNED, Kind.DRAINED)  # the item may be a partition's name only
 
 
 def history_files(history: str | Path) -> list[Path]:
-    """The files of a history: that one, or those of the directory that end in ``.jsonl`` or ``.json``, by name."""
+    """The files of a history: a file, or those of a directory with ``.jsonl`` or ``.json``, by name."""
     path = Path(history)
     if not path.exists():
         raise PipelineError(f"history {path} not found; name a file of events or a directory of such files")
@@ -72,7 +72,7 @@ def history_files(history: str | Path) -> list[Path]:
 def read_events(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
     """``(file, i, p, type, f, v, kind, line)``: a row for each event.
 
-    ``line`` is the text of an event whose value is no list of lists, and of a line that is no event.
+    ``line`` is the text of an event whose value is no list of lists, or of a malformed line.
     """
     lines = spark.read.schema(_EVENT).option("columnNameOfCorruptRecord", "line")
     events = lines.json([file.as_uri() for file in files]).select("*", fn.col("_metadata.file_name").alias("file"))
@@ -82,10 +82,10 @@ def read_events(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
 
 
 def check_files(events: DataFrame) -> list[str]:
-    """Refuse what is no history: a damaged line, a missing one. A last line that its writer did not finish is fine.
-    Answers the names of the processes: few.
+    """Refuse a damaged or missing line. An unfinished last line is allowed. Returns the names of the processes, which
+    are few.
 
-    Events are numbered without a gap: so when none is missing, the one line that is no event is the last.
+    Events are numbered without a gap. So if none is missing, a single malformed line is the last one.
     """
     i, line = fn.col("i"), fn.col("line")
     is_event = i.isNotNull() & fn.col("p").isNotNull() & fn.col("type").isNotNull() & fn.col("f").isNotNull()
@@ -115,7 +115,7 @@ def check_files(events: DataFrame) -> list[str]:
 
 
 def items(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
-    """The items of those kinds; a value that its function cannot have ends the job with a sentence."""
+    """The items of those kinds. An invalid value ends the job with a sentence."""
     return marks(events, kinds).drop("name")
 
 

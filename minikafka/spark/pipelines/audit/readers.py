@@ -1,7 +1,7 @@
-"""Who read to the end, found on the driver: the events that say so are few.
+"""Consumers that read to the end, found on the driver: there are few such events.
 
-What of ``ledger.checker`` is a *reader* is an interval here: of the places of one process in one partition. Each reader
-of a partition has a bit, so that a record's sightings tell in one number by which readers it was seen.
+A *reader* of ``ledger.checker`` is an interval here, of the places of one process in one partition. Each reader of a
+partition has a bit: so one number has all readers that saw a record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reader(NamedTuple):
     name: str
     begin: int  # place of its assignment
     process: int
-    start: int  # the offset at which it began
+    start: int  # its first offset
     end: int  # place of its next assignment
 
 
@@ -66,7 +66,7 @@ def readers_of(marks: Iterable[Row]) -> dict[str, list[Reader]]:
 
 
 def log_starts_of(marks: Iterable[Row]) -> dict[str, int]:
-    """By partition: below what offset everything was deleted on purpose."""
+    """By partition: the offset below which records were deleted on purpose."""
     found: dict[str, int] = {}
     for mark in marks:
         if mark["kind"] == Kind.LOG_START:
@@ -75,7 +75,7 @@ def log_starts_of(marks: Iterable[Row]) -> dict[str, int]:
 
 
 def intervals(spark: SparkSession, readers: Mapping[str, Sequence[Reader]]) -> DataFrame:
-    """``(partition, process, begin, end, bit)``: what a process is handed from begin on, and before end."""
+    """``(partition, process, begin, end, bit)``: a process's records from begin to before end."""
     rows = [
         (partition, reader.process, reader.begin, reader.end, 1 << index)
         for partition, of_partition in readers.items()
@@ -93,8 +93,8 @@ def bounds(
 ) -> DataFrame:
     """``(partition, readers, all_bits, least_start, log_start, highest_stored)``: a row for each partition.
 
-    ``highest`` has, by partition and bit, the highest offset that a reader was handed. ``least_start``: what is below
-    was looked for by nobody; null without readers. ``store`` is the name of the reader of what is stored.
+    ``highest`` has the highest offset of each reader, by partition and bit. ``least_start``: no reader looked for
+    records below; null without readers. ``store`` is the name of the reader of the stored records.
     """
     rows = []
     for partition, seen in highest.items():

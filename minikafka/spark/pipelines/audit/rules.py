@@ -1,8 +1,8 @@
 """The rules of ``ledger.checker``, over tables.
 
-Most rules look at one row of a table: they say when it breaks them, and how to put it. So one pass over the table
-counts all of its rules. The other rules are tables of violations: a row for each, with a sentence. Spark leaves out
-what a count does not need, so the sentences cost something only when there is something to tell.
+Most rules look at one row of a table: a condition, and a sentence for its violation. So one pass over the table counts
+all of its rules. The other rules are tables of violations, with a sentence each. Spark computes no sentences for a
+count: they have a cost only for actual violations.
 """
 
 from __future__ import annotations
@@ -55,13 +55,12 @@ def _is_there() -> Column:
 
 
 def _place() -> Column:
-    """Where a record is, in words."""
+    """The place of a record, in words."""
     return fn.coalesce(fn.col("at").cast("string"), fn.lit(UNKNOWN_PLACE))
 
 
 def _witness() -> Column:
-    """A reader that had to be handed the record and was not: the first that read on behind it, else the first; or
-    null."""
+    """A reader that had to get the record and did not: the first that got later records, else the first; or null."""
     at, seen_by = fn.col("at"), fn.col("seen_by")
     least, known = fn.col("log_start"), fn.coalesce(at, fn.lit(0))
     missed = fn.filter(
@@ -73,7 +72,7 @@ def _witness() -> Column:
 
 
 def _is_gone() -> Column:
-    """Some reader had to be handed it and was not. What all readers saw, nearly everything, is told from the bits."""
+    """True when some reader had to get it and did not. The bits show records that all readers saw: nearly all."""
     return (fn.col("seen_by") != fn.col("all_bits")) & _is_there() & _witness().isNotNull()
 
 
@@ -86,7 +85,7 @@ def _is_step(kind: Kind) -> Column:
 
 
 def _is_unjudged() -> Column:
-    """No reader had to be handed it, and it was not deleted on purpose."""
+    """True when no reader had to get it, and it was not deleted on purpose."""
     at = fn.col("at")
     is_deleted = fn.coalesce(at < fn.col("log_start"), fn.lit(False))
     return ~is_deleted & fn.coalesce(fn.coalesce(at, fn.lit(0)) < fn.col("least_start"), fn.lit(True))
@@ -102,19 +101,19 @@ FIGURES: Final[dict[str, Callable[[], Column]]] = {
 """What is counted of records and breaks no rule."""
 
 OF_RECORDS: Final[dict[str, Rule]] = {
-    # Acknowledged, and a reader that read to the end passed over it.
+    # Acknowledged, and missing for a reader that got later records.
     "lost": Rule(
         lambda: _is_gone() & fn.col("acknowledged") & _is_passed_over(),
         lambda: fn.format_string(SENTENCES["lost"], "id", _place(), _witness()["name"], _witness()["highest"]),
         at="at",
     ),
-    # Acknowledged, and above everything that a reader was handed who read to the end.
+    # Acknowledged, and beyond the last record of a reader.
     "unseen": Rule(
         lambda: _is_gone() & fn.col("acknowledged") & ~_is_passed_over(),
         lambda: fn.format_string(SENTENCES["unseen"], "id", _place(), _witness()["name"], _witness()["highest"]),
         at="at",
     ),
-    # Of unknown outcome, handed to somebody, and then not handed to a reader that read to the end.
+    # Of unknown outcome, read by a consumer, and missing for a reader.
     "dirty_read": Rule(
         lambda: _is_gone() & ~fn.col("acknowledged"),
         lambda: fn.format_string(SENTENCES["dirty_read"], "id", _place(), _witness()["name"], _witness()["highest"]),
@@ -132,7 +131,7 @@ OF_RECORDS: Final[dict[str, Rule]] = {
         lambda: fn.format_string(SENTENCES["phantom"], "id", _place()),
         at="at",
     ),
-    # Read, although the producer was told that it certainly failed.
+    # Read, although the producer was told that it failed.
     "failed_read": Rule(
         lambda: fn.col("failed") & fn.col("read_at").isNotNull(),
         _sentence("failed_read", "id", "read_at"),
@@ -152,7 +151,7 @@ OF_SEQUENCES: Final[dict[str, Rule]] = {
 """Over ``tables.sequences``."""
 
 OF_STEPS: Final[dict[str, Rule]] = {
-    # A consumer was handed an offset below its position.
+    # A consumer got an offset below its position.
     "poll_went_back": Rule(
         lambda: (fn.col("kind") == int(Kind.READ)) & (fn.col("offset") <= fn.col("before")),
         lambda: fn.format_string(SENTENCES["poll_went_back"], "name", "id", "offset", fn.col("before") + 1),
@@ -169,12 +168,12 @@ OF_STEPS: Final[dict[str, Rule]] = {
 
 
 def is_gap() -> Column:
-    """Of steps: a consumer went on to another offset than the next. Most often nothing lies between."""
+    """For steps: a consumer went on at another offset than the next one. Mostly there is no record in between."""
     return _is_step(Kind.READ) & (fn.col("offset") > fn.col("before") + 1)
 
 
 def poll_skipped(steps: DataFrame, offsets: DataFrame, bounds: DataFrame, names: DataFrame) -> DataFrame:
-    """An assigned consumer was not handed a record that lies between two that it was handed."""
+    """An assigned consumer missed a record between two that it got."""
     log_starts = fn.broadcast(bounds.select("partition", "log_start"))
     gaps = steps.filter(is_gap() & fn.col("is_assigned")).join(log_starts, "partition")
     ascending = Window.partitionBy("partition").orderBy("offset")
@@ -183,7 +182,7 @@ def poll_skipped(steps: DataFrame, offsets: DataFrame, bounds: DataFrame, names:
     )
     kept = offsets.join(log_starts, "partition").filter(fn.col("offset") >= fn.col("log_start"))
     first_kept = fn.broadcast(kept.groupBy("partition").agg(fn.min("offset").alias("first_kept")))
-    # What lies below the log start may be gone.
+    # Records below the log start may be gone.
     following = fn.when(fn.col("before") < fn.col("log_start"), fn.col("first_kept")).otherwise(fn.col("next"))
     found = (
         gaps.join(next_offsets, ["partition", "before"])

@@ -1,4 +1,4 @@
-"""What is in the topics, as items: one more consumer, which is assigned every partition, reads all and in order."""
+"""The stored records as items: one more consumer with every partition, which reads all in order."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def stored_in_topics(spark: SparkSession, topics: Sequence[str], bootstrap_serve
 
 
 def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
-    """By partition, where its log starts now, as a running cluster reports it.
+    """The present log starts by partition, from a running cluster.
 
-    Who gives this to ``audit`` vouches for it: a head that was lost is excused like one that retention deleted.
+    The caller of ``audit`` vouches for them: a lost head is excused like one that retention deleted.
     """
     from minikafka.spark.pipelines.topics import look_at
 
@@ -44,8 +44,8 @@ def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[
 def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequence[str] = ()) -> DataFrame:
     """The records in log directories, whose brokers need not run.
 
-    Of each partition that replica is read, to its end, which knows the highest high watermark: what a killed node knew
-    of it may be seconds old, and other replicas may hold a tail that they would give up when they start.
+    For each partition it reads the replica with the highest high watermark, to its end. A killed node's high watermark
+    may be seconds old, and other replicas may have a tail that they truncate at their start.
     """
     reader = spark.read.format("minikafka-log").option("replicas", "one").option("upTo", "end")
     return (reader.option("topics", ",".join(topics)) if topics else reader).load(",".join(directories))
@@ -54,7 +54,7 @@ def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequ
 def stored_in_lake(spark: SparkSession, directory: str, topics: Sequence[str] = ()) -> DataFrame:
     """The records in a lake of ``pipeline archive``.
 
-    Raises PipelineError when there is no lake, or no such topic in it.
+    Raises PipelineError if there is no lake, or the topic is not in it.
     """
     from minikafka.spark.pipelines.archive import read_lake
 
@@ -62,7 +62,7 @@ def stored_in_lake(spark: SparkSession, directory: str, topics: Sequence[str] = 
 
 
 def stored_items(stored: DataFrame, identity: str) -> DataFrame:
-    """Rows of the source -> items. ``identity`` is an expression over its columns that gives a record's id."""
+    """Rows of the source -> items. ``identity``: expression over the columns for a record's id."""
     return stored.select(
         fn.concat_ws("-", "topic", "partition").alias("partition"),
         fn.xxhash64(fn.lit(READER)).alias("process"),

@@ -1,12 +1,10 @@
-"""The items, brought together.
+"""The items, grouped.
 
-* :func:`sightings`: ``(partition, id, offset)``, what was said of it there, and who saw it. One shuffle brings together
-  what belongs to a record; it is kept on disk, and everything but the order of polls is derived from it.
-* :func:`highest`: how far each reader came.
-* :func:`records`: a row for each record, from the sightings without another shuffle.
-* :func:`offsets`: a row for each offset at which a record was seen.
-* :func:`sequences`: what a process sent, one after another.
-* :func:`steps`: what a process saw, one after another.
+* :func:`sightings`: per ``(partition, id, offset)`` the events and the readers. One shuffle groups the items of a
+record; it is kept on disk, and all tables but the order of polls are derived from it. * :func:`highest`: the highest
+offset of each reader. * :func:`records`: a row for each record, from the sightings without another shuffle. *
+:func:`offsets`: a row for each offset at which a record was seen. * :func:`sequences`: a process's sends, in order. *
+:func:`steps`: a process's reads, in order.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 def sightings(items: DataFrame, readers: DataFrame, shuffle_partitions: int) -> DataFrame:
     """``(partition, id, offset, sends, process, place, failed, acknowledged, read, stored, seen_by)``.
 
-    That a record was sent or refused has no offset, nor has an acknowledgement without a place. ``seen_by`` has the
-    bits of the ``readers`` (``readers.intervals``) that were handed the record.
+    Sends, refusals and acknowledgements without an offset have a null offset. ``seen_by`` has the bits of the
+    ``readers`` (``readers.intervals``) that got the record.
     """
     is_sent = _is(Kind.SENT)
     together = _seen(items, readers).repartition(shuffle_partitions, "partition", "id")
@@ -46,9 +44,9 @@ def sightings(items: DataFrame, readers: DataFrame, shuffle_partitions: int) -> 
 
 
 def _seen(items: DataFrame, readers: DataFrame) -> DataFrame:
-    """With the ``bit`` of the reader that was handed the record, or 0.
+    """Adds the ``bit`` of the reader that got the record, or 0.
 
-    Found by one number, which only what was read has: to look up text in every item would take a fifth longer.
+    It joins by one number, which only reads have: a join by text for every item takes a fifth longer.
     """
     reader = readers.select(*(fn.col(name).alias(f"reader_{name}") for name in readers.columns))
     key = fn.when(_is(Kind.READ), fn.xxhash64("partition", "process"))
@@ -60,7 +58,7 @@ def _seen(items: DataFrame, readers: DataFrame) -> DataFrame:
 
 
 def highest(sightings: DataFrame, bits: Sequence[int]) -> dict[str, dict[int, int | None]]:
-    """By partition and bit: the highest offset that a reader was handed. A row for each partition comes here."""
+    """The highest offset of each reader, by partition and bit."""
     seen_by, offset = fn.col("seen_by"), fn.col("offset")
     columns = [fn.max(fn.when(seen_by.bitwiseAND(fn.lit(bit)) != 0, offset)).alias(str(bit)) for bit in bits]
     rows = sightings.groupBy("partition").agg(fn.count("*").alias("count"), *columns).collect()
@@ -71,8 +69,8 @@ def records(sightings: DataFrame) -> DataFrame:
     """``(partition, id, sends, process, place, failed, acknowledged, acknowledged_at, read_at, lowest, highest,
     offsets, seen_by, at)``.
 
-    ``..._at`` are the lowest such offsets, or null; ``offsets`` is how many there are; ``at`` is where the record is,
-    as far as anyone knows.
+    ``..._at`` are the lowest such offsets, or null; ``offsets`` is their number; ``at`` is the offset of the record,
+    if known.
     """
     acknowledged_at = fn.min(fn.when(fn.col("acknowledged"), fn.col("offset")))
     read_at = fn.min(fn.when(fn.col("read"), fn.col("offset")))
@@ -97,8 +95,8 @@ def records(sightings: DataFrame) -> DataFrame:
 
 
 def sequences(records: DataFrame, shuffle_partitions: int) -> DataFrame:
-    """``(partition, process, place, id, at, highest, before)``: what was sent, where it is, and the highest offset of
-    what its process sent before, with the ``(at, place, id)`` of that."""
+    """``(partition, process, place, id, at, highest, before)``: sends with their offsets, and the highest offset of the
+    process's earlier sends, with its ``(at, place, id)``."""
     earlier = Window.partitionBy("partition", "process").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
     placed = records.filter(fn.col("place").isNotNull() & fn.col("at").isNotNull())
     return placed.repartition(shuffle_partitions, "partition", "process").select(
@@ -109,8 +107,8 @@ def sequences(records: DataFrame, shuffle_partitions: int) -> DataFrame:
 
 
 def offsets(sightings: DataFrame, shuffle_partitions: int) -> DataFrame:
-    """``(partition, offset, acknowledged, read_only, stored)``: how many records were acknowledged there, and how many
-    were read there that were not acknowledged there."""
+    """``(partition, offset, acknowledged, read_only, stored)``: number of records that were acknowledged
+    there, and of those that were only read there."""
     return (
         sightings.filter(fn.col("offset").isNotNull())
         .select("partition", "offset", "acknowledged", "stored")
@@ -125,11 +123,11 @@ def offsets(sightings: DataFrame, shuffle_partitions: int) -> DataFrame:
 
 
 def steps(items: DataFrame) -> DataFrame:
-    """``(partition, process, kind, id, offset, kind_before, before, is_assigned)`` of what was read, assigned and seen
-    as end.
+    """``(partition, process, kind, id, offset, kind_before, before, is_assigned)`` of reads, assignments and
+    observed ends.
 
-    ``before`` is the offset before, and of a record that was handed out first the one before the start, if that is
-    known. Ends are a sequence of their own.
+    ``before`` is the previous offset; for a first record the one before the start, if known. Ends are a sequence of
+    their own.
     """
     is_end, is_assignment = _is(Kind.END_OFFSET), _is(Kind.ASSIGNED)
     in_order = Window.partitionBy("partition", "process", "is_end").orderBy("place")

@@ -1,4 +1,4 @@
-"""The judgement of an audit: per partition what was found, and a few examples of each violation."""
+"""The judgement of an audit: figures per partition, and a few examples of each violation."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FIGURES: Final = ("sent", "acknowledged", "read", "unknown", "unjudged")
 
 @dataclass(frozen=True, slots=True)
 class PartitionVerdict(Judgement):
-    """One partition's figures, how often each rule was broken there (those that were), and examples in words."""
+    """One partition's figures, its violations by rule, and examples in words."""
 
     partition: str
     sent: int = 0
     acknowledged: int = 0
     read: int = 0
     unknown: int = 0  # sent, and neither acknowledged nor refused
-    unjudged: int = 0  # acknowledged, and looked for by nobody who read to the end
+    unjudged: int = 0  # acknowledged, and no reader looked for it
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class PartitionVerdict(Judgement):
 
 @dataclass(frozen=True, slots=True)
 class AuditVerdict(Judgement):
-    """The judgement of all partitions, as ``ledger.checker.Verdict`` has it of a history in memory."""
+    """The judgement of all partitions, like ``ledger.checker.Verdict`` for a history in memory."""
 
     partitions: tuple[PartitionVerdict, ...]  # by topic and number
 
@@ -57,7 +57,7 @@ class AuditVerdict(Judgement):
 
     @property
     def violations(self) -> dict[str, int]:
-        """Every rule, and how often it was broken."""
+        """The number of violations of every rule."""
         return {rule: sum(partition.violations.get(rule, 0) for partition in self.partitions) for rule in SENTENCES}
 
     @property
@@ -67,7 +67,7 @@ class AuditVerdict(Judgement):
 
     @property
     def examples(self) -> dict[str, list[str]]:
-        """Of each rule that was broken: sentences that name partition, record and offsets."""
+        """For each broken rule: sentences with partition, record and offsets."""
         told: dict[str, list[str]] = {}
         for partition in self.partitions:
             for rule, sentences in partition.examples.items():
@@ -95,6 +95,6 @@ class AuditVerdict(Judgement):
 
 
 def topic_and_number(partition: str) -> tuple[str, int]:
-    """The two parts of a partition's name, which sort as people expect."""
+    """The two parts of a partition's name, for a natural order."""
     topic, _, number = partition.rpartition("-")
     return topic, int(number)

@@ -1,20 +1,19 @@
 """A lake, CSV files or JSON lines back to a topic: ``replay(spark, "lake", to="orders-again", ...)``.
 
-What is replayed has sources, each with an order: the partitions of a lake, by offset; files, by row. A task writes the
-records of a source one after another, by an idempotent producer, so that in each partition of the topic they are in the
-order of their source.
+A replay has sources, each with an order: the partitions of a lake, by offset; files, by row. A task writes the records
+of a source in order, with an idempotent producer: so each partition of the topic has them in the order of their source.
 
-Each record bears a mark, the header ``minikafka.replay``: which replay, which source, which place in it (``marks``).
-When a replay begins it reads the marks that are in the topic, and writes what is not there yet. So the topic itself
-knows how far a replay came; one that was killed goes on, one that had come to its end adds only what is new in the
-lake. Nothing is lost. Only what a dead session's task still had on its way when its successor read the marks can be
-written twice (so the successor waits until the topic stands still for a moment); the marks of such records are equal.
+Each record has a mark, the header ``minikafka.replay``: replay, source, and position in it (``marks``). A replay first
+reads the marks in the topic, and writes only missing records. So the topic itself has the progress of a replay: a
+killed one goes on, a complete one adds only new records of the lake. No record is lost. A record may be written twice
+only if a dead session's task had it under way when its successor read the marks. So the successor waits until the topic
+stands still for a moment. The marks of such records are equal.
 
 * ``marks``      the header
-* ``sources``    a lake, CSV, JSON lines -> rows to be written
-* ``parsing``    lines of files -> records to be
-* ``lines``      files of lines, in order: what tasks read
-* ``writing``    what tasks write
+* ``sources``    a lake, CSV, JSON lines -> rows to write
+* ``parsing``    lines of files -> records to write
+* ``lines``      files of lines, in order: the input of tasks
+* ``writing``    the output of tasks
 * ``replaying``  the order of the work
 """
 

@@ -1,7 +1,7 @@
-"""Files of CSV or JSON lines as rows to be written, in the order of the files: what tasks read.
+"""Files of CSV or JSON lines as rows to write, in the order of the files: the input of tasks.
 
-Spark knows this as a data source whose partitions are files: a row's number is its place, and only one that reads a
-file from its beginning knows it.
+It is a data source whose partitions are files: the position of a row is its number, which only a reader of the whole
+file knows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROWS_PER_BATCH: Final = 10_000
 
 @dataclass
 class FilePart(InputPartition):
-    """One file, and its name as a source."""
+    """One file, with its name as a source."""
 
     path: str
     source: str
@@ -54,11 +54,11 @@ class ReplayedFiles(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As Spark knows it."""
+        """The name for Spark."""
         return FORMAT
 
     def schema(self) -> str:
-        """Of the rows."""
+        """Schema of the rows."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> FilesReader:
@@ -80,7 +80,7 @@ class FilesReader(DataSourceReader):
         return [FilePart(path, source) for source, path in self._files.items()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a file. Raises ValueError, naming the line, for one that cannot be a record."""
+        """The rows of a file. Raises ValueError, naming the line, for a malformed one."""
         assert isinstance(partition, FilePart)
         records = read_records(partition.path, self._kind, self._key, self._value)
         first = 0

@@ -1,7 +1,7 @@
-"""The header by which a replayed record is known: ``minikafka.replay`` with the text ``REPLAY/POSITION/SOURCE``.
+"""The header of a replayed record: ``minikafka.replay`` with the text ``REPLAY/POSITION/SOURCE``.
 
-REPLAY is the id of the replay; SOURCE a partition (``orders-3@ID``, the topic's id) or a file, POSITION the offset or
-the row in it. A record that was replayed before keeps its older marks.
+REPLAY is the id of the replay, SOURCE a partition (``orders-3@ID`` with the topic's id) or a file, POSITION the offset
+or row in it. A record that was replayed before keeps its older marks.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ MARK: Final = "minikafka.replay"
 
 
 def replay_id(*parts: str) -> str:
-    """An id for what is replayed, the same each time."""
+    """The id of a replay: the same each time for the same sources."""
     return sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def add_marks(headers: Any, replay: str, sources: Any, positions: Any) -> Any:
-    """The headers (an array of lists, null for none) with the mark of each row as the last."""
+    """The headers (an array of lists, or nulls) with the mark of each row added at the end."""
     marks = pc.binary_join_element_wise(replay, positions.cast(pa.string()), sources, "/").cast(pa.binary())
     return with_header(headers, MARK, marks)
 
 
 def marked(records: DataFrame, replay: str) -> DataFrame:
-    """``(source, position)`` of the records, read with headers, that a replay has written."""
+    """``(source, position)`` of a replay's records in a DataFrame with headers."""
     from pyspark.sql import functions as fn
 
     of_replay = fn.concat(fn.lit(replay), fn.lit("/"))

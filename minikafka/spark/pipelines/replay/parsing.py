@@ -1,4 +1,4 @@
-"""Lines of CSV and JSON -> records to be. What is none is told with its file and line.
+"""Lines of CSV and JSON -> records to write. Errors name file and line.
 
 Files whose name ends in ``.gz`` are decompressed.
 """
@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 _TEXT_MAX: Final = 60
 _FIELD_MAX: Final = 2**31 - 1
-_TIMESTAMP_MAX_MS: Final = (2**63 - 1) // 1000  # more cannot be said in microseconds
+_TIMESTAMP_MAX_MS: Final = (2**63 - 1) // 1000  # the largest time in microseconds
 _PARTITION_MAX: Final = 2**31 - 1
 
 
 class Record(NamedTuple):
-    """One row of a file, as a record to be."""
+    """One row of a file, as a record to write."""
 
     key: bytes | None
     value: bytes | None
@@ -34,7 +34,7 @@ Parse: TypeAlias = Callable[[str], Record]
 
 
 def read_records(path: str, kind: str, key: str | None, value: str | None) -> Iterator[Record]:
-    """The rows of a file, in order. Raises ValueError, naming the line, for one that cannot be a record."""
+    """The rows of a file, in order. Raises ValueError, naming the line, for a malformed one."""
     if kind == "csv":
         yield from _csv_records(path, key, value)
         return
@@ -50,7 +50,7 @@ def read_records(path: str, kind: str, key: str | None, value: str | None) -> It
 
 
 def _lines(path: str) -> Iterator[str]:
-    """The lines of a file, with their ends. Raises ValueError that names the line which is no text."""
+    """The lines of a file, with their line ends. Raises ValueError, naming the line, for bytes that are no text."""
     number = 0
     try:
         with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
@@ -89,7 +89,7 @@ def _place(path: str, names: list[str], column: str) -> int:
 
 
 def _parser(key: str | None, value: str | None) -> Parse:
-    """A line of JSON; the value is the line as it is unless a field is."""
+    """A line of JSON; the value is the whole line, or a field of it."""
 
     def parse(line: str) -> Record:
         fields = _object(line)
@@ -113,14 +113,14 @@ def _field(fields: Mapping[str, Any], name: str) -> Any:
 
 
 def _as_bytes(found: Any) -> bytes | None:
-    """Text as it is, null as null, anything else as JSON."""
+    """Text unchanged, null as null, other values as JSON."""
     if found is None:
         return None
     return found.encode() if isinstance(found, str) else _json(found)
 
 
 def _record_of_consume(line: str) -> Record:
-    """A line as ``minikafka consume --json`` prints them."""
+    """A line of ``minikafka consume --json``."""
     fields = _object(line)
     return Record(
         _text_or_base64(fields.get("key")),

@@ -1,4 +1,4 @@
-"""The order of the work: what is to be written, what the topic has of it, a job that writes the rest."""
+"""The order of the work: open the sources, read the marks in the topic, write the rest in a job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STILL_ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay did."""
+    """Result of a replay."""
 
     topic: str
     kind: str
@@ -56,13 +56,13 @@ def replay(
     compression: str = "none",
     show: Show = show_nothing,
 ) -> Replayed:
-    """Write a lake, or files of CSV or JSON lines, to a topic; what it has of this replay already is left out.
+    """Write a lake, or files of CSV or JSON lines, to a topic, without the records that it has of this replay.
 
-    Records of a lake keep key, value, headers, timestamp, and their partition when the topic has as many, unless
-    ``by_key``; else, as those of files, they go where their key does. ``topics`` chooses among those of a lake;
-    ``kind`` is lake, csv, json or records, found out when it is None. Of records (lines as ``minikafka consume --json``
-    prints them) as much is kept, and unless ``by_key`` the topic must have their partitions. ``key`` and ``value`` are
-    columns of CSV and JSON. ``name`` makes another replay of the same things: they are written once more.
+    Records of a lake keep key, value, headers and timestamp. They keep their partition, too, if the topic has as many,
+    unless ``by_key``: then, like those of files, they are placed by key. ``topics`` chooses among those of a lake.
+    ``kind`` is lake, csv, json or records; None: detected. Records (lines of ``minikafka consume --json``) keep as
+    much, and unless ``by_key`` the topic must have their partitions. ``key`` and ``value`` are columns of CSV and JSON.
+    ``name`` makes another replay of the same sources, which writes them once more.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
@@ -93,7 +93,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The topic, and what it has of a replay."""
+    """The topic, and its records of a replay."""
 
     spark: SparkSession
     bootstrap_servers: str
@@ -101,7 +101,7 @@ class _Target:
     replay: str
 
     def present(self) -> DataFrame:
-        """``(source, position)`` of what is there now."""
+        """``(source, position)`` of the present records."""
         reader = (
             self.spark.read.format("minikafka")
             .option("kafka.bootstrap.servers", self.bootstrap_servers)
@@ -116,16 +116,16 @@ class _Target:
 
 
 def keeps_partitions(source: Source, partition_count: int, *, by_key: bool) -> bool:
-    """Whether records go to the partition they were in, of a topic with so many. Lines of ``minikafka consume`` do,
-    unless ``by_key``; which partitions they name is not known before they are read."""
+    """True when records keep their partition, in a topic with so many. Lines of ``minikafka consume`` do, unless
+    ``by_key``: their partitions are unknown before they are read."""
     if by_key:
         return False
     return source.kind == RECORDS or (source.partitions is not None and source.partitions <= partition_count)
 
 
 def _by_key(rows: DataFrame, partition_count: int) -> DataFrame:
-    """Rows with the partition they are to go to, null for: by the key. Those of one partition that have no key stay
-    together, and so in order."""
+    """Rows with their target partition; null: by key. Rows of one partition without a key stay together, and so in
+    order."""
     without_key = fn.when(fn.col("key").isNull(), fn.col("partition") % partition_count)
     return rows.withColumn("partition", without_key.cast("int"))
 
@@ -137,8 +137,8 @@ def _in_order(spark: SparkSession, rows: DataFrame, sources: int) -> DataFrame:
 
 
 def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics:
-    """The topic once nobody has written for a moment, or after some moments: what a task of a session that was just
-    killed writes after we looked would be written twice."""
+    """Wait until the topic has had no write for a moment, or for some moments: a record that a task of a killed session
+    writes after our look-up would be written twice."""
     for _ in range(_STILL_ATTEMPTS):
         before = found
         if not before.offsets:

@@ -1,4 +1,4 @@
-"""What can be replayed, as rows to be written: ``source, position, key, value, headers, timestamp, partition``."""
+"""Sources of a replay, as rows to write: ``source, position, key, value, headers, timestamp, partition``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KIND_OF_ENDING: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".nd
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows to be written; ``name`` is the same for the same things each time. ``partitions``: of which they came."""
+    """Rows to write. ``name`` is the same each time for the same source. ``partitions``: their original ones."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ def open_source(
     key: str | None = None,
     value: str | None = None,
 ) -> Source:
-    """A lake, a file, or a directory of files. Raises PipelineError for what cannot be replayed."""
+    """A lake, a file, or a directory of files. Raises PipelineError for any other path."""
     where = local_directory(path)
     is_lake = (where / OF_LAKE).is_dir()
     if kind not in (None, LAKE, *KINDS):

@@ -1,6 +1,6 @@
-"""What tasks write: rows with their headers, marks and timestamps, by an idempotent producer, source by source.
+"""The output of tasks: rows with headers, marks and timestamps, by an idempotent producer, source by source.
 
-Spark knows this as a data source that can only be written, :class:`ReplayedTopic`. Unlike the sink it keeps timestamps.
+It is a write-only data source, :class:`ReplayedTopic`. Unlike the sink it keeps timestamps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from minikafka.spark.sink.writing import placed
 
 FORMAT: Final = "minikafka-replayed-topic"
 BATCH_BYTES: Final = 256 * 1024
-REQUEST_BYTES_MAX: Final = 64 * 1024 * 1024  # as much as waits to be stored: how large a record may be, the topic says
+REQUEST_BYTES_MAX: Final = 64 * 1024 * 1024  # of waiting rows; the topic bounds the size of a record
 _ADVICE: Final = "give it as many, or say --by-key"
 
 
@@ -38,7 +38,7 @@ class ReplayedTopic(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As Spark knows it."""
+        """The name for Spark."""
         return FORMAT
 
     def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
@@ -54,7 +54,7 @@ class ReplayedTopic(DataSource):
 
 @dataclass
 class Failed(WriterCommitMessage):
-    """Why a task has not written all of its rows."""
+    """The reason why a task has not written all rows."""
 
     why: str
 
@@ -69,8 +69,9 @@ class ReplayWriter(DataSourceArrowWriter):
     compression: Compression
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task; return once every in-sync replica has them, or with why they have not: a failure
-        that Spark noticed it would answer by the same task once more, and its rows would be written twice."""
+        """Write the rows of a task. Returns once every in-sync replica has them, or with the reason of a failure: after
+        an
+        exception Spark would repeat the task, and write its rows twice."""
         task = TaskContext.get()
         if task is not None and task.attemptNumber() > 0:
             raise RuntimeError("the replay lost a task; run the same command again to resume")
@@ -81,13 +82,13 @@ class ReplayWriter(DataSourceArrowWriter):
         return WriterCommitMessage()
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Every task has come to its end. Raises RuntimeError when one has not written all of its rows."""
+        """Every task has ended. Raises RuntimeError if one has not written all of its rows."""
         for message in messages:
             if isinstance(message, Failed):
                 raise RuntimeError(message.why)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task was lost; what it and others wrote stays, and is known by its marks."""
+        """A task was lost. Written records stay, and have their marks."""
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> None:
         cluster = cluster_of(self.settings)
@@ -112,6 +113,6 @@ class ReplayWriter(DataSourceArrowWriter):
 
 
 def _milliseconds(timestamps: Any, now_ms: int) -> Any:
-    """Of rows that have no timestamp: now."""
+    """The present time for rows without a timestamp."""
     microseconds = timestamps.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(now_ms * 1000)
     return np.floor_divide(microseconds.to_numpy(zero_copy_only=False), 1000)

@@ -1,11 +1,11 @@
-"""What is in a topic: how much, when, how even, how large, under which keys; as values, a table, or a page with plots.
+"""Content of a topic: amounts, times, balance, sizes and keys; as values, a table, or a page with plots.
 
 ==============  =====================================================================================================
-``measures``    what a report says (pure values)
+``measures``    the values of a report (pure)
 ``scan``        one pass of Spark over the records
-``making``      the report, made of the rows of the scan
+``making``      from the rows of the scan to the report
 ``plots``       columns, lines and bars as SVG (pure)
-``page``        the HTML page, which needs nothing beside itself (pure)
+``page``        the self-contained HTML page (pure)
 ==============  =====================================================================================================
 
 ``make_report(spark, "orders", bootstrap_servers="...")`` makes a :class:`TopicReport`; ``to_html(report)`` its page.

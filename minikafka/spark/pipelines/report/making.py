@@ -1,4 +1,4 @@
-"""The report, made of the rows of the scan."""
+"""From the rows of the scan to the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 SLOTS_MAX: Final = 120
-_CELLS_MAX: Final = 12_000  # partitions times slots: what is shuffled, at some KiB each
+_CELLS_MAX: Final = 12_000  # partitions times slots: shuffled cells of some KiB
 _SLOTS_MIN: Final = 12
 _SAYS_SO: Final = "org.apache.datasketches.memory.internal.ResourceImpl"
 _SORTED_BEYOND: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
@@ -28,9 +28,9 @@ def make_report(
     bootstrap_servers: str,
     show: Show = show_nothing,
 ) -> TopicReport:
-    """Read a topic once, from its beginning to where it ends now.
+    """Read a topic once, from its beginning to its present end.
 
-    Raises PipelineError, and KafkaError when the cluster or the topic is not there.
+    Raises PipelineError, and KafkaError for a missing cluster or topic.
     """
     found = look_at(bootstrap_servers, topic)
     first_ms, last_ms = _time_range(bootstrap_servers, found)
@@ -77,7 +77,7 @@ def _measures(row: Row | None) -> Measures:
 def _time_range(bootstrap_servers: str, found: Topics) -> tuple[int, int]:
     """The timestamps of the first and the last records, milliseconds; of an empty topic, now.
 
-    Those between may be earlier or later. They are counted, and their partitions know their exact range.
+    Records in between may be earlier or later. They count, and their partitions have the exact range.
     """
     firsts = {tp: Extent(first, min(first + 1, end)) for tp, (first, end) in found.extent.items()}
     lasts = {tp: Extent(max(first, end - 1), end) for tp, (first, end) in found.extent.items()}
@@ -87,7 +87,7 @@ def _time_range(bootstrap_servers: str, found: Topics) -> tuple[int, int]:
 
 
 def _silence_sketches(spark: SparkSession) -> None:
-    """Their library says when it is loaded, past any log, what Java lets it not do; nobody here wants it done."""
+    """Their library prints at its start, past any log, what Java forbids it; the report does not need that."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     jvm: Any = spark.sparkContext._jvm

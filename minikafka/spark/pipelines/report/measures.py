@@ -1,4 +1,4 @@
-"""What a report says of a topic: values, and sums made of them. Pure."""
+"""The values of a report, and their sums. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS_MS: Final = (
 
 
 class Often(NamedTuple):
-    """Something that occurs often, and about how often."""
+    """A frequent value with its approximate count."""
 
     what: str
     records: int
@@ -43,7 +43,7 @@ class Measures:
 
     @property
     def total_bytes(self) -> int:
-        """Of keys, values and headers."""
+        """Bytes of keys, values and headers."""
         return self.key_bytes + self.value_bytes + self.header_bytes
 
     @property
@@ -54,7 +54,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Time cut into equal slots, the first of which begins at a multiple of their length (UTC)."""
+    """Equal slots of time. The first begins at a multiple of their length (UTC)."""
 
     start_ms: int
     step_ms: int
@@ -62,7 +62,7 @@ class Slots:
 
     @classmethod
     def over(cls, first_ms: int, last_ms: int, count_max: int) -> Slots:
-        """The shortest slots of a usual length of which at most ``count_max`` cover a range."""
+        """The shortest slots of a round length, at most ``count_max`` for the range."""
         for step_ms in _STEPS_MS:
             start_ms = first_ms // step_ms * step_ms
             count = (last_ms - start_ms) // step_ms + 1
@@ -72,12 +72,12 @@ class Slots:
         return cls(first_ms, step_ms, count_max)
 
     def begin_ms(self, slot: int) -> int:
-        """When a slot begins."""
+        """Begin of a slot."""
         return self.start_ms + slot * self.step_ms
 
 
 class Bin(NamedTuple):
-    """How many records have a size in [low, high)."""
+    """Number of records with a size in [low, high)."""
 
     low: int
     high: int
@@ -86,7 +86,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """One partition: the offsets that it had, and the records that were there."""
+    """One partition: its offsets and its records."""
 
     partition: int
     first_offset: int
@@ -101,7 +101,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """What is in a topic."""
+    """Content of a topic."""
 
     topic: str
     cluster_id: str
@@ -124,13 +124,13 @@ class TopicReport:
 
     @property
     def records_per_second(self) -> float:
-        """Over the whole range of timestamps."""
+        """Mean rate over the whole range of timestamps."""
         seconds = (self.total.last_ms - self.total.first_ms) / 1000
         return self.total.records / seconds if seconds else 0.0
 
 
 def size_edges(size_max: int) -> list[int]:
-    """Where bins of sizes begin, and where the last ends: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, ... past ``size_max``."""
+    """The edges of bins of sizes: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, ... past ``size_max``."""
     edges = [0, 1, 2, 3]
     while edges[-1] <= size_max:
         edges.append(edges[-2] * 2)
@@ -138,6 +138,6 @@ def size_edges(size_max: int) -> list[int]:
 
 
 def trimmed(bins: list[Bin]) -> tuple[Bin, ...]:
-    """Bins without the empty ones before the first and behind the last that is not."""
+    """Bins without empty ones at the begin and the end."""
     filled = [number for number, each in enumerate(bins) if each.records]
     return tuple(bins[filled[0] : filled[-1] + 1]) if filled else ()

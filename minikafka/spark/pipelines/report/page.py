@@ -1,4 +1,4 @@
-"""The report as one HTML file: style, plots and script are in it, and nothing is fetched. Pure."""
+"""The report as one HTML file with style, plots and script; it loads nothing. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS: Final = (
 
 
 def to_html(report: TopicReport) -> str:
-    """The page, in UTF-8 when it is written."""
+    """The page, to be written in UTF-8."""
     title = f"{escape(report.topic)} · topic report"
     body = "".join(_body(report))
     return (
@@ -32,7 +32,7 @@ def to_html(report: TopicReport) -> str:
 
 
 def time_label(ms: int, range_ms: int, step_ms: int = 1) -> str:
-    """A moment on an axis: as much of it as tells moments of such a range apart. UTC."""
+    """A time on an axis, as precise as the range needs. UTC."""
     moment = datetime.fromtimestamp(ms // 1000, UTC)
     if range_ms > 3 * 365 * _DAY_MS:
         return f"{moment:%Y-%m}"

@@ -1,7 +1,7 @@
 """Columns, lines and bars as SVG. Colours are names of the page's style sheet, so plots follow light and dark. Pure.
 
-Where the pointer is, the page shows ``data-tip`` of what lies under it: every mark has a strip of the whole height for
-that, so that thin ones can be met.
+The page shows the ``data-tip`` of the mark under the pointer. Every mark has a strip of the whole height for that, so
+that thin ones can be hit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Format = Callable[[float], str]
 
 
 class Mark(NamedTuple):
-    """One value, its place on the axis in words, and what is told of it."""
+    """One value, with its axis label and its tip."""
 
     value: float
     label: str
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line, its name, and the name of its colour."""
+    """A line with its name and the name of its colour."""
 
     name: str
     colour: str
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 
 def nice_ticks(top: float, count: int = _TICKS) -> list[float]:
-    """Round numbers from 0 to at least ``top``, about ``count`` of them beside the 0."""
+    """Round numbers from 0 to at least ``top``, about ``count`` of them, and the 0."""
     if top <= 0:
         return [0.0, 1.0]
     rough = top / count
@@ -127,7 +127,7 @@ def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
 
 
 class _Frame:
-    """The axes of a plot, and where on it values are."""
+    """The axes of a plot, and the positions of values."""
 
     def __init__(self, top: float, count: int, form: Format) -> None:
         unit = 1024.0 ** max(0, math.floor(math.log(top, 1024))) if form is short_bytes and top >= 1 else 1.0
@@ -138,7 +138,7 @@ class _Frame:
         self.step = (WIDTH - _LEFT - _RIGHT) / self.count
 
     def x(self, number: int) -> float:
-        """Where a step begins."""
+        """Begin of a step."""
         return _LEFT + number * self.step
 
     def middle(self, number: int) -> float:
@@ -146,7 +146,7 @@ class _Frame:
         return self.x(number) + self.step / 2
 
     def y(self, value: float) -> float:
-        """How far down a value is."""
+        """Distance of a value from the top."""
         return self.bottom - value / self.ticks[-1] * (self.bottom - _TOP)
 
     def grid(self) -> str:
@@ -161,7 +161,7 @@ class _Frame:
         return "".join(parts)
 
     def labels(self, labels: Sequence[str]) -> str:
-        """As many labels below as there is room for, evenly."""
+        """Evenly spaced labels below, as many as fit."""
         every = max(1, -(-len(labels) // _LABELS_MAX))
         y = HEIGHT - 8
         return "".join(
@@ -171,7 +171,7 @@ class _Frame:
         )
 
     def strips(self, tips: Sequence[str]) -> str:
-        """What is told under the pointer."""
+        """The strips with tips."""
         heights = (_TOP, self.bottom - _TOP)
         return "".join(
             _strip(self.x(number), heights[0], self.step, heights[1], tip) for number, tip in enumerate(tips)
@@ -191,7 +191,7 @@ def _strip(x: float, y: float, width: float, height: float, tip: str) -> str:
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """The stretches without None."""
+    """The runs without None."""
     runs: list[list[tuple[int, float]]] = [[]]
     for number, value in enumerate(values):
         if value is None:

@@ -1,8 +1,8 @@
 """One pass of Spark over a topic: sketches by partition and slot of time, which are then merged every way.
 
 Records become cells: one for each partition and slot, with sums and with sketches of the keys (HyperLogLog), of the
-sizes (KLL) and of what occurs often. Sketches can be merged, so partitions, slots and the whole follow from the cells
-in the same job; records are read once, and what is shuffled does not grow with their number.
+sizes (KLL) and of frequent values. Sketches can be merged, so partitions, slots and the whole follow from the cells
+in the same job. Records are read once, and the shuffled data does not grow with their number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LARGEST_KNOWN: Final = 1 << 31
 
 
 def records_of(spark: SparkSession, bootstrap_servers: str, topic: str, found: Topics) -> DataFrame:
-    """The records that were in the topic when it was looked at."""
+    """The records of the topic at the look-up."""
     ends = {str(tp.partition): end for tp, (_, end) in found.extent.items()}
     reading = {
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -142,6 +142,6 @@ def size_bins(row: Row) -> tuple[Bin, ...]:
 
 
 def often(estimates: list[Row] | None, records: int, least_share: float) -> tuple[Often, ...]:
-    """What occurs in at least such a share of the records, the most frequent first."""
+    """Values with at least this share of the records, the most frequent first."""
     found = [Often(each["item"], min(each["count"], records)) for each in estimates or ()]
     return tuple(each for each in found if each.what is not None and each.records >= max(2, least_share * records))

@@ -2,9 +2,9 @@
 
 ==================  =================================================================================================
 ``spec``            keys, windows and aggregates from words (pure)
-``plan``            what Spark is to do with records, and what a result looks like
-``json_fields``     the fields of ``json``: told, or learnt from a sample
-``checkpoint``      what a checkpoint belongs to, so that another query does not take it over
+``plan``            Spark's plan for records, and the form of a result
+``json_fields``     the fields of ``json``: given, or learnt from a sample
+``checkpoint``      the query of a checkpoint, so that no other query uses it
 ``query``           the streaming query: started, watched, resumed; its summary
 ==================  =================================================================================================
 
@@ -12,12 +12,12 @@
 ``windowed(records, windows)`` is its plan for a DataFrame of yours, streaming or not.
 
 State lives in RocksDB, on the executors' disks, and its changes in the checkpoint: after ``kill -9`` of the driver or
-of an executor the query goes on where its checkpoint ends. A batch that was under way is done again with the same
-offsets and the same state, so its results are the same: some may be in the target topic twice, with equal keys and
-values, and with the sink's origin header that tells them from others.
+of an executor the query goes on where its checkpoint ends. The interrupted batch is repeated with the same offsets and
+the same state, so it has the same results. Some may be in the target topic twice, with equal keys and values, and with
+the sink's origin header, which identifies them.
 
-Time goes on with the records alone: in a topic where nothing comes any more the last windows stay open, and with
-``Emit.FINAL`` their results are not written before newer records have come.
+Only records move the time: in a topic without new records the last windows stay open, and with ``Emit.FINAL`` their
+results wait for newer records.
 """
 
 from minikafka.spark.pipelines.windows.plan import windowed

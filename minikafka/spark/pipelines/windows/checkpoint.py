@@ -1,6 +1,6 @@
-"""What a checkpoint belongs to. Its state is of use to the same query alone: another one is refused, in words.
+"""The query of a checkpoint. Only the same query can use its state: another one is refused with the differences.
 
-The note is a text file in the checkpoint, written by Spark, so that any file system of Spark's will do.
+The note is a text file in the checkpoint. Spark writes it, so every file system of Spark works.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minikafka.spark.pipelines.windows.spec import Named, Windows, format_durati
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_UNFINISHED: Final = re.compile(r"\.\.?\d+\..*\.tmp(\.crc)?")  # offsets of a batch that have no final name yet
+_UNFINISHED: Final = re.compile(r"\.\.?\d+\..*\.tmp(\.crc)?")  # offsets of a batch without their final name
 _OPTIONS: Final = {
     "topic": "TOPIC",
     "to": "--to",
@@ -34,7 +34,7 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """Which query a checkpoint is for, and the fields of ``json`` that its first start learnt."""
+    """The query of a checkpoint, and the fields of ``json`` that its first start learnt."""
 
     cluster_id: str
     topic: str
@@ -47,7 +47,7 @@ class Purpose:
         return json.dumps(asdict(self))
 
     def differences(self, stored: dict[str, Any]) -> list[str]:
-        """The options in which a stored purpose is another one: ``--window was 10s``."""
+        """The options in which a stored purpose differs: ``--window was 10s``."""
         ours: dict[str, Any] = json.loads(self.to_json())
         before, now = ({**each, **each["windows"]} for each in (stored, ours))
         return [f"{option} was {_words(name, before.get(name))}" for name, option in _OPTIONS.items()
@@ -68,9 +68,9 @@ class Purpose:
 
 
 def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
-    """What the checkpoint says that it is for; None when no query has begun a batch with it.
+    """The purpose of the checkpoint; None if no query has begun a batch with it.
 
-    Raises PipelineError for the checkpoint of another program, and for one that cannot be read.
+    Raises PipelineError for the checkpoint of another program, and for an unreadable one.
     """
     with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
         if not _lines(spark, f"{_root(checkpoint)}/offsets"):
@@ -86,7 +86,7 @@ def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
 
 def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None:
-    """Note what a checkpoint is for with which no batch has begun. Raises PipelineError when it cannot be written."""
+    """Write the purpose of a new checkpoint. Raises PipelineError if it cannot be written."""
     with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
         _remove_leftovers(spark, checkpoint)
         note = spark.createDataFrame([(purpose.to_json(),)], "value string")
@@ -94,8 +94,9 @@ def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None
 
 
 def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
-    """Whoever dies while the first offsets are written, or has no room for them, leaves a hidden file. Spark would take
-    it for a batch that began, and refuse to begin. Nothing else is touched: it may be somebody's."""
+    """A crash or a full disk during the first write of offsets leaves a hidden file. Spark would take it for a begun
+    batch,
+    and refuse to start. Other files stay: they may be another program's."""
     jvm: Any = spark.sparkContext._jvm
     offsets = jvm.org.apache.hadoop.fs.Path(f"{_root(checkpoint)}/offsets")
     files = offsets.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
@@ -105,7 +106,7 @@ def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
 
 
 def _lines(spark: SparkSession, path: str) -> list[str]:
-    """The lines of all files in a directory; none when it is not there."""
+    """The lines of all files in a directory; empty if it is missing."""
     from pyspark.errors import AnalysisException
 
     try:

@@ -19,9 +19,9 @@ _HINT: Final = "name the fields: --schema 'user STRING, amount DOUBLE'"
 
 
 def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, topic: str, found: Topics) -> str | None:
-    """The DDL of ``json``, or None when no expression asks for it.
+    """The DDL of ``json``, or None if no expression uses it.
 
-    Raises PipelineError when it has to be learnt and there is nothing to learn from.
+    Raises PipelineError if it must be learnt and there are no records.
     """
     if windows.schema is not None or not windows.reads_json:
         return windows.schema
@@ -33,9 +33,9 @@ def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, t
 
 
 def learn_fields(spark: SparkSession, windows: Windows, values: Sequence[str], topic: str) -> str:
-    """The DDL of the fields that the expressions name, as Spark types them in the values that are like most.
+    """The DDL of the expressions' fields, with Spark's types for the usual values.
 
-    Fields that no expression names are left out: what they hold does not matter, then, and costs nothing.
+    Other fields are left out: their content does not matter, and they have no cost.
     """
     from pyspark.sql.types import StructType
 
@@ -53,9 +53,9 @@ def learn_fields(spark: SparkSession, windows: Windows, values: Sequence[str], t
 
 
 def usual_values(values: Sequence[str], fields: frozenset[str] | None) -> list[str]:
-    """The JSON objects in which each of the fields (all, if None) is of the kind that it mostly is in such objects.
+    """The JSON objects in which each of the fields (None: all) has its most frequent kind.
 
-    One text among many numbers would have Spark take the field for a text.
+    For a single text among many numbers Spark would make the field a text.
     """
     objects = [(value, parsed) for value in values if isinstance(parsed := _parse(value), dict)]
     kinds: dict[str, Counter[str]] = defaultdict(Counter)

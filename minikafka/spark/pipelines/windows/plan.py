@@ -1,16 +1,15 @@
 """From records to results: the plan of a query, for a stream as well as for a batch.
 
 Expressions see a record as ``key``, ``value`` (both text), ``json`` (the value parsed, if anything asks for it),
-``topic``, ``partition``, ``offset``, ``timestamp`` and ``headers``. Three kinds of records are left out, and counted:
+``topic``, ``partition``, ``offset``, ``timestamp`` and ``headers``. Three kinds of records are left out and counted:
 
-- *unfit*: ``json`` is asked for, and the value is not a JSON object, or a field of it has another type than the schema;
+- *unfit*: ``json`` is used, and the value is no JSON object, or a field has another type than in the schema;
 - *untimed*: the event time is NULL;
-- *late*: the watermark had passed the end of the window when the record came (counted by Spark).
+- *late*: the watermark had passed the end of the window before the record (counted by Spark).
 
 A result is a record whose key is a JSON object of the keys and the window, and whose value is the same object with the
-aggregates added. Fields that are NULL are written as ``null``, so a value is never a tombstone. A window's results
-all have the same key, in whichever batch they are written: the newest counts, which is what a compacted topic keeps,
-and what is written twice after a crash changes nothing.
+aggregates added. NULL fields are written as ``null``, so a value is never a tombstone. All results of a window have the
+same key: the newest counts. A compacted topic keeps that one, and repeated results after a crash change nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _TIME_FORMAT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 
 
 def windowed(records: DataFrame, windows: Windows, fields: str | None = None) -> DataFrame:
-    """Results, with the columns ``key`` and ``value``, of records as ``format("minikafka")`` reads them.
+    """Results, with the columns ``key`` and ``value``, of records in the columns of ``format("minikafka")``.
 
-    ``fields`` is the DDL of ``json``, if the expressions ask for it. Raises PipelineError that names the option whose
-    expression Spark does not understand.
+    ``fields`` is the DDL of ``json``, if the expressions use it. Raises PipelineError, naming the option, for an
+    expression that Spark does not understand.
     """
     from pyspark.sql import functions as fn
 
@@ -60,7 +59,7 @@ def windowed(records: DataFrame, windows: Windows, fields: str | None = None) ->
 
 
 def parsed(records: DataFrame, fields: str | None) -> DataFrame:
-    """Records as expressions see them, and whether they are unfit. Raises PipelineError for a wrong schema."""
+    """Records in the columns for expressions, and whether they are unfit. Raises PipelineError for a wrong schema."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
 
@@ -78,7 +77,7 @@ def parsed(records: DataFrame, fields: str | None) -> DataFrame:
 
 
 def with_event_time(records: DataFrame, windows: Windows) -> DataFrame:
-    """Records with the time of their event. Texts are read as ISO 8601."""
+    """Records with their event time. Texts are parsed as ISO 8601."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import DateType, StringType, TimestampNTZType, TimestampType
 
@@ -97,7 +96,7 @@ def with_event_time(records: DataFrame, windows: Windows) -> DataFrame:
 
 
 def _check_expressions(records: DataFrame, windows: Windows) -> None:
-    """Have Spark look at each expression by itself, so that an error names its option."""
+    """Let Spark analyse each expression on its own, so that an error names its option."""
     for key in windows.keys:
         _understood(records, key.expression, "--key", lambda column: records.groupBy(column).count())
     for aggregate in windows.aggregates:
@@ -111,7 +110,7 @@ def _check_expressions(records: DataFrame, windows: Windows) -> None:
 def _understood(
     records: DataFrame, expression: str, option: str, use: Callable[[Column], DataFrame] | None = None
 ) -> DataFrame:
-    """The DataFrame that is made of the expression, by default by selecting it. Nothing is computed."""
+    """The DataFrame of the expression, by default a selection. Nothing is computed."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
 

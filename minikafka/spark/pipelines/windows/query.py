@@ -29,11 +29,11 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WindowsSummary:
-    """What one run of the query did; earlier runs of the same checkpoint are not in it."""
+    """Result of one run of the query, without earlier runs of the same checkpoint."""
 
     read: int = 0  # records
-    unfit: int = 0  # of them, left out because the value did not fit json's fields
-    untimed: int = 0  # of them, left out because the time of the event was NULL
+    unfit: int = 0  # of them left out: the value did not fit json's fields
+    untimed: int = 0  # of them left out: the event time was NULL
     late: int = 0  # groups of late records (same key and window, in one task) that were left out
     written: int = 0  # results
     batches: int = 0
@@ -57,12 +57,12 @@ def run_windows(
     records_per_batch: int = RECORDS_PER_BATCH,
     show: Show = show_nothing,
 ) -> WindowsSummary:
-    """Aggregate ``topic`` into ``to`` until it is stopped; with ``once``, what is in the topic now.
+    """Aggregate ``topic`` into ``to`` until stopped; with ``once``, only the present records.
 
-    ``checkpoint`` is a directory of any file system that Spark knows; the query resumes there. ``start`` (earliest,
-    latest) counts at the first start.
+    ``checkpoint`` is a directory in any file system of Spark; the query resumes there. ``start`` (earliest, latest)
+    counts at the first start only.
 
-    Raises PipelineError, and KafkaError when the cluster or one of the topics is not there.
+    Raises PipelineError, and KafkaError for a missing cluster or topic.
     """
     interval = f"{parse_duration(every, '--every')} milliseconds"
     if to == topic:
@@ -101,7 +101,7 @@ def run_windows(
 def _purpose(
     spark: SparkSession, found: Topics, topic: str, to: str, windows: Windows, bootstrap_servers: str, checkpoint: str
 ) -> tuple[Purpose, bool]:
-    """What the query is for, and whether its checkpoint was begun before."""
+    """The purpose of the query, and True if its checkpoint exists."""
     stored = load_purpose(spark, checkpoint)
     purpose = Purpose(found.cluster_id, topic, to, windows)
     if stored is None:
@@ -129,7 +129,7 @@ def _run(query: StreamingQuery, total: int | None, show: Show, is_resumed: bool)
 
 @dataclass(slots=True)
 class _Counts:
-    """What Spark reports of the batches, added up."""
+    """Sums over Spark's reports of batches."""
 
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("read", "unfit", "untimed", "written"), 0))
     late: int = 0
@@ -137,7 +137,7 @@ class _Counts:
     watermark: str | None = None
 
     def add(self, batch: Any) -> None:
-        """Take in a batch that has ended."""
+        """Add a completed batch."""
         observed = batch["observedMetrics"]
         for name in (READ_METRICS, RESULT_METRICS):
             for what, count in (observed[name].asDict() if name in observed else {}).items():

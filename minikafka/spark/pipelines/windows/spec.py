@@ -1,7 +1,7 @@
-"""What is to be computed: keys, windows, aggregates, from the words of a command line. Pure.
+"""Keys, windows and aggregates, parsed from the words of a command line. Pure.
 
-A *named expression* is Spark SQL with a name for its result: ``sum(json.amount) AS total``. Without ``AS`` the name is
-made of the expression's words: ``sum(json.amount)`` is ``sum_amount``, ``count(*)`` is ``count``, ``json.user`` is
+A *named expression* is Spark SQL with a name for its result: ``sum(json.amount) AS total``. Without ``AS`` the name
+comes from the expression's words: ``sum(json.amount)`` is ``sum_amount``, ``count(*)`` is ``count``, ``json.user`` is
 ``user``.
 """
 
@@ -30,14 +30,14 @@ _JSON: Final = re.compile(r"(?<![\w.])json\b(?!\s*[.(])")
 
 
 class Emit(StrEnum):
-    """When results are written."""
+    """Times of writing results."""
 
     UPDATE = "update"  # after each batch, every window that changed: the newest of a key counts
     FINAL = "final"  # a window once, when the watermark has passed its end
 
 
 class Named(NamedTuple):
-    """A Spark SQL expression and the name of its result."""
+    """A Spark SQL expression with the name of its result."""
 
     name: str
     expression: str
@@ -45,13 +45,13 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Aggregates of records by key and event-time window; :meth:`parse` makes one of words and checks it."""
+    """Aggregates of records by key and event-time window; :meth:`parse` makes one from words."""
 
     keys: tuple[Named, ...]
     aggregates: tuple[Named, ...]
     window_ms: int
     slide_ms: int  # between the starts of two windows; equal to window_ms when they do not overlap
-    watermark_ms: int  # how long a window waits for late records after newer ones were seen
+    watermark_ms: int  # wait of a window for late records, by the time of newer ones
     time: str = "timestamp"
     where: str | None = None
     schema: str | None = None  # DDL of the fields of ``json``; None: found in a sample
@@ -71,7 +71,7 @@ class Windows:
         schema: str | None = None,
         emit: str = Emit.UPDATE,
     ) -> Windows:
-        """Windows from words. Raises PipelineError that names the option, as a command line has it."""
+        """Windows from words. Raises PipelineError with the option's name on the command line."""
         window_ms = parse_duration(window, "--window", at_least_ms=1)
         slide_ms = window_ms if slide is None else parse_duration(slide, "--slide", at_least_ms=1)
         if slide_ms > window_ms:
@@ -104,23 +104,23 @@ class Windows:
 
     @property
     def reads_json(self) -> bool:
-        """Whether values have to be parsed."""
+        """True when values must be parsed."""
         return self.schema is not None or any(self.json_fields) or self.reads_whole_json
 
     @property
     def reads_whole_json(self) -> bool:
-        """Whether an expression takes ``json`` as it is, with all fields."""
+        """True when an expression uses ``json`` as a whole, with all fields."""
         return any(_JSON.search(_without_strings(text)) for text in self.expressions)
 
     @property
     def json_fields(self) -> frozenset[str]:
-        """The outermost fields of ``json`` that expressions name."""
+        """The outermost fields of ``json`` in expressions."""
         found = (_FIELD.findall(_without_strings(text)) for text in self.expressions)
         return frozenset(quoted or plain for fields in found for quoted, plain in fields)
 
     @property
     def reads_headers(self) -> bool:
-        """Whether an expression names the headers."""
+        """True when an expression uses the headers."""
         return any(re.search(r"\bheaders\b", _without_strings(text)) for text in self.expressions)
 
 
