@@ -30,10 +30,12 @@ The PySpark in ``SPARK_HOME`` is a zip without compiled modules. Each process wo
 every query starts processes.
 """
 
+# A launcher's directory is named by the hash of its text, and the archive of prepared classes by that directory. Whoever
+# changes a letter here, of a comment too, leaves every archive that users have prepared unused, without a word to them.
 _LAUNCHER: Final = """\
 #!/bin/sh
-# Java for Spark, without the module jdk.incubator.vector. A missing directory and a second entry for a jar are left
-# out of the class path: with one of them Java 21 refuses the archive of classes.
+# Java for Spark, without a module that the runtime may lack, or warns of. Of the class path, a directory that is not
+# there and a jar that is named twice are left out: Java 21 takes no archive of classes for such a path.
 for argument do
   shift
   case $argument in

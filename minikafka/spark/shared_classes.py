@@ -42,8 +42,8 @@ def sharing_options(java_home: Path) -> tuple[str, ...]:
 def make_archive() -> Path:
     """Make the archive for the Java and the Spark of ``start_session``, about 200 MB; its path.
 
-    Takes about 50 s: half for short Spark jobs, half for writing. Raises NoJavaError without a usable Java, and
-    PrepareError for any other failure.
+    Runs some short Spark jobs to see which classes they use, and writes those: about 50 s. Raises NoJavaError without a
+    usable Java, and PrepareError for any other failure.
     """
     home = spark_java_home(os.environ)
     if home is None:

@@ -32,6 +32,15 @@ def test_a_program_that_is_no_java_has_no_version(tmp_path: Path) -> None:
     assert java_version(str(tmp_path / "missing")) is None
 
 
+def test_the_launcher_keeps_its_text_for_it_names_the_archives_that_users_have_prepared(tmp_path: Path) -> None:
+    """Its directory is named by the hash of the text, comments included, and `pipeline prepare` stores its archive there.
+
+    With another text Spark starts without that archive: a third slower, and nothing says why. Who must change the text
+    changes this name, and says in the change log that `minikafka pipeline prepare` is to be run again.
+    """
+    assert launcher_home(Path("/usr/bin/java"), tmp_path).name == "java-c59d3047699c"
+
+
 @pytest.mark.parametrize("by", ["JAVA_HOME", "PATH"])
 def test_a_new_enough_java_is_started_by_a_launcher(tmp_path: Path, by: str) -> None:
     java = fake_java(tmp_path / "jdk", "21.0.1")
