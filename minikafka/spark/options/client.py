@@ -71,7 +71,7 @@ def _rows() -> tuple[Option, ...]:
             checked(text(allowed="host:port,..."), _bootstrap_problem),
             None,
             Side.BOTH,
-            "Brokers to ask for the others; required.",
+            "Brokers to connect to first; they name the others. Required.",
         ),
         Option("kafka.client.id", text(), default.client_id, Side.BOTH, "How brokers name this client in their logs."),
         Option(
@@ -93,22 +93,24 @@ def _rows() -> tuple[Option, ...]:
             integer(1),
             default.fetch_max_wait_ms,
             Side.SOURCE,
-            "How long a leader waits for kafka.fetch.min.bytes.",
+            "How long a leader waits for kafka.fetch.min.bytes; then it answers with fewer.",
         ),
         Option(
             "kafka.fetch.min.bytes",
             integer(1),
             default.fetch_min_bytes,
             Side.SOURCE,
-            "With how much a leader answers at once.",
+            "Bytes that a leader waits for before it answers.",
         ),
-        Option("kafka.fetch.max.bytes", integer(1024), default.fetch_max_bytes, Side.SOURCE, "Bytes of one answer."),
+        Option(
+            "kafka.fetch.max.bytes", integer(1024), default.fetch_max_bytes, Side.SOURCE, "Most bytes in one answer."
+        ),
         Option(
             "kafka.max.partition.fetch.bytes",
             integer(1024),
             default.max_partition_fetch_bytes,
             Side.SOURCE,
-            "Bytes of one partition in one answer.",
+            "Most bytes of one partition in one answer.",
         ),
         Option(
             "kafka.check.crcs",
@@ -129,31 +131,39 @@ def _rows() -> tuple[Option, ...]:
             integer(1),
             default.max_block_ms,
             Side.SOURCE,
-            "How long questions to the cluster are repeated before a query fails.",
+            "How long requests for metadata and offsets are repeated before a query fails.",
         ),
         Option(
             "kafka.max.block.ms",
             integer(1),
             default.max_block_ms,
             Side.SINK,
-            "How long a full buffer or a missing topic is waited for.",
+            "How long a task waits for room in a full buffer, or for a missing topic.",
         ),
         Option(
             "kafka.buffer.memory",
             integer(1024 * 1024),
             default.buffer_bytes,
             Side.SINK,
-            "Bytes that wait to be stored, per task.",
+            "Most bytes of records that a task holds until brokers have stored them.",
         ),
-        Option("kafka.max.request.size", integer(1024), default.max_request_bytes, Side.SINK, "Bytes of one request."),
+        Option(
+            "kafka.max.request.size", integer(1024), default.max_request_bytes, Side.SINK, "Most bytes in one request."
+        ),
         Option(
             "kafka.delivery.timeout.ms",
             integer(1),
             default.delivery_timeout_ms,
             Side.SINK,
-            "How long storing records is tried before a task fails.",
+            "How long a task tries to store a record before it fails.",
         ),
-        Option("kafka.linger.ms", integer(), default.linger_ms, Side.SINK, "How long batches wait for company."),
+        Option(
+            "kafka.linger.ms",
+            integer(),
+            default.linger_ms,
+            Side.SINK,
+            "How long a batch waits for more records before it is sent.",
+        ),
         Option(
             "kafka.security.protocol",
             checked(anything(), lambda value: "" if value.upper() == "PLAINTEXT" else f"PLAINTEXT: {_NO_SECURITY}"),
@@ -162,7 +172,10 @@ def _rows() -> tuple[Option, ...]:
             "PLAINTEXT, the only one supported.",
         ),
         *_refused(),
-        *(Option(f"kafka.{name}", None, None, Side.BOTH, "Taken and without effect here.") for name in _WITHOUT_EFFECT),
+        *(
+            Option(f"kafka.{name}", None, None, Side.BOTH, "Accepted, but has no effect here.")
+            for name in _WITHOUT_EFFECT
+        ),
     )
 
 

@@ -132,7 +132,11 @@ SOURCE_OPTIONS: Final = (
         "How long minOffsetsPerTrigger may hold records back.",
     ),
     Option(
-        "groupIdPrefix", anything(), None, Side.SOURCE, "Taken and without effect: the source needs no consumer group."
+        "groupIdPrefix",
+        anything(),
+        None,
+        Side.SOURCE,
+        "Accepted, but has no effect: the source needs no consumer group.",
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
@@ -142,7 +146,7 @@ SOURCE_OPTIONS: Final = (
         "How long a task waits for its next record before it fails.",
     ),
     *(
-        Option(name, None, None, Side.SOURCE, "Taken and without effect here.")
+        Option(name, None, None, Side.SOURCE, "Accepted, but has no effect here.")
         for name in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
     ),
     Option(
