@@ -48,17 +48,18 @@ class ReadJob(Generic[T]):
         """On the loop, when it has run. OFFSET_NOT_AVAILABLE to ask again, KAFKA_STORAGE_ERROR for damage."""
         assert self.is_done
         log = self._log
+        error, self._error = self._error, None  # its traceback refers back to the job, and so to open files
         if log.failure is not None:
             raise log.failure
         present = set(log.segments)
-        if self._generation != log.generation or (self._error is not None and self._reading not in present):
+        if self._generation != log.generation or (error is not None and self._reading not in present):
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{log.topic_partition} changed meanwhile; try again")
         for segment, copy in self._segments:
             if segment in present:
                 segment.learn(copy, keeps_index=self._keeps_indexes)
-        if self._error is not None:
+        if error is not None:
             assert self._reading is not None
-            log.unreadable(self._reading, self._error)
+            log.unreadable(self._reading, error)
         return self._answer
 
     def __iter__(self) -> Iterator[Segment]:

@@ -52,6 +52,7 @@ class Segment:
     """See the module. ``size`` and ``next_offset`` follow every append."""
 
     __slots__ = (
+        "__weakref__",
         "_cache",
         "_disk",
         "_file",

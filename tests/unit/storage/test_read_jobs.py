@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -186,3 +188,49 @@ def test_a_batch_that_holds_no_records_stands_for_them(open_log: OpenLog) -> Non
     stage(log, data)
     log.commit()
     assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+
+
+def look_up(log: Log) -> None:
+    job = log.prepare_timestamp_lookup(NOW_MS + 7)
+    in_thread(job)
+    assert log.complete_read(job) is not None
+
+
+def read_twice(log: Log) -> None:
+    for segment in log.segments:
+        segment.cool()
+    jobs = [cold(log, 7), cold(log, 7)]
+    for job in jobs:
+        in_thread(job)
+        log.complete_read(job)
+
+
+def leave(log: Log) -> None:
+    in_thread(cold(log, 7))  # its client has gone
+
+
+def find_damage(log: Log) -> None:
+    path = Path(log.segments[0].path(".log"))
+    path.write_bytes(bytes(path.stat().st_size))
+    job = log.prepare_timestamp_lookup(NOW_MS)
+    in_thread(job)
+    with pytest.raises(KafkaError):
+        log.complete_read(job)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell which files are open")
+@pytest.mark.parametrize("run", [look_up, read_twice, leave, find_damage])
+def test_a_job_keeps_no_file_open(open_log: OpenLog, run: Callable[[Log], None]) -> None:
+    """Each kept one until a garbage collection, of which a node makes few: a client could take all descriptors."""
+    log = restarted(open_log, **MANY)
+    gc.disable()
+    try:
+        for _ in range(3):
+            run(log)
+        links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+        opened = [os.readlink(link) for link in links if os.path.lexists(link)]
+        assert len([path for path in opened if path.startswith(f"{log.directory}/")]) == len(
+            [segment for segment in log.segments if segment.open_file is not None]
+        )
+    finally:
+        gc.enable()
