@@ -155,7 +155,7 @@ class LocalCluster:
         self.check_node(node_id)
         if not self._spawn_missing([node_id]):
             raise ClusterError(f"node {node_id} is already up")
-        if self._has_quorum():
+        if self._has_quorum(node_id):
             self.wait_ready([node_id], timeout_s)
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
@@ -188,10 +188,11 @@ class LocalCluster:
         layout.save()
         shutil.rmtree(layout.node_directory(node_id), ignore_errors=True)
 
-    def _has_quorum(self) -> bool:
+    def _has_quorum(self, *started: int) -> bool:
+        """``started``: just now. For a moment the kernel does not tell the command line by which a node is known."""
         voters = self.layout.voter_ids
-        up = [node_id for node_id, process in self.running().items() if not process.paused and node_id in voters]
-        return len(up) > len(voters) // 2
+        up = {node_id for node_id, process in self.running().items() if not process.paused}
+        return len({*up, *started} & {*voters}) > len(voters) // 2
 
     def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until each of these nodes (default: all) answers, and sees all of them alive and a controller."""
