@@ -30,8 +30,8 @@ The PySpark in ``SPARK_HOME`` is a zip without compiled modules. Each process wo
 every query starts processes.
 """
 
-# A launcher's directory is named by the hash of its text, and the archive of prepared classes by that directory. Whoever
-# changes a letter here, of a comment too, leaves every archive that users have prepared unused, without a word to them.
+# A launcher's directory is named by the hash of its text, and the archive of prepared classes by that directory. A
+# letter changed here, in a comment too, silently leaves every archive unused that users have prepared.
 _LAUNCHER: Final = """\
 #!/bin/sh
 # Java for Spark, without a module that the runtime may lack, or warns of. Of the class path, a directory that is not

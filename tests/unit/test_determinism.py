@@ -140,7 +140,7 @@ def test_the_list_of_composition_roots_has_nothing_too_much() -> None:
         ("from datetime import datetime\ndatetime.now()", {"datetime.datetime", "datetime.datetime.now"}),
     ],
 )
-def test_what_is_found(source: str, found: set[str]) -> None:
+def test_a_use_of_the_clock_or_of_chance_is_found(source: str, found: set[str]) -> None:
     assert uses(source) == found
 
 

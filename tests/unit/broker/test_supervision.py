@@ -48,7 +48,7 @@ async def test_what_the_world_does_to_a_loop_it_outlives() -> None:
     task.cancel()
 
 
-async def test_a_bug_ends_it() -> None:
+async def test_a_bug_ends_a_supervised_task() -> None:
     loop = Loop(NO_DESCRIPTOR, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         await in_time(supervised(loop.run, "loop"))

@@ -85,7 +85,7 @@ async def test_producing_it_to_a_compacted_topic(node: Node, client: Client) -> 
 
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
-async def test_fetching_it(
+async def test_a_batch_of_very_many_tiny_records_is_fetched(
     start_node: Callable[..., Awaitable[Node]],
     dial: Callable[..., Awaitable[Client]],
     is_cold: bool,

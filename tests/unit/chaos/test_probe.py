@@ -78,7 +78,7 @@ def test_a_view_is_what_the_broker_says() -> None:
 @pytest.mark.parametrize(
     "answer", [b"", b"\0\0", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\xff", b"\0\0\0\4\0\0\0\1"]
 )
-def test_an_answer_that_is_none_is_none(answer: bytes) -> None:
+def test_an_answer_that_is_not_kafkas_counts_as_no_answer(answer: bytes) -> None:
     with answering(answer) as endpoint:
         assert probe(endpoint) is None
 

@@ -12,7 +12,7 @@ def record(key: bytes | None = b"k", value: bytes | None = b"v") -> ConsumerReco
     return ConsumerRecord("t", 1, 42, 1700000000000, key, value, (("h", b"1"), ("none", None)), 3)
 
 
-def test_plain_lines() -> None:
+def test_a_line_is_the_value_or_key_tab_value() -> None:
     assert _value_line(record()) == b"v\n"
     assert _value_line(record(value=None)) == b"\n"
     assert _key_and_value_line(record()) == b"k\tv\n"

@@ -21,7 +21,7 @@ def test_an_error_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "minikafka: the port is taken\n"
 
 
-def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_as_json_can_be_parsed(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": [1, None]})
     assert json.loads(capsys.readouterr().out) == {"a": [1, None]}
 

@@ -115,7 +115,7 @@ async def test_a_topic_that_a_broker_has_not_heard_of_yet(cluster: ScriptedClust
     assert view.is_usable
 
 
-async def test_settings(cluster: ScriptedCluster, admin: Admin) -> None:
+async def test_settings_are_described_and_altered_one_by_one(cluster: ScriptedCluster, admin: Admin) -> None:
     rows = [
         DescribeConfigsResourceResult(name="retention.ms", value="7", config_source=1),
         DescribeConfigsResourceResult(name="cleanup.policy", value="delete", config_source=5),

@@ -95,7 +95,7 @@ def test_a_broker_that_knows_no_brokers_is_not_believed() -> None:
     assert merged.controller_id == 1
 
 
-def test_who_was_replaced() -> None:
+def test_leaders_that_newer_metadata_replaces_are_told_by_address() -> None:
     before = picture(leader=1, epoch=5)
     assert before.leaders_replaced_in(picture(leader=2, epoch=6)) == {Endpoint("a", 1)}
     assert before.leaders_replaced_in(picture(leader=-1, epoch=6)) == {Endpoint("a", 1)}

@@ -80,7 +80,7 @@ async def test_records_are_read_in_order_from_all_partitions(cluster: ScriptedCl
         assert await read(consumer, 1) == [b"later"]
 
 
-async def test_one_by_one(cluster: ScriptedCluster) -> None:
+async def test_records_are_read_one_by_one_or_in_a_loop(cluster: ScriptedCluster) -> None:
     write(cluster, *numbers(0, 3))
     async with Consumer(cluster.servers, "t", auto_offset_reset="earliest") as consumer:
         assert (await consumer.getone()).value == b"0"
@@ -180,7 +180,7 @@ async def test_a_subscribed_consumer_is_not_assigned_by_hand(cluster: ScriptedCl
             consumer.assign([T0])
 
 
-async def test_seeking(cluster: ScriptedCluster) -> None:
+async def test_a_consumer_reads_on_from_where_it_was_sought_to(cluster: ScriptedCluster) -> None:
     write(cluster, *numbers(0, 10))
     async with Consumer(cluster.servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
@@ -197,7 +197,7 @@ async def test_seeking(cluster: ScriptedCluster) -> None:
             consumer.seek(T1, 0)
 
 
-async def test_pausing(cluster: ScriptedCluster) -> None:
+async def test_a_paused_partition_is_not_read_until_it_is_resumed(cluster: ScriptedCluster) -> None:
     write(cluster, *numbers(0, 4))
     write(cluster, b"other", index=1)
     async with Consumer(cluster.servers, "t", auto_offset_reset="earliest") as consumer:

@@ -35,7 +35,7 @@ from minikafka.model import Endpoint
         (kinds.voters(), "1@a:1,2@b:2", {1: Endpoint("a", 1), 2: Endpoint("b", 2)}),
     ],
 )
-def test_accepts(kind: kinds.Kind[Any], raw: object, value: object) -> None:
+def test_each_kind_of_setting_reads_its_valid_values(kind: kinds.Kind[Any], raw: object, value: object) -> None:
     assert kind.parse(raw) == value
 
 
@@ -71,7 +71,7 @@ def test_accepts(kind: kinds.Kind[Any], raw: object, value: object) -> None:
         (kinds.voters(), "h:1", "'h:1' is not"),
     ],
 )
-def test_refuses(kind: kinds.Kind[Any], raw: object, problem: str) -> None:
+def test_each_kind_of_setting_says_what_a_wrong_value_must_be(kind: kinds.Kind[Any], raw: object, problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         kind.parse(raw)
 

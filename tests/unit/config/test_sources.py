@@ -77,6 +77,6 @@ def test_toml_that_cannot_be_used(text: str, problem: str) -> None:
         parse_toml(text)
 
 
-def test_environment() -> None:
+def test_variables_with_our_prefix_are_settings() -> None:
     environment = {"MINIKAFKA_LOG_DIRS": "/data", "PATH": "/bin", "MINIKAFKA_DIR": "/x", "MINIKAFKA_NODE_ID": "2"}
     assert environment_settings(environment) == {"log.dirs": "/data", "node.id": "2"}

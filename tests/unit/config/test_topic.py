@@ -73,7 +73,7 @@ def test_description_names_source_and_synonyms() -> None:
         ("node.id", "1", "is a setting of a node, not of a topic"),
     ],
 )
-def test_refuses(name: str, value: str, problem: str) -> None:
+def test_a_wrong_topic_setting_is_refused_with_what_to_do(name: str, value: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_topic_setting(name, value)
     assert problem in str(raised.value)

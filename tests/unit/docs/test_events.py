@@ -30,7 +30,7 @@ def test_the_page_is_current() -> None:
         ('task.exception("no logger")', []),
     ],
 )
-def test_what_a_call_logs(call: str, expected: list[tuple[object, ...]]) -> None:
+def test_the_events_of_a_logging_call_are_found_in_the_source(call: str, expected: list[tuple[object, ...]]) -> None:
     assert list(GENERATOR["_events_of"](ast.parse(call), "m")) == expected
 
 

@@ -53,7 +53,7 @@ def test_a_recording_becomes_a_picture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lost", "said"), [(1, "1 acknowledged record is lost"), (7, "7 acknowledged records are lost")]
 )
-def test_a_loss_is_said(tmp_path: Path, lost: int, said: str) -> None:
+def test_the_picture_says_how_many_acknowledged_records_were_lost(tmp_path: Path, lost: int, said: str) -> None:
     recording = tmp_path / "run.json"
     recording.write_text(json.dumps(TINY | {"lost": lost}))
     assert said in drawn(recording)

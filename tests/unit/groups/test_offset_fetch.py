@@ -30,7 +30,7 @@ def committed(driver: Driver) -> Driver:
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_one_group(committed: Driver, version: int) -> None:
+def test_old_versions_answer_the_offsets_of_one_group(committed: Driver, version: int) -> None:
     topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 9])]
     answer = ask(committed, OffsetFetchRequest(group_id="g", topics=topics), version)
     (topic,) = answer.topics
@@ -50,7 +50,7 @@ def test_all_offsets_of_a_group(committed: Driver, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(8, 10))
-def test_several_groups(committed: Driver, version: int) -> None:
+def test_new_versions_answer_the_offsets_of_several_groups(committed: Driver, version: int) -> None:
     groups = [
         OffsetFetchRequestGroup(group_id="g", topics=None),
         OffsetFetchRequestGroup(group_id="unknown", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]),

@@ -16,7 +16,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("partitions", "expected", "group"), ROWS)
-def test_as_in_kafka(partitions: str, expected: str, group: str) -> None:
+def test_a_group_has_its_coordinator_where_kafka_puts_it(partitions: str, expected: str, group: str) -> None:
     assert partition_for(bytes.fromhex(group).decode(), int(partitions)) == int(expected)
 
 

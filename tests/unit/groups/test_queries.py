@@ -30,7 +30,9 @@ def three(driver: Driver) -> Driver:
         ([], ["consumer", "classic"], {"stable", "empty", "joining"}),
     ],
 )
-def test_filters(three: Driver, states: list[str], types: list[str], expected: set[str]) -> None:
+def test_groups_are_listed_by_state_and_type(
+    three: Driver, states: list[str], types: list[str], expected: set[str]
+) -> None:
     listed = three.coordinator.list_groups(states, types)
     assert {group.group_id for group in listed} == expected
     for version in range(6):

@@ -129,7 +129,7 @@ def test_a_topic_that_came_and_went_within_a_batch_was_never_there(small: Metada
     assert after.configs == small.configs
 
 
-def test_settings(small: MetadataImage) -> None:
+def test_changed_and_deleted_settings_are_in_the_delta(small: MetadataImage) -> None:
     after, delta = applied(
         small,
         ConfigRecord(TOPIC, "orders", "segment.bytes", "9"),

@@ -9,7 +9,7 @@ from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import TopicPartition
 
 
-def test_topics(small: MetadataImage, orders: UUID) -> None:
+def test_a_topic_is_found_by_name_and_by_id(small: MetadataImage, orders: UUID) -> None:
     topic = small.topic("orders")
     assert topic is not None
     assert small.topic_by_id(orders) is topic
@@ -18,7 +18,7 @@ def test_topics(small: MetadataImage, orders: UUID) -> None:
     assert small.topic_by_id(UUID(int=99)) is None
 
 
-def test_partitions(small: MetadataImage) -> None:
+def test_a_partition_is_found_by_topic_and_index(small: MetadataImage) -> None:
     partition = small.partition(TopicPartition("orders", 1))
     assert partition is not None
     assert (partition.leader, partition.preferred_leader, partition.is_offline) == (1, 2, False)
@@ -27,14 +27,14 @@ def test_partitions(small: MetadataImage) -> None:
     assert [(topic.name, index) for topic, index, _ in small.partitions()] == [("orders", 0), ("orders", 1)]
 
 
-def test_brokers(small: MetadataImage) -> None:
+def test_a_fenced_or_unknown_broker_is_not_live(small: MetadataImage) -> None:
     assert [broker.broker_id for broker in small.live_brokers()] == [1]
     assert (small.is_live(1), small.is_live(2), small.is_live(3)) == (True, False, False)
     assert small.broker(2) is small.brokers[2]
     assert small.broker(-1) is None
 
 
-def test_configs(small: MetadataImage) -> None:
+def test_settings_of_a_resource_without_any_are_empty(small: MetadataImage) -> None:
     assert small.topic_overrides("orders") == {"retention.ms": "5"}
     assert small.topic_overrides("other") == {}
     assert small.config_of(ConfigResource(ConfigResourceType.BROKER, "")) == {}

@@ -95,7 +95,9 @@ def test_a_record_is_written_in_the_lowest_version_that_says_it_all() -> None:
         ({"a": 1}, MalformedError, "not a metadata record"),
     ],
 )
-def test_refuses(wire: object, error: type[Exception], problem: str) -> None:
+def test_a_record_of_an_unknown_type_version_or_shape_is_refused(
+    wire: object, error: type[Exception], problem: str
+) -> None:
     with pytest.raises(error, match=problem):
         decode_record(msgpack.packb(wire))
 

@@ -36,7 +36,7 @@ def zigzag_varint_by_the_book(value: int) -> bytes:
 
 
 @given(int64 | st.integers(-10_000, 10_000))
-def test_varints(value: int) -> None:
+def test_varints_are_encoded_as_zigzag(value: int) -> None:
     assert encode_varint(value) == zigzag_varint_by_the_book(value)
 
 

@@ -59,7 +59,7 @@ def test_aiokafka_reads_ours_and_we_read_aiokafkas(codec: Compression, data: byt
     assert decompress(codec, AIOKAFKA_ENCODE[codec](data), LIMIT) == data
 
 
-def test_levels() -> None:
+def test_a_higher_level_compresses_more() -> None:
     data = b"".join(b"%d," % (number * number) for number in range(5_000))
     for codec, low, high in ((Compression.GZIP, 1, 9), (Compression.ZSTD, 1, 19)):
         assert len(compress(codec, data, high)) < len(compress(codec, data, low))

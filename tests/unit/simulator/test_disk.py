@@ -45,7 +45,7 @@ def make(disk: MountedDisk, path: str, data: bytes) -> None:
 # -- a file system --------------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_disk(disk: MountedDisk) -> None:
+def test_a_mounted_disk_serves_as_a_disk(disk: MountedDisk) -> None:
     port: Disk = disk
     assert port.is_dir("/data/logs")
 

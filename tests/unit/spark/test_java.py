@@ -33,10 +33,10 @@ def test_a_program_that_is_no_java_has_no_version(tmp_path: Path) -> None:
 
 
 def test_the_launcher_keeps_its_text_for_it_names_the_archives_that_users_have_prepared(tmp_path: Path) -> None:
-    """Its directory is named by the hash of the text, comments included, and `pipeline prepare` stores its archive there.
+    """The hash of the text, comments included, names its directory, and that names the archive of `pipeline prepare`.
 
-    With another text Spark starts without that archive: a third slower, and nothing says why. Who must change the text
-    changes this name, and says in the change log that `minikafka pipeline prepare` is to be run again.
+    With another text Spark starts without the archive: slower, and nothing says why. Who must change the text changes
+    this name, and says in the change log that `minikafka pipeline prepare` is to be run again.
     """
     assert launcher_home(Path("/usr/bin/java"), tmp_path).name == "java-c59d3047699c"
 

@@ -57,7 +57,7 @@ async def test_a_client_is_not_used_again_after_an_error(pool: Pool[Client], mad
     assert await pool.borrow() is not made[0]
 
 
-async def test_few_are_kept(pool: Pool[Client], made: list[Client]) -> None:
+async def test_a_pool_keeps_few_idle_clients_and_closes_the_rest(pool: Pool[Client], made: list[Client]) -> None:
     for client in [await pool.borrow() for _ in range(IDLE_MAX + 2)]:
         await pool.give_back(client)
     assert sum(client.is_open for client in made) == IDLE_MAX

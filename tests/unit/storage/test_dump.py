@@ -65,6 +65,6 @@ def test_indexes_that_disagree(disk: OsDisk, log_path: str) -> None:
         disk.write_bytes(stem + kind, good)
 
 
-def test_producers(disk: OsDisk, directory: str, log_path: str) -> None:
+def test_a_snapshot_of_producers_is_dumped(disk: OsDisk, directory: str, log_path: str) -> None:
     (entry,) = dump_producers(disk, f"{directory}/{60:020d}.snapshot")
     assert (entry.producer_id, entry.last_sequence, entry.last_offset) == (7, 59, 59)

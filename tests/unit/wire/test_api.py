@@ -55,7 +55,7 @@ def test_header_versions() -> None:
         request_header_version(999, 0)
 
 
-def test_names() -> None:
+def test_an_api_is_named_like_its_request_class() -> None:
     assert ApiKey.OFFSET_FOR_LEADER_EPOCH.camel_name == "OffsetForLeaderEpoch"
     assert ApiKey.FETCH.request_class.__name__ == "FetchRequest"
 

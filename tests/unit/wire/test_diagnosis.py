@@ -31,13 +31,13 @@ def test_the_field_is_named_with_its_path(partition: dict[str, Any], complaint: 
 @pytest.mark.parametrize(
     ("topic", "complaint"), [("\ud800", "surrogates"), (5, "is 5"), ("x" * 32768, "is longer than")]
 )
-def test_strings(topic: Any, complaint: str) -> None:
+def test_a_string_that_cannot_be_written_is_named_with_its_path(topic: Any, complaint: str) -> None:
     found = explain(FetchResponse(responses=[FetchableTopicResponse(topic=topic)]), 12)
     assert "responses[0].topic" in found
     assert complaint in found
 
 
-def test_uuids() -> None:
+def test_a_value_that_is_no_uuid_is_named_with_its_path() -> None:
     topic: Any = FetchableTopicResponse(topic_id="t")  # type: ignore[arg-type]
     assert "responses[0].topic_id is not a UUID but 't'" in explain(FetchResponse(responses=[topic]), 13)
 

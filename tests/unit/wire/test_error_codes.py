@@ -38,7 +38,7 @@ def codes_in(value: object) -> list[int]:
 
 
 @pytest.mark.parametrize("key", list(ApiKey), ids=lambda key: key.camel_name)
-def test_all_are_found(key: ApiKey) -> None:
+def test_every_error_code_of_a_response_is_counted(key: ApiKey) -> None:
     response = full(key.response_class, count(1))
     assert sorted(errors_of(response)) == sorted(codes_in(response))
 

@@ -56,7 +56,7 @@ async def test_every_version_is_understood(node: Node, client: Client, version: 
         assert (await client.ask(by_name("orders"), version)).topics[0].name == "orders"
 
 
-async def test_all_topics(node: Node, client: Client) -> None:
+async def test_null_asks_for_all_topics_and_an_empty_list_for_none(node: Node, client: Client) -> None:
     for name in ("b", "a"):
         await create_topic(node, name)
     everything = MetadataRequest(topics=None)

@@ -37,5 +37,5 @@ def why(now_s: float = 100.0, contact: str = "", **state: Any) -> str | None:
         ),
     ],
 )
-def test_the_reason(state: dict[str, Any], expected: str | None) -> None:
+def test_a_node_that_is_not_ready_says_why(state: dict[str, Any], expected: str | None) -> None:
     assert why(**state) == expected

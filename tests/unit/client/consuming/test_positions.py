@@ -28,7 +28,7 @@ def read_ahead(position: Position, to: int, epoch: int = 3) -> None:
     position.on_fetched(OffsetAndEpoch(to, epoch))
 
 
-def test_it_begins_unknown() -> None:
+def test_a_position_begins_unknown_and_is_not_read() -> None:
     position = Position(WHERE)
     assert position.state is PositionState.UNKNOWN
     assert not position.may_be_read

@@ -115,7 +115,7 @@ async def test_no_answer_about_a_producer_id(cluster: ScriptedCluster) -> None:
             await producer.send_and_wait("t", b"a", partition=0)
 
 
-async def test_no_leader(cluster: ScriptedCluster) -> None:
+async def test_a_partition_without_a_leader_is_the_reason_given_for_a_failed_send(cluster: ScriptedCluster) -> None:
     cluster.partition(0).lead(-1)
     async with Producer(cluster.servers, delivery_timeout_ms=100, acks=1) as producer:
         with pytest.raises(KafkaError, match=unsent("the partition has no leader (according to the brokers)")):

@@ -38,7 +38,7 @@ def test_partitions_are_numbered_apart() -> None:
     assert sequences.stamp(OTHER, 1) == Stamp(7, 0, 0)
 
 
-def test_numbers_wrap() -> None:
+def test_sequence_numbers_wrap_to_zero() -> None:
     sequences = begun()
     sequences.stamp(WHERE, SEQUENCE_MASK)
     assert sequences.stamp(WHERE, 2).base_sequence == SEQUENCE_MASK

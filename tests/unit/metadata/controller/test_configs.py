@@ -84,7 +84,9 @@ def test_validate_only(topic: Any) -> None:
         (LOGGER, "1", ("a", SET, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_refuses(topic: Any, resource_type: int, name: str, operation: tuple[Any, ...], code: ErrorCode) -> None:
+def test_a_wrong_change_of_settings_is_refused_and_changes_nothing(
+    topic: Any, resource_type: int, name: str, operation: tuple[Any, ...], code: ErrorCode
+) -> None:
     result = alter(topic, resource_type, name, ("segment.ms", DELETE), operation) if resource_type == TOPIC else None
     result = result or alter(topic, resource_type, name, operation)
     assert result.error_code == code

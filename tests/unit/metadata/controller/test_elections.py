@@ -31,7 +31,7 @@ def moved(cluster: Any) -> None:
     cluster.propose((3, 1), 0)
 
 
-def test_preferred(cluster: Any) -> None:
+def test_a_preferred_election_elects_the_first_replica_if_it_is_in_sync(cluster: Any) -> None:
     moved(cluster)
     assert elect(cluster, PREFERRED, 0, 1, 2, 3) == {
         0: ErrorCode.NONE,

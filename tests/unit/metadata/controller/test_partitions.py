@@ -27,7 +27,7 @@ def test_leaders_come_from_the_isr_in_the_order_of_the_assignment(cluster: Any) 
 
 
 @pytest.mark.spec("C4")
-def test_epochs(cluster: Any) -> None:
+def test_a_new_isr_raises_the_partition_epoch_and_a_new_leader_the_leader_epoch_too(cluster: Any) -> None:
     cluster.create("t", (1, 2))
     assert (cluster.partition().leader_epoch, cluster.partition().partition_epoch) == (0, 0)
     cluster.fence(2)

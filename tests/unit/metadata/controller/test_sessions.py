@@ -63,7 +63,7 @@ def test_a_heartbeat_counts_from_when_it_came() -> None:
     assert sessions.expired(1600) == [1], "up to now"
 
 
-def test_deadlines() -> None:
+def test_the_next_deadline_is_a_quarter_of_a_timeout_away_or_the_end_of_a_session() -> None:
     sessions = Sessions(1000, 0)
     assert sessions.next_deadline_ms() == 250
     sessions.start(1, 0)

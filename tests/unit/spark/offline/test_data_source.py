@@ -151,5 +151,5 @@ def test_a_segment_that_vanished(logs: Logs) -> None:
         list(read_segment(task, options))
 
 
-def test_nothing_is_nothing() -> None:
+def test_a_scan_without_segments_reads_nothing() -> None:
     assert list(LogReader(LogOptions(("/",))).read(None)) == []

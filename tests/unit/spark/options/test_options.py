@@ -60,7 +60,7 @@ def test_case_does_not_matter() -> None:
     assert parsed.include_headers
 
 
-def test_what_is_read() -> None:
+def test_topics_to_read_are_given_by_name_by_pattern_or_by_partition() -> None:
     assert SourceOptions.parse(SERVERS | {"subscribe": " a , b,a"}, is_streaming=True).topics == NamedTopics(("a", "b"))
     assert SourceOptions.parse(SERVERS | {"subscribePattern": "a.*"}, is_streaming=True).topics == MatchingTopics("a.*")
     assigned = SourceOptions.parse(SERVERS | {"assign": '{"a":[1,0]}'}, is_streaming=True).topics
@@ -89,7 +89,7 @@ def test_a_word_is_taken_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("text", "ms"), [("15m", 900_000), ("10 seconds", 10_000), ("500", 500), ("2 h", 7_200_000), ("1D", 86_400_000)]
 )
-def test_durations(text: str, ms: int) -> None:
+def test_a_length_of_time_takes_the_units_of_spark(text: str, ms: int) -> None:
     assert stream(maxTriggerDelay=text).max_trigger_delay_ms == ms
 
 
@@ -109,7 +109,7 @@ def test_settings_without_effect_and_of_the_other_side_are_taken() -> None:
     SinkOptions.parse(SERVERS | {"topic": "t", "kafka.group.id": "g", "kafka.fetch.max.bytes": "2048"})
 
 
-def test_the_sink() -> None:
+def test_options_of_the_sink_reach_the_sink_and_its_client() -> None:
     given = {"topic": "t", "kafka.compression.type": "zstd", "kafka.batch.size": "2048", "deduplicationHeaders": "true"}
     parsed = SinkOptions.parse(SERVERS | given | {"checkpointLocation": "/x", "kafka.max.block.ms": "7"})
     assert (parsed.topic, parsed.compression, parsed.batch_bytes) == ("t", Compression.ZSTD, 2048)

@@ -61,7 +61,7 @@ def test_what_can_be_written(columns: dict[str, DataType]) -> None:
         ({"value": STRING, "headers": headers(key="name")}, "'headers' is of type array"),
     ],
 )
-def test_what_cannot(columns: dict[str, DataType], message: str) -> None:
+def test_columns_that_cannot_be_written_are_refused_with_what_to_do(columns: dict[str, DataType], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_schema(schema(**columns), "t")
 

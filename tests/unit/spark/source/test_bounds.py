@@ -42,7 +42,7 @@ def end(cluster: Any, spec: Any, *, fail: bool = True) -> Any:
     return ending_offsets(cluster, spec, [A0, A1], fail_on_data_loss=fail)
 
 
-def test_partitions(cluster: Any) -> None:
+def test_topics_are_chosen_by_name_by_pattern_or_by_partition(cluster: Any) -> None:
     assert chosen_partitions(cluster, NamedTopics(("b", "a"))) == [A0, A1, B0]
     assert chosen_partitions(cluster, MatchingTopics("[ac]")) == [A0, A1]
     assert chosen_partitions(cluster, MatchingTopics("x.*")) == []
@@ -115,7 +115,7 @@ def test_offsets_outside_the_log(cluster: Any, offset: int, nearest: int) -> Non
         end(cluster, spec)
 
 
-def test_times(cluster: Any) -> None:
+def test_a_timestamp_starts_or_ends_each_partition_at_the_first_record_of_that_time(cluster: Any) -> None:
     assert start(cluster, AtTimestamp(1200)) == {A0: (60, 1), A1: (0, 2)}
     assert start(cluster, AtTimestamps({A0: 900, A1: 1500})) == {A0: (10, 1), A1: (0, 2)}
     message = r"option 'startingTimestamp': a-1 has no record of 1800 \(1970-01-01T00:00:01\.800\+00:00\) or later"

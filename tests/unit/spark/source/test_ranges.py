@@ -34,7 +34,7 @@ def test_large_ranges_are_split_in_proportion() -> None:
     assert shown(found) == [(0, 0, 100), (1, 1000, 1100), (1, 1100, 1200), (1, 1200, 1300), (2, 2000, 2010)]
 
 
-def test_both_limits() -> None:
+def test_of_two_limits_the_one_that_splits_more_counts() -> None:
     assert len(split_ranges(make(100), ranges_min=3, offsets_max=10)) == 10
     assert len(split_ranges(make(100), ranges_min=20, offsets_max=10)) == 20
 

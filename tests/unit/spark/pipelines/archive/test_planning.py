@@ -20,7 +20,7 @@ from minikafka.spark.pipelines.topics import Extent
 A, B, C = (TopicPartition("orders", partition) for partition in range(3))
 
 
-def test_what_is_missing() -> None:
+def test_offsets_that_the_lake_lacks_are_planned() -> None:
     found = {A: Extent(0, 10), B: Extent(5, 8), C: Extent(3, 3)}
     assert missing_ranges({A: 4, B: 5, C: 3}, found) == {A: (4, 10), B: (5, 8)}
     assert missing_ranges({A: 10, B: 8, C: 3}, found) == {}
@@ -62,7 +62,7 @@ def test_shares_come_to_an_end_and_are_in_proportion(missing: dict[TopicPartitio
     assert sum(end - start for start, end in shared.values()) <= min(total, most + len(missing))
 
 
-def test_parts_must_fit() -> None:
+def test_parts_that_overlap_or_exceed_the_plan_are_refused() -> None:
     planned = {A: Extent(0, 100), B: Extent(7, 9)}
     check_parts(planned, [Part(A, 50, 99), Part(B, 7, 7), Part(A, 3, 49)])
     for wrong in ([Part(A, 0, 100)], [Part(B, 6, 7)], [Part(A, 0, 50), Part(A, 50, 60)]):

@@ -33,7 +33,7 @@ def test_an_expression_has_a_name(text: str, named: Named) -> None:
 @pytest.mark.parametrize(
     ("text", "duration_ms"), [("500ms", 500), ("10s", 10_000), (" 5 m ", 300_000), ("1h", 3_600_000), ("0s", 0)]
 )
-def test_durations(text: str, duration_ms: int) -> None:
+def test_a_length_of_time_is_a_number_and_a_unit(text: str, duration_ms: int) -> None:
     assert parse_duration(text, "--window") == duration_ms
 
 
