@@ -131,7 +131,7 @@ class Appender:
             end = active.append(self._buffers, self._staged)
             if end != active.size and log.can_be_remade:
                 raise _cut_under_us(active, end)
-            log.end_slot.note(self._next_offset)
+            log.end_slot.note(self._next_offset, log.epochs.epoch_before(self._next_offset))
         except OSError as error:
             log.fail("append to", error)
         log.log_end_offset = self._next_offset

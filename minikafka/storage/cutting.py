@@ -124,7 +124,7 @@ class Cutter:
         log.recovery_point = min(log.recovery_point, job.end_offset)
         self._end_at(job.end_offset)
         with log.guard("note the end of"):
-            log.end_slot.note(job.reached)
+            log.end_slot.note(job.reached, log.epochs.epoch_before(job.reached))
             log.end_slot.note_start(log.segments[0].base_offset)
         if isinstance(job.producers, ProducerState):
             log.producers = job.producers

@@ -103,6 +103,12 @@ class LeaderEpochCache:
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
+    def epoch_before(self, end_offset: int) -> int:
+        """The epoch of the last batch before ``end_offset``; -1 when that is older than all entries."""
+        if self._starts and self._starts[-1] < end_offset:
+            return self.latest_epoch
+        return self.epoch_for(end_offset - 1)
+
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at ``end_offset``."""
         keep = bisect_left(self._starts, end_offset)

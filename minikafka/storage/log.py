@@ -346,11 +346,11 @@ class Log:
         function writes to the disk, in any thread.
         """
         lower_checkpoints, slot = self._hooks.lower_recorded(floor), self.end_slot
-        first = self.segments[0].base_offset
+        first, epoch = self.segments[0].base_offset, self.epochs.epoch_before(end_floor)
 
         def lower() -> None:
             lower_checkpoints()
-            slot.note(end_floor)
+            slot.note(end_floor, epoch)
             if start > first:
                 slot.note_start(start)
 

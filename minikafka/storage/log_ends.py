@@ -1,15 +1,17 @@
-"""The file ``log-ends`` of a log directory: a lower bound of each log's end, and the start of its first segment.
+"""The file ``log-ends`` of a log directory: a lower bound of each log's end, its epoch there, and its first segment.
 
 The writes of a killed process stay in the page cache while the machine runs on. So a start on the same boot can tell a
 log that lost its end from one that was never longer, if it knows the log's end. This file has it, exactly; the
 checkpoints are written every few seconds only.
 
 A header of 64 bytes names the boot. Slots of 64 bytes follow: topic id, partition (int32), 4 zeros, base offset of the
-first segment (int64), and that xor a key of topic id and partition, 8 zeros, log end offset (int64), and that xor the
-key. A free slot is zeros. A damaged or incomplete slot is ignored, and so is a file of another boot. The file is never
-synced: after a power cut the next boot has another id.
+first segment (int64), and that xor a key of topic id and partition, leader epoch of the last batch before the end
+(int32, -1 when unknown), that xor the lower halves of key and log end offset, log end offset (int64), and that xor the
+key. A free slot is zeros. A damaged or incomplete slot is ignored, and so is an epoch that was noted with another end,
+or a file of another boot. The file is never synced: after a power cut the next boot has another id.
 
-A slot is a bound: the log ends there or later, and begins there or before. Otherwise it is damaged.
+A slot is a bound: the log ends there or later, and begins there or before. Otherwise it is damaged. The batch that ends
+there is of the noted epoch, and no batch before it is of a later one: no checksum covers the epoch of a batch.
 
 * An append writes the batches, then the slot, and only then moves the log end. No record is acknowledged, to a producer
   or by the next fetch, before that.
@@ -38,7 +40,7 @@ from zlib import crc32
 
 import structlog
 
-from minikafka.model import ZERO_TOPIC_ID
+from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
 from minikafka.storage.errors import StorageFailure, is_passing
@@ -51,12 +53,14 @@ logger = structlog.get_logger(__name__)
 
 LOG_ENDS_FILE: Final = "log-ends"
 
-_MAGIC: Final = b"ends\x00\x00\x00\x02"
+_MAGIC: Final = b"ends\x00\x00\x00\x03"
 _HEADER: Final = struct.Struct(">8s52sI")
-_SLOT: Final = struct.Struct(">16si4xQQ8xQQ")
+_SLOT: Final = struct.Struct(">16si4xQQQQQ")
 _START_POSITION: Final = 24  # in a slot
-_END_POSITION: Final = 48
-_pack_offset: Final = struct.Struct(">QQ").pack
+_END_POSITION: Final = 40  # of the epoch and the end
+_LOWER_HALF: Final = 0xFFFFFFFF
+_pack_start: Final = struct.Struct(">QQ").pack
+_pack_end: Final = struct.Struct(">QQQ").pack
 _REMEDY: Final = "none needed: after a kill this node claims no log whose end is not known, and follows others"
 
 
@@ -78,6 +82,8 @@ class Noted(NamedTuple):
     end_offset: int
     start: int | None
     """Base offset of its first segment; None when unknown."""
+    epoch: int = NO_EPOCH
+    """Leader epoch of the last batch before the end; -1 when there is none, or it is unknown."""
 
     @property
     def has_records(self) -> bool:
@@ -100,10 +106,11 @@ def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[Lo
     ends: dict[LogKey, Noted] = {}
     body = data[_HEADER.size :]
     for at in range(0, len(body) // _SLOT.size * _SLOT.size, _SLOT.size):
-        topic_id, partition, start, start_check, end, check = _SLOT.unpack_from(body, at)
+        topic_id, partition, start, start_check, checked_epoch, end, check = _SLOT.unpack_from(body, at)
         key = LogKey(UUID(bytes=topic_id), partition)
-        if key.topic_id != ZERO_TOPIC_ID and end ^ check == key.digest():
-            noted = Noted(end, start if start ^ start_check == key.digest() else None)
+        digest = key.digest()
+        if key.topic_id != ZERO_TOPIC_ID and end ^ check == digest:
+            noted = Noted(end, start if start ^ start_check == digest else None, _epoch_of(checked_epoch, end, digest))
             ends[key] = min(noted, ends.get(key, noted), key=lambda one: one.end_offset)
     return ends
 
@@ -113,10 +120,11 @@ class UnknownEnd:
 
     __slots__ = ()
 
-    def note(self, end_offset: int) -> None:
+    def note(self, end_offset: int, epoch: int) -> None:
         """Note the end: records below ``end_offset`` are written, or later ones are about to be cut.
 
-        In any thread. OSError: the former value stays, so the records do not count, or must not be cut.
+        ``epoch``: leader epoch of the last batch before it, -1 without one. In any thread. OSError: the former value
+        stays, so the records do not count, or must not be cut.
         """
 
     def note_start(self, base_offset: int) -> None:
@@ -132,7 +140,7 @@ NOT_NOTED: Final = UnknownEnd()
 class EndSlot(UnknownEnd):
     """The end of one log, in its slot."""
 
-    __slots__ = ("_digest", "_ends", "_file", "_position", "_pwrite", "_slot_position")
+    __slots__ = ("_checked_epoch", "_digest", "_ends", "_epoch", "_file", "_position", "_pwrite", "_slot_position")
 
     def __init__(self, ends: LogEnds, file: SlotFile, position: int, key: LogKey) -> None:
         self._ends = ends
@@ -141,16 +149,20 @@ class EndSlot(UnknownEnd):
         self._slot_position = position
         self._position = position + _END_POSITION
         self._digest = key.digest()
+        self._epoch, self._checked_epoch = NO_EPOCH, _checked(NO_EPOCH, 0, self._digest)
 
-    def note(self, end_offset: int) -> None:
+    def note(self, end_offset: int, epoch: int) -> None:
+        if epoch != self._epoch:
+            self._epoch, self._checked_epoch = epoch, _checked(epoch, 0, self._digest)
+        checked_epoch = self._checked_epoch ^ end_offset & _LOWER_HALF
         try:
-            self._pwrite(_pack_offset(end_offset, end_offset ^ self._digest), self._position)
+            self._pwrite(_pack_end(checked_epoch, end_offset, end_offset ^ self._digest), self._position)
         except OSError as error:
             self._ends.discard(error)
 
     def note_start(self, base_offset: int) -> None:
         try:
-            self._pwrite(_pack_offset(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION)
+            self._pwrite(_pack_start(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION)
         except OSError as error:
             self._ends.discard(error)
 
@@ -182,8 +194,8 @@ class LogEnds:
         noted = [(log, key) for log in logs if (key := _key(log)) is not None]
         there = {key for _log, key in noted}
         lost = {key: one for key, one in before.items() if key not in there and one.has_records}
-        slots = [_slot(key, log.segments[0].base_offset, log.log_end_offset) for log, key in noted]
-        slots += [_slot(key, one.start or 0, one.end_offset) for key, one in lost.items()]
+        slots = [_slot_of(log, key) for log, key in noted]
+        slots += [_slot(key, one.start or 0, one.end_offset, one.epoch) for key, one in lost.items()]
         self._lost = {key: _HEADER.size + at * _SLOT.size for at, key in enumerate(lost, len(noted))}
         if boot_id is None:
             self._disk.unlink(self._path)
@@ -224,7 +236,7 @@ class LogEnds:
             position = self._free.pop()
         else:
             position, self._size = self._size, self._size + _SLOT.size
-        self._write(position, _slot(key, log.segments[0].base_offset, log.log_end_offset))
+        self._write(position, _slot_of(log, key))
         log.end_slot = EndSlot(self, self._file, position, key)
 
     def free(self, position: int) -> None:
@@ -265,6 +277,23 @@ def _header(boot_id: str) -> bytes:
     return _HEADER.pack(_MAGIC, name, crc32(_MAGIC + name))
 
 
-def _slot(key: LogKey, start: int, end_offset: int) -> bytes:
+def _slot_of(log: Log, key: LogKey) -> bytes:
+    end_offset = log.log_end_offset
+    return _slot(key, log.segments[0].base_offset, end_offset, log.epochs.epoch_before(end_offset))
+
+
+def _slot(key: LogKey, start: int, end_offset: int, epoch: int) -> bytes:
     digest = key.digest()
-    return _SLOT.pack(key.topic_id.bytes, key.partition, start, start ^ digest, end_offset, end_offset ^ digest)
+    checked = (start, start ^ digest, _checked(epoch, end_offset, digest), end_offset, end_offset ^ digest)
+    return _SLOT.pack(key.topic_id.bytes, key.partition, *checked)
+
+
+def _checked(epoch: int, end_offset: int, digest: int) -> int:
+    """The epoch in the upper half, and its check in the lower one."""
+    return (epoch & _LOWER_HALF) << 32 | (epoch ^ end_offset ^ digest) & _LOWER_HALF
+
+
+def _epoch_of(checked_epoch: int, end_offset: int, digest: int) -> int:
+    """-1 when it is damaged, or unknown."""
+    epoch = checked_epoch >> 32
+    return epoch if epoch != _LOWER_HALF and _checked(epoch, end_offset, digest) == checked_epoch else NO_EPOCH

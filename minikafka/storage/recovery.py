@@ -327,6 +327,7 @@ class _Loader:
         try:
             for position, header in in_place(batches, segment.base_offset, self._known_end(at)):
                 _check_epoch(header, position, self.scanned_epoch)
+                self._check_noted_epoch(header, position)
                 if self.durable_end is not None:
                     self._check_place(header, position, next_offset)
                 self.scanned_epoch = header.leader_epoch
@@ -348,6 +349,15 @@ class _Loader:
             raise _EpochsContradictedError(
                 f"the batch at {header.base_offset} is of epoch {header.leader_epoch}, and the file says {known}"
             )
+
+    def _check_noted_epoch(self, header: BatchHeader, position: int) -> None:
+        """No batch up to the noted end is of a later epoch than the last one there, and that is of the noted one."""
+        noted = self.last_stop.noted
+        if noted is None or noted.epoch == NO_EPOCH or header.next_offset > noted.end_offset:
+            return
+        is_last = header.next_offset == noted.end_offset
+        if header.leader_epoch > noted.epoch or (is_last and header.leader_epoch < noted.epoch):
+            raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes where {noted.epoch} was noted")
 
     def _known_end(self, at: int) -> int | None:
         """Where a batch of that segment ends, or the segment begins: the next one begins there, or the log ended."""

@@ -24,6 +24,9 @@ FOREIGN_OFFSET = 1 << 40
 BITS = (0, 1, 2, 5, 40)
 """Of a base offset: it moves by a batch or two, behind the end of the log, or farther than a segment reaches."""
 
+EPOCH_BITS = (0, 1, 2, 9)
+"""Of a leader epoch: an earlier one, or one that a later leader may have begun at that place."""
+
 Batches = dict[int, bytes]
 """By base offset."""
 Damaging = Callable[[SimulatedDisk], object]
@@ -111,6 +114,10 @@ def _damages(platter: SimulatedDisk, directory: str) -> Iterator[tuple[str, Dama
             for bit in BITS:
                 what = f"bit {bit} of base offset {header.base_offset} in segment {base} of {bases}"
                 yield what, _flipping(path, position + 7 - bit // 8, 1 << bit % 8)
+    for position, header in list(iter_batches(bytes(platter.inode(path).content)))[-1:]:
+        for bit in EPOCH_BITS:
+            what = f"bit {bit} of the leader epoch {header.leader_epoch} of the last batch, at {header.base_offset},"
+            yield what, _flipping(path, position + 15 - bit // 8, 1 << bit % 8)
 
 
 def _losing(directory: str, *stems: str) -> Damaging:

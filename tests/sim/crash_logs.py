@@ -220,7 +220,9 @@ class LogLife:
         self.committed = log.log_end_offset
 
     def new_epoch(self) -> None:
+        """It leads again, and may be killed before its first append."""
         self.epoch += 1
+        self.log_.begin_epoch(self.epoch)
 
     def roll(self) -> None:
         self.log_.roll()

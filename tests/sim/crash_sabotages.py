@@ -340,6 +340,17 @@ def a_batch_is_read_without_a_look_at_the_next(_file: Any, _position: int, _size
     """A batch whose offset went up is served in the place of the one behind it."""
 
 
+@SUITE.replaces(_Loader, "_check_noted_epoch")
+def an_epoch_is_believed_until_the_next_one_is_lower(_loader: _Loader, _header: Any, _position: int) -> None:
+    """The wrong epoch of a last batch passes for one that the next leader has there, too."""
+
+
+@SUITE.replaces(LeaderEpochCache, "epoch_before")
+def an_epoch_is_noted_before_its_first_batch(epochs: LeaderEpochCache, _end_offset: int) -> int:
+    """A leader that is killed before its first append finds its log damaged."""
+    return epochs.latest_epoch
+
+
 # The quorum's files
 
 

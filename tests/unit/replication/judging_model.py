@@ -2,9 +2,10 @@
 
 local_replica_model.py, with three more faults, one in a schedule. A dead node's log loses its tail, and its next
 process registers as having lost nothing. Or a dead node's log comes to hold a false leader epoch: one that no other
-log has, or, for its last record, one that others have later on. Leaders and followers find out from what the other one
-says, if at all: what is lost then may be lost for good. So from such a fault on nothing is said of committed records.
-What must hold (row R26):
+log has, or, for its last record, one that others have later on. (Not for a last record that others do not have: after
+a kill the log itself knows that epoch, and after a power cut nobody does, decision 0022.) Leaders and followers find
+out from what the other one says, if at all: what is lost then may be lost for good. So from such a fault on nothing is
+said of committed records. What must hold (row R26):
 
 * nobody is cut below its high watermark, unless that was made void by an unclean election, or metadata says that nobody
   counts on it;
@@ -68,7 +69,10 @@ class JudgedCluster(LocalReplicaCluster):
         node = self.pick([node for node in self.nodes if not node.alive and len(node.log.records) > 1])
         if node is None or self.ill is not None or self.damaged:
             return
-        log = node.log
+        log, at = node.log, node.log.log_end_offset - 1
+        others = [each.log.read(at, 1) for each in self.nodes if each is not node and each.log.log_end_offset > at]
+        if not others or any(other != log.read(at, 1) for other in others):
+            return
         begun = [entry for each in self.nodes for entry in each.log.epochs if entry[0] > log.latest_epoch]
         later = {epoch for epoch, _ in begun} - {epoch for epoch, start in begun if start < log.log_end_offset}
         if later:

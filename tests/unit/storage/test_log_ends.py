@@ -15,7 +15,7 @@ from simulator.killed import Killed
 from storage_batches import append, batch, stage
 
 from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.records.batch import iter_batches
 from minikafka.storage import log_ends
 from minikafka.storage.config import LogConfig
@@ -37,9 +37,10 @@ CONFIG: Final = LogConfig(segment_bytes=400, index_interval_bytes=100)
 DIRECTORY: Final = f"{ROOT}/{WHERE}"
 HEADER_BYTES: Final = 64
 SLOT_BYTES: Final = 64
-NOTE_BYTES: Final = 16
-UNUSED: Final = (*range(20, 24), *range(40, 48))  # of a slot
+NOTE_BYTES: Final = 24
+UNUSED: Final = range(20, 24)  # of a slot
 START: Final = range(24, 40)
+EPOCH: Final = range(40, 48)
 
 
 def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT, registers: bool = True) -> LogStore:
@@ -73,6 +74,10 @@ def ends(platter: SimulatedDisk) -> dict[LogKey, int]:
 
 def starts(platter: SimulatedDisk) -> dict[LogKey, int | None]:
     return {key: noted.start for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
+
+
+def epochs(platter: SimulatedDisk) -> dict[LogKey, int]:
+    return {key: noted.epoch for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
 
 
 @pytest.fixture
@@ -162,6 +167,75 @@ def test_an_offset_that_went_wrong_is_damage(
                 found.read(at, 1)
         assert found.corruption is not None, bit
         assert found.corruption.offset <= at, bit
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("how", ["killed", "killed after a flush", "stopped"])
+@pytest.mark.parametrize("at", range(4))
+def test_an_epoch_that_went_wrong_is_damage(
+    platter: SimulatedDisk, store: LogStore, log: Log, at: int, how: str
+) -> None:
+    """No checksum covers it. A wrong last epoch passed for one that the next leader has there, too.
+
+    After an orderly stop only the last batch is looked at before the log is read.
+    """
+    log.begin_epoch(5)
+    for number in range(4):
+        stage(log, batch(b"%d" % number), leader_epoch=5)
+    log.commit()
+    if how == "killed after a flush":
+        log.flush()
+    if how == "stopped":
+        store.close({}, broker_epoch=41)
+    path, whole = active_file(log.disk), platter.mount().read_bytes(active_file(log.disk))
+    position = [position for position, _header in iter_batches(whole)][at]
+    for bit in (1, 3, 5, 30) if at < 3 else (0, 1, 2, 3, 5, 30):
+        copy = platter.copy()
+        data = bytearray(whole)
+        data[position + 15 - bit // 8] ^= 1 << bit % 8
+        copy.mount().write_bytes(path, data)
+        found = restarted(copy)
+        if at == 3 or how != "stopped":
+            assert found.corruption is not None, bit
+            assert found.corruption.offset == at, bit
+            assert found.latest_epoch in (5, NO_EPOCH), bit
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_noted_epoch_is_that_of_the_last_batch(platter: SimulatedDisk, log: Log, is_cut: bool) -> None:
+    """An epoch that has begun without a batch is not noted: after a kill the log would count as damaged."""
+    for epoch in (3, 4, 7):
+        for number in range(2):
+            stage(log, batch(b"%d" % number), leader_epoch=epoch)
+        log.begin_epoch(epoch + 1)  # with a batch of the former on its way
+        log.commit()
+        assert epochs(platter)[KEY] == epoch
+    if is_cut:
+        log.truncate_to(3)
+        assert epochs(platter)[KEY] == 4
+    again = restarted(platter)
+    assert again.corruption is None
+    assert again.log_end_offset == (3 if is_cut else 6)
+    assert epochs(platter)[KEY] == (4 if is_cut else 7)
+    again.truncate_fully_and_start_at(40)
+    assert epochs(platter)[KEY] == NO_EPOCH
+
+
+def test_an_older_copy_of_the_epoch_file_is_no_damage(platter: SimulatedDisk, store: LogStore, log: Log) -> None:
+    """The noted epoch tells which of the two is wrong: not the batches."""
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    stage(log, batch(b"a"), leader_epoch=3)
+    log.commit()
+    log.flush()
+    older = log.disk.read_bytes(path)
+    stage(log, batch(b"b"), leader_epoch=5)
+    log.commit()
+    store.close({}, broker_epoch=41)
+    platter.mount().write_bytes(path, older)
+    again = restarted(platter)
+    assert again.corruption is None
+    assert again.end_offset_for_epoch(3).offset == 1
+    assert again.latest_epoch == 5
 
 
 @pytest.mark.spec("P5")
@@ -403,6 +477,10 @@ def test_damage_to_a_slot_makes_its_end_unknown_and_no_other(platter: SimulatedD
             assert ends(platter) == {KEY: 2, LogKey(UUID(int=8), 3): 1}
             assert sorted(starts(platter).values(), key=str) == [0, None]
             continue
+        if at >= HEADER_BYTES and (at - HEADER_BYTES) % SLOT_BYTES in EPOCH:
+            assert ends(platter) == {KEY: 2, LogKey(UUID(int=8), 3): 1}
+            assert sorted(epochs(platter).values()) == [NO_EPOCH, 0]
+            continue
         left = {} if at < HEADER_BYTES else {LogKey(UUID(int=8), 3): 1} if at < HEADER_BYTES + SLOT_BYTES else {KEY: 2}
         assert ends(platter) == left, at
         disk.write_bytes(PATH, whole[:at])
@@ -413,11 +491,14 @@ def test_a_slot_that_is_written_in_part_tells_nothing_else(platter: SimulatedDis
     disk = platter.mount()
     before = disk.read_bytes(PATH)
     for number in range(300):
-        append(log, b"%d" % number)
+        stage(log, batch(b"%d" % number), leader_epoch=number)
+        log.commit()
     after = disk.read_bytes(PATH)
     for at in range(len(before)):
-        disk.write_bytes(PATH, after[:at] + before[at:])
-        assert ends(platter).get(KEY, 0) in (0, 300)
+        for half in (after[:at] + before[at:], before[:at] + after[at:]):
+            disk.write_bytes(PATH, half)
+            (noted,) = read_log_ends(disk, ROOT, BOOT).values() or [Noted(0, 0)]
+            assert (noted.end_offset, noted.epoch) in ((0, NO_EPOCH), (300, NO_EPOCH), (300, 299))
 
 
 def test_of_two_slots_for_a_log_the_lower_counts(platter: SimulatedDisk, log: Log) -> None:
@@ -528,7 +609,7 @@ def test_a_replica_takes_its_end_to_another_directory(platter: SimulatedDisk) ->
     move.append(move.next_slice(1 << 20).read())
     append(store.complete_move(move, 2), b"c")
     assert read_log_ends(disk, ROOT, BOOT) == {}
-    assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: Noted(3, 0)}
+    assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: Noted(3, 0, 0)}
 
 
 # -- a disk that refuses ----------------------------------------------------------------------------------------------
