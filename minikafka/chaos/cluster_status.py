@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.probe import ClusterView
+from minikafka.chaos.probe import ClusterView, QuorumView
 from minikafka.chaos.processes import RunningProcess
 
 
@@ -28,7 +28,7 @@ class NodeStatus:
     leaders: int
     under_replicated: int  # of the partitions that it leads
     losses: int  # in its file of losses (broker/losses.py)
-    last_words: str | None = None  # why its last run ended by itself
+    last_words: str | None = None  # why its last run ended, unless in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class ClusterStatus:
 
     nodes: tuple[NodeStatus, ...]
     view: ClusterView | None
+    trouble: str | None = None  # why there is no controller
 
     @property
     def controller_id(self) -> int | None:
@@ -57,12 +58,19 @@ class ClusterStatus:
 def cluster_status(cluster: LocalCluster) -> ClusterStatus:
     """Inspect every node's process, and ask the controller for the rest."""
     view = cluster.view()
-    nodes = (_node_status(cluster, node_id, cluster.process(node_id), view) for node_id in cluster.node_ids)
-    return ClusterStatus(tuple(nodes), view)
+    quorum = QuorumView(None) if view is None else cluster.quorum()
+    nodes = (
+        _node_status(cluster, node_id, cluster.process(node_id), view, quorum.leader_id) for node_id in cluster.node_ids
+    )
+    return ClusterStatus(tuple(nodes), view, quorum.trouble)
 
 
 def _node_status(
-    cluster: LocalCluster, node_id: int, process: RunningProcess | None, view: ClusterView | None
+    cluster: LocalCluster,
+    node_id: int,
+    process: RunningProcess | None,
+    view: ClusterView | None,
+    controller_id: int | None,
 ) -> NodeStatus:
     partitions = view.partitions if view else ()
     leaders = Counter(partition.leader_id for partition in partitions)
@@ -71,7 +79,7 @@ def _node_status(
         node_id,
         "down" if process is None else "paused" if process.paused else "up",
         process.pid if process else None,
-        process is not None and view is not None and view.controller_id == node_id,
+        process is not None and node_id == controller_id,
         process is not None and view is not None and node_id in view.broker_ids,
         *cluster.layout.ports(node_id),
         process.rss_bytes if process else 0,

@@ -21,9 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from minikafka.chaos.last_words import reason
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterError, ClusterLayout
 from minikafka.chaos.ports import is_free
-from minikafka.chaos.probe import ClusterView, probe
+from minikafka.chaos.probe import ClusterView, QuorumView, probe, probe_quorum
 from minikafka.chaos.processes import (
     RunningProcess,
     commands,
@@ -43,6 +44,8 @@ _PORT_PATIENCE_S: Final = 0.5
 _LOG_LINES_SHOWN: Final = 15
 _LOG_SIZE_MAX: Final = 16 << 20
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT|\{")
+_STOPPED: Final = re.compile(r"\[info +\] stopped\b|\"event\": \"stopped\"")
+_DISK_FULL_BYTES: Final = 4096  # less is not a block
 
 
 class LocalCluster:
@@ -109,6 +112,18 @@ class LocalCluster:
         views = {n: self.probe(n) for n, process in self.running().items() if not process.paused}
         answers = [view for node_id, view in views.items() if view is not None and view.controller_id == node_id]
         return next(iter(answers), None) or next((view for view in views.values() if view is not None), None)
+
+    def quorum(self) -> QuorumView:
+        """The metadata quorum as seen by a node that knows its leader, or else by any node that answers."""
+        seen = QuorumView(None, "the metadata quorum does not answer")
+        for node_id, process in self.running().items():
+            if process.paused:
+                continue
+            answer = probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)))
+            if answer is not None and answer.leader_id is not None:
+                return answer
+            seen = answer or seen
+        return seen
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The leader of a partition, from the controller. Raises ClusterError without a leader."""
@@ -234,33 +249,44 @@ class LocalCluster:
     def _check_alive(self, node_id: int) -> None:
         child = self._children.get(node_id)
         if child is not None and child.poll() is not None:
+            path = self.layout.log_file(node_id)
+            if (words := self.last_words(node_id)) is not None:
+                raise ClusterError(f"node {node_id} ended: {words}\nits log: {path}")
             raise ClusterError(
-                f"node {node_id} ended with exit code {child.returncode}; the end of its log "
-                f"({self.layout.log_file(node_id)}):\n{self._last_log_lines(node_id)}"
+                f"node {node_id} ended with exit code {child.returncode}; the end of its log ({path}):\n"
+                f"{self._last_log_lines(node_id)}"
             )
 
     def last_words(self, node_id: int) -> str | None:
-        """Why the node ended by itself: its last critical line, or the last line if it is no log line; else None."""
+        """Why the node ended: its last critical line, its last line if that is no log line, or the lack of either.
+
+        None when it stopped in order, or has never run.
+        """
         lines = self._run_log(node_id)
+        if lines is None:
+            return None
         for line in reversed(lines):
-            if "[critical" in line:
-                return " ".join(line.partition("[critical")[2].partition("]")[2].split())
-            if '"level": "critical"' in line:  # logging.format=json
-                return line
-        return lines[-1] if lines and not _LOG_LINE.match(lines[-1]) else None
+            if (said := reason(line)) is not None:
+                return said
+        if not lines:
+            free = shutil.disk_usage(self.layout.directory).free
+            return "without a line in its log" + ("; the disk is full" if free < _DISK_FULL_BYTES else "")
+        if not _LOG_LINE.match(lines[-1]):
+            return lines[-1]
+        return None if _STOPPED.search(lines[-1]) else "killed: its log ends without a reason (SIGKILL, out of memory?)"
 
     def _last_log_lines(self, node_id: int) -> str:
-        return "\n".join("  " + line for line in self._run_log(node_id)[-_LOG_LINES_SHOWN:])
+        return "\n".join("  " + line for line in (self._run_log(node_id) or [])[-_LOG_LINES_SHOWN:])
 
-    def _run_log(self, node_id: int) -> list[str]:
-        """The lines of the node's log since it was started last."""
+    def _run_log(self, node_id: int) -> list[str] | None:
+        """The lines of the node's log since it was started last; None if it never was."""
         try:
             start = int(self.layout.log_start_file(node_id).read_text())
             with self.layout.log_file(node_id).open("rb") as file:
                 file.seek(start)
                 return file.read().decode(errors="replace").splitlines()
         except (FileNotFoundError, ValueError):
-            return []
+            return None
 
     def _spawn_missing(self, node_ids: Iterable[int]) -> list[int]:
         with self._lock():

@@ -1,6 +1,6 @@
-"""A metadata request over a bare socket: live brokers, controller, leaders and ISRs.
+"""Requests over a bare socket: live brokers, leaders and ISRs of the metadata; the leader of the metadata quorum.
 
-It takes milliseconds and no client: so it can be repeated often while nodes start.
+They take milliseconds and no client: so they can be repeated often while nodes start.
 """
 
 from __future__ import annotations
@@ -8,14 +8,22 @@ from __future__ import annotations
 import socket
 from typing import Final, NamedTuple
 
-from minikafka.model import Endpoint
+from minikafka.model import CLUSTER_METADATA_TOPIC, Endpoint
 from minikafka.wire.api import ApiKey
-from minikafka.wire.codec import decode_exactly, encode
+from minikafka.wire.codec import M, decode_exactly, encode
 from minikafka.wire.errors import WireError
 from minikafka.wire.headers import decode_response_header, encode_request
+from minikafka.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    RequestPartitionData,
+    RequestTopicData,
+)
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.wire.schema import Message
 
-_VERSION: Final = 9
+_METADATA_VERSION: Final = 9
+_QUORUM_VERSION: Final = 2
 _FRAME_SIZE_MAX: Final = 64 << 20
 
 
@@ -66,19 +74,47 @@ class ClusterView(NamedTuple):
         return f"{controller}; live brokers {sorted(self.broker_ids)}; under-replicated partitions: {missing}"
 
 
+class QuorumView(NamedTuple):
+    """The metadata quorum in one node's answer: its leader, who is the active controller, or why there is none."""
+
+    leader_id: int | None
+    trouble: str | None = None
+
+
 def probe(endpoint: Endpoint, timeout_s: float = 1.0) -> ClusterView | None:
     """The view of the broker at `endpoint`; None without a valid answer in time."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    response = _answer(endpoint, timeout_s, ApiKey.METADATA, _METADATA_VERSION, request, MetadataResponse)
+    return None if response is None else _view(response)
+
+
+def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0) -> QuorumView | None:
+    """The quorum's leader as the broker at `endpoint` knows it; None without a valid answer in time.
+
+    Metadata does not tell it: as its controller a broker without one names itself.
+    """
+    partition = RequestPartitionData(partition_index=0)
+    topic = RequestTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
+    request = DescribeQuorumRequest(topics=[topic])
+    response = _answer(endpoint, timeout_s, ApiKey.DESCRIBE_QUORUM, _QUORUM_VERSION, request, DescribeQuorumResponse)
+    if response is None:
+        return None
+    if response.error_code:
+        return QuorumView(None, response.error_message or "the metadata quorum has no leader")
+    return QuorumView(response.topics[0].partitions[0].leader_id)
+
+
+def _answer(
+    endpoint: Endpoint, timeout_s: float, api_key: ApiKey, version: int, request: Message, response: type[M]
+) -> M | None:
     try:
         with socket.create_connection(endpoint, timeout=timeout_s) as connection:
-            connection.sendall(_request())
-            return _view(_receive(connection))
+            connection.sendall(encode_request(api_key, version, 1, "minikafka-probe", encode(request, version)))
+            frame = _receive(connection)
+        _, position = decode_response_header(frame, api_key, version)
+        return decode_exactly(response, version, frame, position)
     except (OSError, EOFError, WireError):
         return None
-
-
-def _request() -> bytes:
-    body = encode(MetadataRequest(topics=None, allow_auto_topic_creation=False), _VERSION)
-    return encode_request(ApiKey.METADATA, _VERSION, 1, "minikafka-probe", body)
 
 
 def _receive(connection: socket.socket) -> bytes:
@@ -98,9 +134,7 @@ def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _view(frame: bytes) -> ClusterView:
-    _, position = decode_response_header(frame, ApiKey.METADATA, _VERSION)
-    response = decode_exactly(MetadataResponse, _VERSION, frame, position)
+def _view(response: MetadataResponse) -> ClusterView:
     return ClusterView(
         response.cluster_id or "",
         response.controller_id,

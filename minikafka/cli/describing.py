@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minikafka.cli.output import print_json, print_line, print_note, print_table, size
+from minikafka.cli.waiting import staleness
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -44,7 +45,7 @@ async def ask_details(admin: Admin, topics: Sequence[TopicView], *, settings: bo
     asked = topics if settings else ()
     by_leader = asyncio.gather(*(_in_time(_of_leader(admin, leader, tps)) for leader, tps in led.items()))
     by_topic = asyncio.gather(*(_in_time(_settings(admin, topic.name)) for topic in asked))
-    stale = await _staleness(admin)
+    stale = await staleness(admin)
     details = Details(stale=stale)
     for found in await by_leader:
         if found is not None:
@@ -84,16 +85,6 @@ async def _of_leader(
 
 async def _settings(admin: Admin, topic: str) -> dict[str, str | None]:
     return {entry.name: entry.value for entry in await admin.describe_configs(topic) if not entry.is_default}
-
-
-async def _staleness(admin: Admin) -> str | None:
-    from minikafka.cli.waiting import quorum_trouble
-
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            return await quorum_trouble(admin)
-    except TimeoutError:
-        return "the metadata quorum does not answer"
 
 
 def print_topics(topics: Sequence[TopicView], details: Details, *, under_replicated: bool, as_json: bool) -> None:

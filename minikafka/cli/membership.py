@@ -12,6 +12,7 @@ from minikafka.cli.cluster import open_cluster
 from minikafka.cli.options import ADMIN_TIMEOUT_S, Directory, Target
 from minikafka.cli.output import print_line
 from minikafka.cli.run import run_with_admin
+from minikafka.cli.waiting import quorum_trouble
 
 if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
@@ -75,6 +76,8 @@ async def _drain(cluster: LocalCluster, node: int, throttle: int | None, admin: 
     from minikafka.cli.reassign import follow_to_end, print_cleared
     from minikafka.client.reassigning.tool import Reassigner
 
+    if (trouble := await quorum_trouble(admin)) is not None:
+        raise _error(f"node {node} cannot be drained: {trouble}")
     tool = Reassigner(admin)
     plan = await tool.drain(node)
     if plan:

@@ -12,8 +12,10 @@ import typer
 from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_line, print_note
 from minikafka.cli.run import run_with_admin
+from minikafka.cli.waiting import note_if_stale
 
 if TYPE_CHECKING:
+    from minikafka.client import Admin
     from minikafka.client.reassigning.progress import Progress
     from minikafka.client.reassigning.throttles import Throttle
     from minikafka.client.reassigning.tool import Begun, Reassigner
@@ -131,7 +133,7 @@ def reassign(
 
     path = file or reassignment_json_file or topics_to_move_json_file
     if list_:
-        run_tool(_list)
+        run_with_admin(_list, target(bootstrap, directory), timeout)
         return
     if path is None:
         raise typer.BadParameter(f"{next(name for name in actions if actions[name])} needs a FILE", param_hint="FILE")
@@ -268,16 +270,16 @@ async def _cancel(tool: Reassigner, text: str, preserve_throttles: bool) -> None
         print_cleared(await tool.clear_throttles(plan))
 
 
-async def _list(tool: Reassigner) -> None:
-    ongoing = await tool.ongoing()
-    if not ongoing:
-        print_line("No partition reassignments found.")
-        return
-    print_line("Current partition reassignments:")
+async def _list(admin: Admin) -> None:
+    from minikafka.client.reassigning.tool import Reassigner
+
+    ongoing = await Reassigner(admin).ongoing()
+    print_line("Current partition reassignments:" if ongoing else "No partition reassignments found.")
     for tp, each in ongoing.items():
         adding = f" adding: {_ids(each.adding)}." if each.adding else ""
         removing = f" removing: {_ids(each.removing)}." if each.removing else ""
         print_line(f"{tp}: replicas: {_ids(each.replicas)}.{adding}{removing}")
+    await note_if_stale(admin)
 
 
 def _status(plan: Any, progress: Progress) -> Iterable[str]:

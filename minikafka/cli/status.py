@@ -74,6 +74,9 @@ def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
         if node.last_words is not None:
             print_line(f"node {node.node_id} ended: {node.last_words}")
             print_line(f"its log: {cluster.layout.log_file(node.node_id)}")
+        if node.state == "paused":
+            resume = cluster.layout.command(f"cluster resume {node.node_id}")
+            print_line(f"node {node.node_id} is paused; resume it with: {resume}")
         if node.losses:
             print_line(f"node {node.node_id} reports lost records: {node.losses}")
             print_line(f"read {losses_file(cluster, node.node_id)}; remove it once you have dealt with the loss")
@@ -84,8 +87,8 @@ def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
         else:
             print_line(f"no node answers; start the cluster with: {cluster.layout.command('cluster start')}")
     elif seen.controller_id is None:
-        print_line("no active controller; start more nodes: an election needs more than half of the voters")
-        print_line("leaders and in-sync replicas are as last known")
+        print_line(f"no active controller{f': {seen.trouble}' if seen.trouble else ''}")
+        print_line("an election needs more than half of the voters; leaders and in-sync replicas are as last known")
     else:
         _print_leaderless([f"{each.topic}-{each.partition}" for each in seen.view.leaderless])
 
@@ -120,6 +123,7 @@ def _as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
         "bootstrap_servers": cluster.bootstrap_servers,
         "healthy": seen.healthy,
         "controller": seen.controller_id,
+        "trouble": seen.trouble,
         "partitions": len(partitions),
         "under_replicated": sum(partition.under_replicated for partition in partitions),
         "leaderless": len(seen.view.leaderless) if seen.view else 0,

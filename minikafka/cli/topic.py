@@ -18,6 +18,7 @@ from minikafka.cli.options import (
 )
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
+from minikafka.cli.waiting import note_if_stale
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -98,6 +99,7 @@ def list_topics(
             print_table(("topic", "partitions#", "replicas#", "under-replicated#"), cells)
         else:
             print_line("no topics")
+        await note_if_stale(admin)
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
 

@@ -55,7 +55,7 @@ async def _tell(concern: Concern, told: list[str]) -> None:
         if seen is not None and [seen] != told:
             print_note(f"waiting: {seen}")
         told[:] = [] if seen is None else [seen]
-        await asyncio.sleep(LOOKS_APART_S)
+        await asyncio.sleep(LOOKS_APART_S if told else QUIET_S)
 
 
 async def trouble(concern: Concern) -> str | None:
@@ -85,6 +85,22 @@ async def quorum_trouble(admin: Admin) -> str | None:
             return None
         return error.message
     return None
+
+
+async def note_if_stale(admin: Admin) -> None:
+    """Say on stderr that what was shown may be old, if the quorum is lost."""
+    why = await staleness(admin)
+    if why is not None:
+        print_note(f"may be outdated: {why}")
+
+
+async def staleness(admin: Admin) -> str | None:
+    """Why metadata may be old; None when there is a controller."""
+    try:
+        async with asyncio.timeout(QUIET_S):
+            return await quorum_trouble(admin)
+    except TimeoutError:
+        return "the metadata quorum does not answer"
 
 
 async def _of_topic(admin: Admin, concern: Concern) -> str | None:

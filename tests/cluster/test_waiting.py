@@ -40,6 +40,14 @@ async def test_a_lost_quorum_is_named_while_it_is_waited_for_and_at_last(cluster
     given = says(cluster, "produce", "orders", "--timeout", "8", given=b"one\n").splitlines()
     assert [line for line in given if line.startswith("waiting: ")]
     assert given[-1].endswith(nobody)
+    status = CommandLine(cluster.layout.directory).run("cluster", "status").stdout.decode()
+    (told,) = [line for line in status.splitlines() if line.startswith("no active controller: the metadata quorum")]
+    assert told.endswith(nobody)
+    for verb in ("topic list", "topic describe", "reassign --list"):
+        shown = CommandLine(cluster.layout.directory).run(*verb.split()).stderr.decode()
+        assert shown.splitlines()[-1].startswith("may be outdated: the metadata quorum"), verb
+        assert nobody in shown, verb
+    assert nobody in says(cluster, "cluster", "drain", str(survivor))
     log = cluster.layout.log_file(survivor).read_text()
     eventually(lambda: "no controller" in cluster.layout.log_file(survivor).read_text(), "a warning")
     assert log.count("follows the metadata quorum's leader") <= 3

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from minikafka.chaos.cluster_status import cluster_status, losses_file
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.probe import ClusterView, PartitionView
+from minikafka.chaos.probe import ClusterView, PartitionView, QuorumView
 from minikafka.chaos.processes import RunningProcess
 from minikafka.cli import main
 from minikafka.cli import status as status_verb
@@ -18,12 +18,16 @@ class StagedCluster(LocalCluster):
 
     processes: dict[int, RunningProcess]
     staged_view: ClusterView | None
+    staged_quorum: QuorumView
 
     def process(self, node_id: int) -> RunningProcess | None:
         return self.processes.get(node_id)
 
     def view(self) -> ClusterView | None:
         return self.staged_view
+
+    def quorum(self) -> QuorumView:
+        return self.staged_quorum
 
 
 @pytest.fixture
@@ -32,6 +36,7 @@ def cluster(tmp_path: Path) -> StagedCluster:
     cluster.processes = {n: RunningProcess(100 + n, "python", paused=n == 3, rss_bytes=1 << 20) for n in (1, 2, 3)}
     partitions = (PartitionView("t", 0, 1, (1, 2, 3), (1, 2)), PartitionView("t", 1, 2, (2, 1, 3), (2, 1, 3)))
     cluster.staged_view = ClusterView("c", 2, frozenset({1, 2, 3}), partitions)
+    cluster.staged_quorum = QuorumView(2)
     return cluster
 
 
@@ -61,6 +66,26 @@ def test_a_node_without_a_quorum_still_remembers_a_controller_that_is_gone(clust
     assert not status.healthy
 
 
+def test_a_lost_quorum_is_named_though_metadata_names_a_controller(
+    cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker without a controller names itself in its metadata: only the quorum itself can tell."""
+    monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
+    cluster.staged_quorum = QuorumView(None, "the metadata quorum has no leader; node 2 has no contact to nodes 1, 3")
+    said = CliRunner().invoke(main.app, ["cluster", "status"])
+    assert said.exit_code == 1
+    assert "\nno active controller: the metadata quorum has no leader; node 2 has no contact" in said.output
+    assert "leaders and in-sync replicas are as last known" in said.output
+    assert "*" not in said.output
+    assert '"controller": null' in CliRunner().invoke(main.app, ["cluster", "status", "--json"]).output
+
+
+def test_a_paused_node_is_shown_with_the_way_out(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
+    said = CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "\nnode 3 is paused; resume it with: minikafka cluster resume 3 --dir " in said
+
+
 def test_partitions_without_a_leader_are_named(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in no node's row."""
     monkeypatch.setattr(status_verb, "open_cluster", lambda directory: cluster)
@@ -82,18 +107,21 @@ def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.M
     for last, shown in (
         (
             "2026-01-01T00:00:01Z [critical ] cannot run    node=2 why='the disk is gone'\n",
-            "cannot run node=2 why='the",
+            "cannot run: the disk is gone\n",
         ),
         ("minikafka broker: log.segment.bytes = 'potato'\n", "minikafka broker: log.segment.bytes = 'potato'"),
     ):
         log.write_text(before + last)
         start.write_text(f"{len(before)}\n")
         assert f"\nnode 2 ended: {shown}" in CliRunner().invoke(main.app, ["cluster", "status"]).output
-    critical = '{"event": "cannot run", "level": "critical", "why": "no disk"}'
-    log.write_text(f"{before}{critical}\n")
-    assert f"\nnode 2 ended: {critical}\n" in CliRunner().invoke(main.app, ["cluster", "status"]).output
-    log.write_text(before + "2026-01-01T00:00:01Z [info     ] stopped\n")
+    log.write_text(before + "2026-01-01T00:00:01Z [info     ] stopped    node=2\n")
     assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    log.write_text(before + '{"event": "stopped", "level": "info", "node": 2}\n')
+    assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    log.write_text(before + "2026-01-01T00:00:01Z [info     ] registered    node=2\n")
+    assert "\nnode 2 ended: killed: its log ends" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    log.write_text(before)
+    assert "\nnode 2 ended: without a line in its log" in CliRunner().invoke(main.app, ["cluster", "status"]).output
 
 
 def test_what_an_old_image_remembers_of_a_dead_node_is_not_life(cluster: StagedCluster) -> None:

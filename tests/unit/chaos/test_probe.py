@@ -9,17 +9,23 @@ from threading import Thread
 
 import pytest
 
-from minikafka.chaos.probe import ClusterView, PartitionView, probe
+from minikafka.chaos.probe import ClusterView, PartitionView, QuorumView, probe, probe_quorum
 from minikafka.model import Endpoint
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.headers import decode_request_header, encode_response
+from minikafka.wire.messages.describe_quorum import (
+    DescribeQuorumResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 from minikafka.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from minikafka.wire.schema import Message
 
 RESPONSE = MetadataResponse(
     brokers=[MetadataResponseBroker(node_id=1), MetadataResponseBroker(node_id=2)],
@@ -38,20 +44,23 @@ RESPONSE = MetadataResponse(
 
 
 @contextmanager
-def answering(answer: bytes | None) -> Iterator[Endpoint]:
-    """A server that reads one request and answers with these bytes (None: a metadata response to the request)."""
+def answering(answer: bytes | Message) -> Iterator[Endpoint]:
+    """A server that reads one request and answers it with these bytes or this response."""
 
     def serve() -> None:
         connection, _ = server.accept()
         with connection:
             request = connection.recv(4096)
             header, _ = decode_request_header(request[4:])
-            assert header.api_key == ApiKey.METADATA
-            body = encode(RESPONSE, header.api_version)
             connection.sendall(
-                encode_response(ApiKey.METADATA, header.api_version, header.correlation_id, body)
-                if answer is None
-                else answer
+                answer
+                if isinstance(answer, bytes)
+                else encode_response(
+                    ApiKey(header.api_key),
+                    header.api_version,
+                    header.correlation_id,
+                    encode(answer, header.api_version),
+                )
             )
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -62,7 +71,7 @@ def answering(answer: bytes | None) -> Iterator[Endpoint]:
 
 
 def test_a_view_is_what_the_broker_says() -> None:
-    with answering(None) as endpoint:
+    with answering(RESPONSE) as endpoint:
         view = probe(endpoint)
     assert view == ClusterView(
         "c",
@@ -73,6 +82,16 @@ def test_a_view_is_what_the_broker_says() -> None:
     assert view.has_controller
     assert not view.fully_replicated
     assert [partition.under_replicated for partition in view.partitions] == [False, True]
+
+
+def test_the_quorum_has_a_leader_or_the_broker_says_why_not() -> None:
+    led = ResponseTopicData(partitions=[ResponsePartitionData(error_message=None, leader_id=2)])
+    with answering(DescribeQuorumResponse(error_message=None, topics=[led])) as endpoint:
+        assert probe_quorum(endpoint) == QuorumView(2)
+    with answering(DescribeQuorumResponse(error_code=41, error_message="no leader")) as endpoint:
+        assert probe_quorum(endpoint) == QuorumView(None, "no leader")
+    with answering(b"") as endpoint:
+        assert probe_quorum(endpoint) is None
 
 
 @pytest.mark.parametrize(
