@@ -284,7 +284,8 @@ class Cutter:
 
 def _copies(segments: Iterable[Segment]) -> list[Segment]:
     """For a thread."""
-    return [segment.copy(SegmentCache()) for segment in segments]
+    cache = SegmentCache()
+    return [segment.copy(cache) for segment in segments]
 
 
 def _taken_out(segments: Iterable[Segment]) -> list[Segment]:

@@ -30,7 +30,8 @@ class ReadJob(Generic[T]):
         self._keeps_indexes = keeps_indexes
         self._log = log
         self._generation = log.generation
-        self._segments = [(segment, segment.snapshot(SegmentCache())) for segment in segments]
+        cache = SegmentCache()  # one for all copies: a job goes through thousands, and opens few at once
+        self._segments = [(segment, segment.snapshot(cache)) for segment in segments]
         self._ask = ask
         self._reading: Segment | None = None
         self._answer: T

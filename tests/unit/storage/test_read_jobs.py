@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from minikafka.model import Compression
 from minikafka.records.batch import HEADER_SIZE, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
+from minikafka.storage import read_jobs, timestamps
 from minikafka.storage import segment as segments_module
-from minikafka.storage import timestamps
 from minikafka.storage.disk import OsDisk, OsFile
 from minikafka.storage.log import Log, ReadJob
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 
 MANY = {"segment_bytes": 300, "index_interval_bytes": 100}
 
@@ -227,10 +230,29 @@ def test_a_job_keeps_no_file_open(open_log: OpenLog, run: Callable[[Log], None])
     try:
         for _ in range(3):
             run(log)
-        links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-        opened = [os.readlink(link) for link in links if os.path.lexists(link)]
-        assert len([path for path in opened if path.startswith(f"{log.directory}/")]) == len(
-            [segment for segment in log.segments if segment.open_file is not None]
-        )
+        assert open_files(log) == len([segment for segment in log.segments if segment.open_file is not None])
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell which files are open")
+def test_a_job_opens_few_files_at_once(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many segments it goes through."""
+    log = restarted(open_log, **MANY)
+    before, most = open_files(log), []
+
+    def go_through(segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            assert segment.file
+            most.append(open_files(log) - before)
+
+    monkeypatch.setattr(read_jobs, "SegmentCache", partial(SegmentCache, 2))
+    in_thread(ReadJob(log, log.segments, go_through, keeps_indexes=False))
+    assert len(most) > 3
+    assert max(most) == 2
+
+
+def open_files(log: Log) -> int:
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    paths = [os.readlink(link) for link in links if os.path.lexists(link)]
+    return len([path for path in paths if path.startswith(f"{log.directory}/")])
