@@ -65,6 +65,17 @@ def test_rates_are_of_counters_and_sums_by_labels_that_there_are() -> None:
         assert text.count("(") == text.count(")")
 
 
+def test_single_figures_are_of_now_and_not_the_last_that_a_dead_cluster_left() -> None:
+    """Over a range a panel shows the last value that there was: "1 controller", green, of nodes that are all dead."""
+    stats = [panel for panel in panels() if panel["type"] == "stat"]
+    assert len(stats) == 6
+    for panel in stats:
+        (target,) = panel["targets"]
+        assert target["instant"], panel["title"]
+        if "kafka_controller" in target["expr"]:  # what only an active controller knows is nothing without one
+            assert target["expr"].endswith(("activecontrollercount) > 0", "or vector(0)")), panel["title"]
+
+
 def test_panels_have_places_and_names_of_their_own() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     assert len({panel["title"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
