@@ -7,7 +7,8 @@ The map:
 * ``ports``          free ports of this machine
 * ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
 * ``cluster_status`` the status of a local cluster
-* ``probe``          a metadata request over a bare socket: who is up, who leads, who is in sync (also the health check)
+* ``last_words``     why a node ended, from the critical line of its log
+* ``probe``          requests over a bare socket: who is up, leads, is in sync (also the health check), leads the quorum
 * ``history``        collects what clients do and see (``minikafka.ledger`` judges it: lost, duplicated, reordered, ...)
 * ``workload``       the records that the demonstration sends, and the clients that send and read them
 * ``demo``           the demonstration: load, faults, read back, verdict
