@@ -1,20 +1,28 @@
-"""Makes ``--help`` fit the terminal: paragraphs flow, and words too long for a column go to the next line.
+"""Makes ``--help`` fit the terminal and the verbs fit their users: a verb by another name is told by its own.
 
-Typer keeps the line breaks that paragraphs have in the source, cuts long names of options off, and writes ``<bool>``
-behind those that take no value.
+Typer keeps the line breaks that paragraphs have in the source, cuts long names of options off, writes ``<bool>`` behind
+those that take no value, and puts brackets of its own around the names of arguments.
 """
 
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+ELSEWHERE: Final = {"up": "start", "down": "stop", "ps": "status", "ls": "list", "rm": "delete", "topics": "topic"}
+"""What other tools call our verbs."""
+
 
 class FittingCommand(TyperCommand):
     """A verb whose options fit; a topic may also be given as ``--topic NAME``, as to Kafka's own tools."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The names of arguments as they are written in the source: ``N...``, ``[FILE]``."""
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return [self.options_metavar or "", *(param.metavar or str(param.name).upper() for param in arguments)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)
@@ -29,11 +37,31 @@ class FittingCommand(TyperCommand):
 
 
 class FittingGroup(TyperGroup):
-    """A group of verbs whose options fit."""
+    """A group of verbs whose options fit; who calls a verb by another name is told its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0].startswith("--") and args[0][2:] in self.commands:  # as to Kafka's own tools
+            ctx.fail(f"No such option: {args[0]}. Try: {ctx.command_path} {args[0][2:]}")
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = ELSEWHERE.get(args[0], args[0])
+        if args[0] not in self.commands and (found := _called(self, name)):
+            words = " or ".join(f"{ctx.command_path} {words}" for words in found)
+            ctx.fail(f"No such command {args[0]!r}. Try: {words}")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _fit_options(self.get_params(ctx))
         super().format_help(ctx, formatter)
+
+
+def _called(group: TyperGroup, name: str) -> list[str]:
+    """The words for a verb of this name: in the group itself, or else in the groups in it."""
+    if name in group.commands:
+        return [name]
+    groups = [(outer, inner) for outer, inner in group.commands.items() if isinstance(inner, TyperGroup)]
+    return [f"{outer} {name}" for outer, inner in groups if name in inner.commands]
 
 
 def _fit_options(options: list[Any]) -> None:
@@ -53,6 +81,8 @@ def _fit_options(options: list[Any]) -> None:
     for option in options:
         if getattr(option, "is_bool_flag", False):
             option.metavar = ""
+        if option.param_type_name == "argument" and option.metavar:
+            option.display_type_rich = lambda ctx: None  # the name says it; a Python type says nothing to a user
 
 
 def let_paragraphs_flow(app: typer.Typer) -> None:

@@ -63,6 +63,10 @@ def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
     assert "<bool>" not in shown  # behind options that take no value
+    assert "list[" not in shown  # a Python type
+    usage = next(line for line in shown.splitlines() if "Usage:" in line)
+    assert "{" not in usage
+    assert "]]" not in usage
 
 
 def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
@@ -70,6 +74,28 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
     shown = {name for name, child in command.commands.items() if not child.hidden}  # type: ignore[attr-defined]
     assert set(command.list_commands(None)) == shown  # type: ignore[attr-defined]
     assert command.list_commands(None)[0] == "cluster"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("stop", "minikafka cluster stop"),
+        ("logs", "minikafka cluster logs"),
+        ("unpause 1", "minikafka cluster unpause"),
+        ("create x", "minikafka topic create"),
+        ("list", "minikafka cluster list or minikafka topic list"),
+        ("cluster up", "minikafka cluster start"),
+        ("cluster rm", "minikafka cluster delete"),
+        ("ps", "minikafka status"),
+        ("topics list", "minikafka topic"),
+        ("topic --list", "minikafka topic list"),
+        ("topic --create --topic x", "minikafka topic create"),
+    ],
+)
+def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) -> None:
+    said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
+    assert said.exit_code == 2
+    assert f". Try: {hint} " in said.output
 
 
 @pytest.mark.parametrize(
