@@ -15,11 +15,13 @@ from minikafka.chaos.layout import (
 
 
 def is_free(port: int) -> bool:
-    """True when no process listens on the port."""
+    """True when no process listens on the port. ClusterError for one that this user may not listen on."""
     with socket.socket() as candidate:
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             candidate.bind((HOST, port))
+        except PermissionError:
+            raise ClusterError(f"port {port} is for root only; choose a --base-port of 1024 or more") from None
         except OSError:
             return False
     return True

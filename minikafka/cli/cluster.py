@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from minikafka.cli.options import AsJson, Directory, Settings, cluster_directory, parse_assignments
-from minikafka.cli.output import print_json, print_line
+from minikafka.cli.output import print_json, print_line, print_note
 
 if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
@@ -47,7 +47,11 @@ def start(
     began = time.monotonic()
     assigned = parse_assignments(settings)
     cluster = _open_or_create(cluster_directory(directory), brokers, base_port, assigned, metrics=metrics)
-    started = cluster.start()
+    try:
+        started = cluster.start()
+    except KeyboardInterrupt:
+        print_note("interrupted: the nodes that were just started are killed")
+        raise
     seconds = time.monotonic() - began
     if as_json:
         print_json(
@@ -126,7 +130,12 @@ def restart(nodes: Nodes, directory: Directory = None) -> None:
     """Restart nodes, one after the other; start those that are down."""
     cluster = open_cluster(directory)
     for node_id in nodes:
-        cluster.restart(node_id)
+        try:
+            cluster.restart(node_id)
+        except KeyboardInterrupt:
+            status = cluster.layout.command("cluster status")
+            print_note(f"interrupted: node {node_id} may be down, or still starting; see {status}")
+            raise
         print_line(f"node {node_id} is up")
 
 

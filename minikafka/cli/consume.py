@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import Bootstrap, Directory, Target, target
 from minikafka.cli.output import json_line, text_or_base64
 from minikafka.cli.run import run
 from minikafka.cli.waiting import Concern
 
 if TYPE_CHECKING:
-    from minikafka.client import Consumer
+    from minikafka.client import Admin, Consumer
     from minikafka.client.records import ConsumerRecord
     from minikafka.model import TopicPartition
 
@@ -76,13 +77,13 @@ def consume(
     wait_ms = _WAIT_MS if timeout is None else int(timeout * 1000)
 
     async def verb() -> None:
-        await _check_exists(cluster, topic, partition)
+        await _check_exists(cluster, topic, partition, offset)
         await _consume(consumer, by_hand, offset, line, count, wait_ms)
 
     run(verb(), Concern(cluster, topic))
 
 
-async def _check_exists(cluster: Target, topic: str, partition: int | None) -> None:
+async def _check_exists(cluster: Target, topic: str, partition: int | None, offset: int | None) -> None:
     """Say soon that there is nothing to read, rather than wait for it."""
     from minikafka.client import Admin
     from minikafka.client.admin.base import NO_TOPIC
@@ -90,6 +91,8 @@ async def _check_exists(cluster: Target, topic: str, partition: int | None) -> N
 
     async with Admin(cluster.servers) as admin:
         (view,) = await admin.describe_topics([topic])
+        if not view.error and partition in view.partitions and offset is not None:
+            await _check_offset(admin, topic, partition, offset)
     if view.error:
         create = cluster.command(f"topic create {topic}")
         if view.error is not NO_TOPIC:
@@ -101,6 +104,16 @@ async def _check_exists(cluster: Target, topic: str, partition: int | None) -> N
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"partition {partition} not found: topic {topic!r} has partitions 0 to {last}",
         )
+
+
+async def _check_offset(admin: Admin, topic: str, partition: int, offset: int) -> None:
+    from minikafka.errors import ErrorCode, KafkaError
+    from minikafka.model import TopicPartition
+
+    tp = TopicPartition(topic, partition)
+    first, end = [(await admin.list_offsets({tp: which}))[tp].offset for which in (EARLIEST, LATEST)]
+    if not first <= offset <= end:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} not found: {tp} has offsets {first}..{end}")
 
 
 async def _consume(

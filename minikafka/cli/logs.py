@@ -18,7 +18,7 @@ import typer
 
 from minikafka.cli.cluster import open_cluster
 from minikafka.cli.options import Directory
-from minikafka.cli.run import quiet_when_the_reader_leaves
+from minikafka.cli.run import quiet_when_the_reader_leaves, raise_when_the_reader_has_left
 
 FOLLOW_INTERVAL_S: Final = 0.2
 _HEAD: Final = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]+Z?) \[(\w+)")
@@ -77,6 +77,7 @@ def logs(
         while follow:
             sys.stdout.flush()
             time.sleep(FOLLOW_INTERVAL_S)
+            raise_when_the_reader_has_left()
             _print(entry for entry in _read(files.values()) if _is_wanted(entry, level))
 
 

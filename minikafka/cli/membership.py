@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from minikafka.cli.cluster import open_cluster
-from minikafka.cli.options import ADMIN_TIMEOUT_S, Directory, Target
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Directory, local_target
 from minikafka.cli.output import print_line
 from minikafka.cli.run import run_with_admin
 from minikafka.cli.waiting import quorum_trouble
@@ -60,7 +60,7 @@ def drain(
     """
     cluster = open_cluster(directory)
     cluster.check_node(node)
-    run_with_admin(partial(_drain, cluster, node, throttle), _target(cluster), ADMIN_TIMEOUT_S)
+    run_with_admin(partial(_drain, cluster, node, throttle), local_target(cluster), ADMIN_TIMEOUT_S)
 
 
 def remove(node: Node, directory: Directory = None) -> None:
@@ -68,7 +68,7 @@ def remove(node: Node, directory: Directory = None) -> None:
     cluster = open_cluster(directory)
     cluster.check_node(node)
     cluster.layout.without_node(node)  # raises for one that must stay
-    run_with_admin(partial(_leave, cluster, node), _target(cluster), ADMIN_TIMEOUT_S)
+    run_with_admin(partial(_leave, cluster, node), local_target(cluster), ADMIN_TIMEOUT_S)
     print_line(f"removed node {node}")
 
 
@@ -119,10 +119,6 @@ async def _leave(cluster: LocalCluster, node: int, admin: Admin) -> None:
                 raise
         await asyncio.sleep(RETRY_S)
     cluster.remove_node(node)
-
-
-def _target(cluster: LocalCluster) -> Target:
-    return Target(cluster.bootstrap_servers, cluster.layout.option, is_local=True)
 
 
 def _replicas(count: int) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
+
+if TYPE_CHECKING:
+    from minikafka.chaos.local_cluster import LocalCluster
 
 Directory = Annotated[
     Path | None,
@@ -61,6 +64,7 @@ class Target(NamedTuple):
 def target(servers: str | None, directory: Path | None) -> Target:
     """The brokers that were named, or those of the local cluster; the default port if no directory is named either."""
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, DIRECTORY_VARIABLE, HOST, ClusterLayout
+    from minikafka.chaos.local_cluster import LocalCluster
 
     if servers:
         _check_servers(servers)
@@ -68,9 +72,18 @@ def target(servers: str | None, directory: Path | None) -> Target:
     chosen = cluster_directory(directory)
     is_named = directory is not None or bool(os.environ.get(DIRECTORY_VARIABLE))
     if is_named or ClusterLayout.exists(chosen):
-        layout = ClusterLayout.open(chosen)
-        return Target(layout.bootstrap_servers, layout.option, is_local=True)
+        return local_target(LocalCluster.open(chosen))
     return Target(f"{HOST}:{DEFAULT_BASE_PORT}", is_local=True)
+
+
+def local_target(cluster: LocalCluster) -> Target:
+    """The brokers of a local cluster. ClusterError, at once, when all of its nodes are down: nobody would answer."""
+    from minikafka.chaos.layout import ClusterError
+
+    if not cluster.running():
+        start = cluster.layout.command("cluster start")
+        raise ClusterError(f"every node of the cluster in {cluster.layout.directory} is down; start it with: {start}")
+    return Target(cluster.bootstrap_servers, cluster.layout.option, is_local=True)
 
 
 def _check_servers(servers: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn
 
-_PIPED_WIDTH: Final = 1000  # of tables that another program reads: a row stays a line
+_WIDEST: Final = 1000  # characters in a row of a table
 
 
 def print_line(text: str) -> None:
@@ -44,7 +43,10 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup."""
+    """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup.
+
+    A row is a line, whatever the width of the terminal: half words in narrow columns tell nobody anything.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -54,9 +56,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _PIPED_WIDTH
+    console = Console(width=_WIDEST)
+    console.width = console.measure(table).maximum
     console.print(table)
 
 

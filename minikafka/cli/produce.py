@@ -98,7 +98,11 @@ def produce(
         tally = _Tally()
         with _ledger(history, topic, acks) as ledger:
             sending = _produce(producer, topic, source, separator, tally, file is not None, ledger)
-            run(sending, Concern(cluster, topic, writes=acks is Acks.ALL))
+            try:
+                run(sending, Concern(cluster, topic, writes=acks is Acks.ALL))
+            except typer.Exit:
+                print_note(f"interrupted: {tally.records:,} of the {tally.lines:,} lines read are acknowledged")
+                raise
     _print_summary(tally, as_json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -49,6 +50,14 @@ def run_with_admin(
             await work(admin)
 
     run(verb(), Concern(target, topic))
+
+
+def raise_when_the_reader_has_left() -> None:
+    """BrokenPipeError as soon as nobody reads standard output, though there is nothing to write (``| head``)."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    if any(events & select.POLLERR for _, events in poll.poll(0)):
+        raise BrokenPipeError
 
 
 @contextmanager

@@ -17,6 +17,15 @@ def test_a_port_that_is_listened_on_is_not_free() -> None:
     assert is_free(port)
 
 
+def test_a_port_for_root_only_is_told_from_one_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(ports.socket.socket, "bind", refuse)
+    with pytest.raises(ClusterError, match="port 80 is for root only; choose a --base-port of 1024 or more"):
+        is_free(80)
+
+
 def test_all_ports_above_a_free_base_port_are_free() -> None:
     base_port = free_base_port(3, random.Random(1))
     assert 11_000 <= base_port < 32_000

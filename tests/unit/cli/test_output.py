@@ -39,9 +39,16 @@ def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -
     assert "23" in lines[-1] or "23" in lines[-2]
 
 
-def test_a_row_that_another_program_reads_is_a_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("columns", ["20", None])
+def test_a_row_is_a_line_in_a_narrow_terminal_and_for_another_program(
+    columns: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    print_table(("name", "count#"), [("topic-" * 30, "1")])
-    assert "topic-" * 30 in capsys.readouterr().out
+    """Half a header, 'part' above 'itio' above 'n', tells nobody anything."""
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    print_table(("partition#", "replicas", "directory"), [("0", "3, 2, 1", "/var" * 30)])
+    head, row = (line.split() for line in capsys.readouterr().out.splitlines() if "0" in line or "part" in line)
+    assert head == ["partition", "replicas", "directory"]
+    assert row == ["0", "3,", "2,", "1", "/var" * 30]

@@ -1,0 +1,74 @@
+"""Ctrl-C, and a reader that leaves, in the middle of a verb: it ends at once, and says what it has left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cluster_cli import CommandLine
+from live_cluster import StartCluster, eventually
+
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.ports import free_base_port
+from minikafka.cli.run import BROKEN_PIPE, INTERRUPTED
+
+
+@pytest.fixture
+def cluster(start_cluster: StartCluster) -> LocalCluster:
+    return start_cluster(1)
+
+
+def begun(*words: str, directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "minikafka", *words, "--dir", str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_produce_says_how_much_is_acknowledged(cluster: LocalCluster) -> None:
+    directory = cluster.layout.directory
+    minikafka = CommandLine(directory)
+    with begun("produce", "orders", directory=directory) as produce:
+        assert produce.stdin is not None
+        produce.stdin.write("a\nb\nc\n")
+        produce.stdin.flush()
+        count = ("consume", "orders", "--from-beginning", "--count", "3", "--timeout", "5")
+        eventually(lambda: minikafka.run(*count).stdout == b"a\nb\nc\n", "the records to be written")
+        produce.send_signal(signal.SIGINT)
+        _, said = produce.communicate(timeout=30)
+    assert produce.returncode == INTERRUPTED
+    assert said.endswith("interrupted: 3 of the 3 lines read are acknowledged\n")
+
+
+def test_an_interrupted_start_says_that_nothing_runs(tmp_path: Path) -> None:
+    cluster = LocalCluster.create(tmp_path / "c", brokers=3, base_port=free_base_port(3))
+    with begun("cluster", "start", directory=tmp_path / "c") as start:
+        eventually(lambda: len(cluster.running()) == 3, "the nodes to be started")
+        start.send_signal(signal.SIGINT)
+        _, said = start.communicate(timeout=30)
+    assert start.returncode == INTERRUPTED
+    assert said == "interrupted: the nodes that were just started are killed\n"
+    assert not cluster.running()
+
+
+def test_followed_logs_end_when_nobody_reads_them_and_nothing_is_logged(cluster: LocalCluster) -> None:
+    with begun("cluster", "logs", "-f", directory=cluster.layout.directory) as logs:
+        assert logs.stdout is not None
+        assert " | " in logs.stdout.readline()
+        logs.stdout.close()
+        assert logs.wait(timeout=10) == BROKEN_PIPE
+
+
+def test_an_offset_that_is_not_there_is_named(cluster: LocalCluster) -> None:
+    minikafka = CommandLine(cluster.layout.directory)
+    minikafka("produce", "orders", given=b"a\nb\n")
+    at = ("consume", "orders", "--partition", "0", "--timeout", "5", "--count", "1", "--offset")
+    assert minikafka(*at, "1") == b"b\n"
+    said = minikafka(*at, "7", fails=True).decode()
+    assert said == "minikafka: OFFSET_OUT_OF_RANGE: offset 7 not found: orders-0 has offsets 0..2\n"
