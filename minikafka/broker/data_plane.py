@@ -66,6 +66,7 @@ def open_store(ports: Ports, on_failure: Callable[[LogDir, StorageFailure], None
         boot_id=ports.boot_id,
         config_for=config_for,
         on_failure=on_failure,
+        open_segments=ports.descriptors.segments,
     )
 
 

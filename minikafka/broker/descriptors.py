@@ -15,7 +15,8 @@ WANTED: Final = (65_536, 10_240)  # macOS allows no more than the second
 PEERS_MIN: Final = 16
 PEERS_MAX: Final = 1_000
 DUPLICATES_MAX: Final = 1_000
-FOR_READING: Final = 320  # segments under a read, checkpoints, snapshots, and the process's own files
+SEGMENTS_MAX: Final = 256
+OTHERS: Final = 64  # checkpoints, snapshots, segments that a thread looks into, and the process's own files
 REPLICAS_MIN: Final = 64
 
 
@@ -30,6 +31,8 @@ class Shares(NamedTuple):
     """Second descriptors of connections, for sendfile. A connection without one is served by reading."""
     replicas: int
     """Replicas on this node: each keeps its active segment open."""
+    segments: int
+    """Closed segments that were read lately, of all logs together."""
 
 
 def shares(limit: int) -> Shares:
@@ -38,11 +41,13 @@ def shares(limit: int) -> Shares:
     peers = min(PEERS_MAX, max(PEERS_MIN, connections // 8))
     rest = max(PEERS_MIN, connections - 2 * peers)
     duplicates = min(DUPLICATES_MAX, rest // 8)
+    segments = min(SEGMENTS_MAX, limit // 4)
     return Shares(
         clients=rest - duplicates,
         peers=peers,
         duplicates=duplicates,
-        replicas=max(REPLICAS_MIN, limit - connections - FOR_READING),
+        replicas=max(REPLICAS_MIN, limit - connections - segments - OTHERS),
+        segments=segments,
     )
 
 

@@ -61,7 +61,9 @@ ConfigFor = Callable[[TopicPartition], LogConfig]
 class LogDir:
     """See the module. ``logs`` are the partitions in it; ``failure`` is set once it is offline."""
 
-    def __init__(self, disk: Disk, path: str, on_failure: Callable[[LogDir, StorageFailure], None]) -> None:
+    def __init__(
+        self, disk: Disk, path: str, on_failure: Callable[[LogDir, StorageFailure], None], cache: SegmentCache
+    ) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
         self.futures = FutureLogs(disk, self)
@@ -78,7 +80,7 @@ class LogDir:
         self.registration: Registration | None = None  # that of the last process
         self._disk = disk
         self._on_failure = on_failure
-        self._cache = SegmentCache()
+        self._cache = cache
         self._trash: list[str] = []
         self._checkpoints = DirectoryCheckpoints(disk, path)
         self.ends = LogEnds(disk, path, self.fail)

@@ -21,6 +21,7 @@ from minikafka.storage.meta import META_REMEDY, DamagedMetaError, DirectoryMeta
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.presence import PresenceLook
+from minikafka.storage.segment_cache import SegmentCache
 
 
 def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
@@ -62,18 +63,20 @@ class LogStore:
         boot_id: str | None = None,
         config_for: ConfigFor = _default_config,
         on_failure: Callable[[LogDir, StorageFailure], None] = _ignore_failure,
+        open_segments: int = 256,
     ) -> LogStore:
         """Lock, check and load every directory; recover it after an unclean stop.
 
         MetaError when a directory belongs to another process, node or cluster. An unreadable directory is offline from
         the start; StorageFailure when none is left. ``boot_id`` is the machine's (None: unknown): after a kill on the
         same boot all writes are present, so an incomplete end is more often damage than a torn tail.
+        ``open_segments``: most closed segments that keep a descriptor, in all directories together.
         """
         directories: list[LogDir] = []
-        store = cls(disk, directories, new_uuid)
+        store, cache = cls(disk, directories, new_uuid), SegmentCache(open_segments)
         try:
             for path in paths:
-                directory = LogDir(disk, path, on_failure)
+                directory = LogDir(disk, path, on_failure, cache)
                 directories.append(directory)
                 with _identifying(directory):
                     directory.check_identity(cluster_id, node_id)

@@ -67,6 +67,18 @@ def test_directory_names(name: str, expected: TopicPartition | None) -> None:
     assert parse_directory_name(name) == expected
 
 
+def test_the_directories_share_the_descriptors_for_closed_segments(open_store: OpenStore) -> None:
+    store = open_store("one", "two", open_segments=3)
+    logs = [store.create(tp, TOPIC_ID, LogConfig(segment_bytes=200)) for tp in (A, B)]
+    assert [log.directory.split("/")[-2] for log in logs] == ["one", "two"]
+    for log in logs:
+        for _ in range(4):
+            append(log, b"x" * 60)
+        for offset in range(4):
+            log.read(offset, 100)
+    assert sum(segment.open_file is not None for log in logs for segment in log.segments.closed) == 3
+
+
 def test_the_name_of_a_deleted_directory_fits_a_file_name() -> None:
     name = deleted_directory_name(TopicPartition("t" * 249, 1_000_000), UUID(int=1))
     assert len(name) == 255
