@@ -273,7 +273,7 @@ class LocalCluster:
             return "without a line in its log" + ("; the disk is full" if free < _DISK_FULL_BYTES else "")
         if not _LOG_LINE.match(lines[-1]):
             return lines[-1]
-        return None if _STOPPED.search(lines[-1]) else "killed: its log ends without a reason (SIGKILL, out of memory?)"
+        return None if _STOPPED.search(lines[-1]) else "killed by SIGKILL, it seems: its log ends without a reason"
 
     def _last_log_lines(self, node_id: int) -> str:
         return "\n".join("  " + line for line in (self._run_log(node_id) or [])[-_LOG_LINES_SHOWN:])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn
 
-_WIDEST: Final = 1000  # characters in a row of a table
+_WIDEST: Final = 1000  # of tables that another program reads: a row stays a line
+_SPACES_PER_COLUMN: Final = 3  # the padding of cells, and the line between columns that this box does not draw
 
 
 def print_line(text: str) -> None:
@@ -45,20 +47,43 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup.
 
-    A row is a line, whatever the width of the terminal: half words in narrow columns tell nobody anything.
+    Cells break between words to fit a terminal, but no word breaks: where that is not enough, lines are longer.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    rows = list(rows)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = Console(width=_WIDEST)
-    console.width = console.measure(table).maximum
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDEST
+    texts = [
+        [column.rstrip("#"), *(Text.from_markup(row[i]).plain for row in rows)] for i, column in enumerate(columns)
+    ]
+    spaces = len(columns) * _SPACES_PER_COLUMN + 1
+    widths = _widths(texts, console.width - spaces)
+    for each, width in zip(table.columns, widths, strict=True):
+        each.width = width
+    console.width = max(console.width, sum(widths) + spaces)
     console.print(table)
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """The widths of columns with these texts: natural, or less from the widest on until all fits, but whole words."""
+    from rich.cells import cell_len
+
+    widths = [max(cell_len(line) for text in texts for line in text.split("\n")) for texts in columns]
+    least = [max((cell_len(word) for text in texts for word in text.split()), default=0) for texts in columns]
+    while sum(widths) > room and widths != least:
+        widest = max((i for i in range(len(widths)) if widths[i] > least[i]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
 
 
 def print_note(text: str) -> None:

@@ -119,7 +119,10 @@ def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.M
     log.write_text(before + '{"event": "stopped", "level": "info", "node": 2}\n')
     assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
     log.write_text(before + "2026-01-01T00:00:01Z [info     ] registered    node=2\n")
-    assert "\nnode 2 ended: killed: its log ends" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert (
+        "\nnode 2 ended: killed by SIGKILL, it seems: its log ends"
+        in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    )
     log.write_text(before)
     assert "\nnode 2 ended: without a line in its log" in CliRunner().invoke(main.app, ["cluster", "status"]).output
 

@@ -39,16 +39,26 @@ def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -
     assert "23" in lines[-1] or "23" in lines[-2]
 
 
-@pytest.mark.parametrize("columns", ["20", None])
-def test_a_row_is_a_line_in_a_narrow_terminal_and_for_another_program(
-    columns: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("columns", ["20", "47", "53", "80"])
+def test_a_narrow_terminal_breaks_cells_between_words_and_no_word(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a header, 'part' above 'itio' above 'n', tells nobody anything."""
-    if columns is None:
-        monkeypatch.delenv("COLUMNS", raising=False)
-    else:
-        monkeypatch.setenv("COLUMNS", columns)
-    print_table(("partition#", "replicas", "directory"), [("0", "3, 2, 1", "/var" * 30)])
-    head, row = (line.split() for line in capsys.readouterr().out.splitlines() if "0" in line or "part" in line)
-    assert head == ["partition", "replicas", "directory"]
-    assert row == ["0", "3,", "2,", "1", "/var" * 30]
+    """Half a header, 'part' above 'itio' above 'n', tells nobody anything: rather a line is too long."""
+    monkeypatch.setenv("COLUMNS", columns)
+    row = ("0", "3, 2, 1, 4, 5", "3, 2", "0..62643", "[yellow]under-replicated[/]")
+    print_table(("partition#", "replicas", "isr", "offsets", ""), [row])
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["partition", "replicas", "isr", "offsets"] in lines
+    assert {"0", "3,", "2,", "1,", "4,", "5", "2", "0..62643", "under-replicated"} <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= max(int(columns), 58)  # 58: with every column as narrow as its words
+
+
+def test_a_row_that_another_program_reads_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(("name", "count#"), [("topic-" * 30, "1"), ("two words " * 12, "2")])
+    shown = capsys.readouterr().out
+    assert "topic-" * 30 in shown
+    assert ("two words " * 12).strip() in shown
