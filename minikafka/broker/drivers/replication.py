@@ -170,18 +170,28 @@ class _Fetcher:
         cannot wait for that, or its producers would. There is no other way to take a request back.
 
         An answer with records is waited for: they would be sent in vain, and to the leader it looks as if they could
-        not be appended.
+        not be appended. A fetch whose connection is still being opened does not name the partition either.
         """
-        connection = self._connection
-        if not self._is_polling or connection is None or not connection.is_open or connection.is_receiving:
+        if not self._is_polling:
             return
-        loop = asyncio.get_running_loop()
-        held_at_s = self._polling_since_s + HELD_AFTER_S
-        if loop.time() >= held_at_s:
-            self._is_abandoning = True
-            connection.close()
-        elif self._abandoning is None:
-            self._abandoning = loop.call_at(held_at_s, self._abandon_if_held)
+        connection, now_s = self._connection, asyncio.get_running_loop().time()
+        if connection is None or not connection.is_open:
+            self._abandon_at(now_s + HELD_AFTER_S)
+        elif not connection.is_receiving:
+            held_at_s = self._polling_since_s + HELD_AFTER_S
+            if now_s < held_at_s:
+                self._abandon_at(held_at_s)
+            else:
+                self._is_abandoning = True
+                connection.close()
+
+    def _abandon_at(self, at_s: float) -> None:
+        if self._abandoning is None:
+            self._abandoning = asyncio.get_running_loop().call_at(at_s, self._look_again)
+
+    def _look_again(self) -> None:
+        self._abandoning = None
+        self._abandon_if_held()
 
     def remove(self, tp: TopicPartition) -> None:
         self._machine.remove_partitions([tp])

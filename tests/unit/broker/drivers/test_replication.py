@@ -29,6 +29,8 @@ from minikafka.storage.log import IllegalLogState, ReadJob, StorageFailure
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
 Dial = Callable[..., Awaitable[Client]]
+HELD_LONG = {"replica_fetch_wait_max_ms": 30_000, "replica_lag_time_max_ms": 60_000}
+"""A fetch is answered only when there is something new, or it is abandoned."""
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -399,7 +401,9 @@ async def test_only_a_fetch_that_the_leader_holds_is_abandoned_for_a_further_par
     """Finding: a reassignment of many partitions threw answers away, and their leader took the follower for unable."""
     monkeypatch.setattr(replication_module, "HELD_AFTER_S", held_after_s)
     monkeypatch.setattr(PeerConnection, "is_receiving", is_receiving)
-    await started(cluster, 1, 2)
+    await cluster.start(**HELD_LONG if is_abandoned else {})
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]])
     node = cluster.nodes[2]
     await follows(node, 0)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
@@ -408,9 +412,45 @@ async def test_only_a_fetch_that_the_leader_holds_is_abandoned_for_a_further_par
     await create_topic(cluster.controller, "more", replicas=[[1, 2]])
     more = TopicPartition("more", 0)
     await follows(node, 0, more)
+    if is_abandoned:
+        await eventually(lambda: fetcher._connection not in (None, before), "another connection")
+        return
     state = await eventually(lambda: fetcher._machine.state(more), "it to be fetched")
     await eventually(lambda: state.has_agreed, "its first answer")
-    assert (fetcher._connection is not before) is is_abandoned
+    assert fetcher._connection is before
+
+
+@pytest.mark.spec("R9")
+async def test_a_fetch_is_abandoned_for_a_partition_that_came_while_its_connection_was_opened(
+    cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding: after a failover some partitions had no follower for half a second, as long as that fetch was held."""
+    monkeypatch.setattr(replication_module, "ANSWER_TIMEOUT_S", 3600.0)
+    await cluster.start(**HELD_LONG)
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]])
+    node = cluster.nodes[2]
+    await follows(node, 0)
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
+    before = await eventually(lambda: fetcher._is_polling and fetcher._connection, "a fetch")
+    may_open, open_now = asyncio.Event(), PeerConnection.open
+
+    async def open_when_allowed(*args: Any) -> PeerConnection:
+        await may_open.wait()
+        return await open_now(*args)
+
+    monkeypatch.setattr(PeerConnection, "open", open_when_allowed)
+    fetcher._is_abandoning = True
+    before.close()
+    await eventually(lambda: fetcher._is_polling and fetcher._connection is None, "a fetch without a connection")
+    await create_topic(cluster.controller, "more", replicas=[[1, 2]])
+    more = TopicPartition("more", 0)
+    await eventually(lambda: fetcher._machine.state(more), "it to be followed")
+    may_open.set()
+    await eventually(lambda: cluster.nodes[1].replicas.get(more), "its leader")
+    produced = await (await dial(cluster.nodes[1])).produce("more", b"first", acks=1)
+    assert not produced.error_code
+    await eventually(lambda: replica(node, more).log.log_end_offset, "its first record")
 
 
 @pytest.mark.spec("R9")
