@@ -7,6 +7,7 @@ A batch of 1.4 KB may hold millions of records, and any client may ask for a tim
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
@@ -31,11 +32,15 @@ class Lookups:
         self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # fetches do not wait for look-ups by time
         self._key_check = asyncio.Lock()  # each may take 100 MiB for a moment
 
-    async def run(self, log: Log, job: ReadJob[T]) -> T:
-        """The job's result. KafkaError when the log cannot be read, or changed meanwhile."""
+    async def run(self, prepare: Callable[[], ReadJob[T]]) -> T:
+        """The job's result. KafkaError when the log cannot be read, or changed meanwhile.
+
+        It is prepared when its turn comes: it may hold a copy of a large index, and thousands may wait.
+        """
         async with self._places:
+            job = prepare()
             await self._read(job.run)
-        return log.complete_read(job)
+            return job.answer()
 
     async def warm(self, log: Log, job: ReadJob[None]) -> None:
         """Let the job verify and load the batches of a cold fetch. KafkaError as for :meth:`run`."""

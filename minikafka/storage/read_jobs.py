@@ -2,6 +2,9 @@
 
 A job works on copies of segments: appends, retention and compaction go on meanwhile. What it found is kept where
 the log still is as it was; where it was cut, or a segment went, whoever asked asks again.
+
+The active segment is copied at once. Closed ones change no more, and are copied when the job comes to them: most jobs
+look into one of thousands.
 """
 
 from __future__ import annotations
@@ -30,8 +33,9 @@ class ReadJob(Generic[T]):
         self._keeps_indexes = keeps_indexes
         self._log = log
         self._generation = log.generation
-        cache = SegmentCache()  # one for all copies: a job goes through thousands, and opens few at once
-        self._segments = [(segment, segment.snapshot(cache)) for segment in segments]
+        self._cache = SegmentCache()  # one for all copies: a job may go through thousands, and opens few at once
+        self._segments = list(segments)
+        self._copies = {one: one.snapshot(self._cache) for one in self._segments if one.is_active}
         self._ask = ask
         self._reading: Segment | None = None
         self._answer: T
@@ -55,7 +59,7 @@ class ReadJob(Generic[T]):
         present = set(log.segments)
         if self._generation != log.generation or (error is not None and self._reading not in present):
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{log.topic_partition} changed meanwhile; try again")
-        for segment, copy in self._segments:
+        for segment, copy in self._copies.items():
             if segment in present:
                 segment.learn(copy, keeps_index=self._keeps_indexes)
         if error is not None:
@@ -64,6 +68,9 @@ class ReadJob(Generic[T]):
         return self._answer
 
     def __iter__(self) -> Iterator[Segment]:
-        for segment, copy in self._segments:
+        for segment in self._segments:
             self._reading = segment
+            copy = self._copies.get(segment)
+            if copy is None:
+                copy = self._copies[segment] = segment.copy(self._cache)
             yield copy

@@ -22,6 +22,8 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
+from minikafka.storage.read_jobs import ReadJob
+from minikafka.storage.timestamps import TimestampedOffset
 from minikafka.wire.api import NEVER
 from minikafka.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -92,10 +94,13 @@ def _is_time(timestamp: int) -> bool:
 
 
 async def _by_time(partition: Partition, timestamp: int, lookups: Lookups) -> Answer | None:
-    log = partition.log
-    is_newest = timestamp == MAX_TIMESTAMP
-    job = log.prepare_max_timestamp_lookup() if is_newest else log.prepare_timestamp_lookup(timestamp)
-    return await lookups.run(log, job)
+    def prepare() -> ReadJob[TimestampedOffset | None]:
+        log = partition.log  # as it is then: it may have moved to another directory
+        if timestamp == MAX_TIMESTAMP:
+            return log.prepare_max_timestamp_lookup()
+        return log.prepare_timestamp_lookup(timestamp)
+
+    return await lookups.run(prepare)
 
 
 def _within(partition: Partition, timestamp: int, found: Answer | None, limit: int) -> Answer:

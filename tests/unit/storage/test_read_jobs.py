@@ -193,6 +193,26 @@ def test_a_batch_that_holds_no_records_stands_for_them(open_log: OpenLog) -> Non
     assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
 
 
+def test_a_job_copies_no_closed_segment_that_it_does_not_look_into(
+    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of thousands, before: 5 us of the loop and 200 bytes for each."""
+    log = restarted(open_log, **MANY)
+    copied = []
+    copy = Segment.copy
+
+    def note(segment: Segment, cache: SegmentCache) -> Segment:
+        copied.append(segment.base_offset)
+        return copy(segment, cache)
+
+    monkeypatch.setattr(Segment, "copy", note)
+    job = log.prepare_timestamp_lookup(NOW_MS)
+    assert copied == [log.segments.active.base_offset]
+    in_thread(job)
+    assert log.complete_read(job) is not None
+    assert copied[1:] == [0]
+
+
 def look_up(log: Log) -> None:
     job = log.prepare_timestamp_lookup(NOW_MS + 7)
     in_thread(job)

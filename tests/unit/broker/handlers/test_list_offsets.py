@@ -172,6 +172,33 @@ async def test_a_log_that_is_cut_during_a_look_up_is_asked_again(node: Node, cli
         assert (await asked)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
 
 
+@pytest.mark.spec("P6")
+@pytest.mark.usefixtures("orders")
+async def test_look_ups_that_wait_hold_no_copies(client: Client) -> None:
+    """A copy of the active segment's index may have megabytes, and one connection may have a thousand requests."""
+    gate = threading.Event()
+    prepared: list[ReadJob[object]] = []
+    run, prepare = ReadJob.run, ReadJob.__init__
+
+    def held_up(job: ReadJob[object]) -> None:
+        gate.wait(20)
+        run(job)
+
+    def note(job: ReadJob[object], *args: object, **how: object) -> None:
+        prepared.append(job)
+        prepare(job, *args, **how)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ReadJob, "run", held_up)
+        patched.setattr(ReadJob, "__init__", note)
+        asked = [asyncio.get_running_loop().create_task(ask(client, NOW_MS + 1000)) for _ in range(20)]
+        await eventually(lambda: len(prepared) >= JOBS_AT_ONCE, "look-ups to begin")
+        await asyncio.sleep(0.05)
+        assert len(prepared) == JOBS_AT_ONCE
+        gate.set()
+        assert {(await one)[0] for one in asked} == {ErrorCode.NONE}
+
+
 @pytest.mark.usefixtures("orders")
 async def test_a_partition_that_is_named_twice_is_refused(client: Client) -> None:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=-1, current_leader_epoch=-1)
