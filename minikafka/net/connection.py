@@ -228,16 +228,22 @@ class Connection(asyncio.BufferedProtocol):
         if self._outbox is None or self._transport is None:
             return
         chunks: list[Chunk] = []
-        held = in_files = 0
+        held = in_files = alike = 0
+        requests, began_s = None, 0.0
         replies = self._replies
         now_s = self._loop.time()
         while replies and replies[0].is_ready:
             reply = replies.popleft()
-            if (requests := reply.requests) is not None:
-                requests.note(round((now_s - reply.began_s) * 1000))
+            if reply.requests is not requests or reply.began_s != began_s:
+                if requests is not None:
+                    requests.note(round((now_s - began_s) * 1000), alike)
+                requests, began_s, alike = reply.requests, reply.began_s, 0
+            alike += 1
             held += reply.held
             in_files += reply.in_files
             chunks += reply.take()
+        if requests is not None:
+            requests.note(round((now_s - began_s) * 1000), alike)
         self.replies_held -= held
         self.replies_in_files -= in_files
         outbox = self._outbox

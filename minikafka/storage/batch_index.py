@@ -25,7 +25,8 @@ from minikafka.storage.scan import check_place, scan_headers
 class BatchIndex:
     """The offset index, the time index and the largest timestamp of a segment.
 
-    ``resumed_epoch``: leader epoch of the last batch that :meth:`resume` read; -1 without one.
+    ``size_in_bytes``: of the ``.index`` file; a field, since every append asks for it. ``resumed_epoch``: leader
+    epoch of the last batch that :meth:`resume` read; -1 without one.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class BatchIndex:
         "max_timestamp",
         "offsets",
         "resumed_epoch",
+        "size_in_bytes",
         "times",
     )
 
@@ -45,6 +47,7 @@ class BatchIndex:
         self.times = TimeIndex(base_offset)
         self.max_timestamp = TimeEntry(NO_TIMESTAMP, base_offset)
         self.resumed_epoch = NO_EPOCH
+        self.size_in_bytes = 0
         self._bytes_since_entry = 0
 
     @classmethod
@@ -52,6 +55,7 @@ class BatchIndex:
         """From the content of the two files of a sealed segment; DamagedIndexError when they cannot be its indexes."""
         index = cls(base_offset, interval_bytes)
         index.offsets = OffsetIndex.decode(base_offset, offsets, log_size)
+        index.size_in_bytes = len(index.offsets) * OFFSET_ENTRY_BYTES
         index.times = TimeIndex.decode(base_offset, times)
         if log_size and index.times.last is None:
             raise DamagedIndexError("no timestamp for a segment that has records")
@@ -92,6 +96,7 @@ class BatchIndex:
             self.max_timestamp = TimeEntry(max_timestamp, last_offset)
         if self._bytes_since_entry > self.interval_bytes:
             self.offsets.append(last_offset, position)
+            self.size_in_bytes += OFFSET_ENTRY_BYTES
             self.times.maybe_append(*self.max_timestamp)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
@@ -123,14 +128,10 @@ class BatchIndex:
     def truncate(self, position: int, end_offset: int) -> None:
         """Forget batches from ``position`` and offsets from ``end_offset`` on; :meth:`resume` must follow."""
         self.offsets.truncate(position)
+        self.size_in_bytes = len(self.offsets) * OFFSET_ENTRY_BYTES
         self.times.truncate(end_offset)
 
     def seal(self) -> None:
         """The segment ends here: its largest timestamp is always the last entry of the time index."""
         if self.max_timestamp.timestamp > NO_TIMESTAMP:
             self.times.maybe_append(*self.max_timestamp)
-
-    @property
-    def size_in_bytes(self) -> int:
-        """Bytes the ``.index`` file will have."""
-        return len(self.offsets) * OFFSET_ENTRY_BYTES

@@ -28,6 +28,7 @@ from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST
 from minikafka.wire.codec import decoder
+from minikafka.wire.decoder import Decoder
 from minikafka.wire.hot import ProduceResponses
 from minikafka.wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -53,6 +54,8 @@ WAITING_PARTITION_BYTES: Final = 768
 
 FIRST_VERSION_WITH_IDS: Final = 13
 
+_decoders: Final[dict[int, Decoder]] = {}  # by version
+
 Batches = list[tuple[TopicProduceData, PartitionProduceData]]
 
 
@@ -72,7 +75,10 @@ class Parts:
 def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
     version = context.version
-    request, _ = decoder(ProduceRequest, version)(frame, position, CLIENT_ELEMENTS_MAX)
+    decode = _decoders.get(version)
+    if decode is None:
+        decode = _decoders[version] = decoder(ProduceRequest, version)
+    request, _ = decode(frame, position, CLIENT_ELEMENTS_MAX)
     acks = request.acks
     results: list[ProduceResult] = []
     if acks not in _KNOWN_ACKS or request.transactional_id is not None:
@@ -197,7 +203,17 @@ class PendingProduce:
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:
         if len(results) == 1 and not results[0].error:
-            self._answer_success(results[0])
+            result, context = results[0], self._context
+            frame = self._parts.responses.success(
+                context.version,
+                context.correlation_id,
+                result.tp,
+                result.topic_id,
+                result.base_offset,
+                result.log_append_time,
+                result.log_start_offset,
+            )
+            context.reply.send((frame,))
             return
         topics: list[TopicProduceResponse] = []
         elsewhere: list[NewLeader] = []
@@ -220,19 +236,6 @@ class PendingProduce:
                 )
             )
         self._context.send(ProduceResponse(responses=topics, node_endpoints=reached_at(NodeEndpoint, elsewhere)))
-
-    def _answer_success(self, result: ProduceResult) -> None:
-        context = self._context
-        frame = self._parts.responses.success(
-            context.version,
-            context.correlation_id,
-            result.tp,
-            result.topic_id,
-            result.base_offset,
-            result.log_append_time,
-            result.log_start_offset,
-        )
-        context.reply.send((frame,))
 
     def _finish_unanswered(self) -> None:
         failed = next((result for result in self._results if result.error), None)

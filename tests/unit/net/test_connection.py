@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from net_peers import Echo, Peer, Recorder, Region, eventually, framed, turns
 
+from minikafka.metrics.requests import Requests
 from minikafka.net import connection as connection_module
 from minikafka.net.connection import Connection
 from minikafka.net.listener import Listener
 from minikafka.net.outbox import Chunk
+from minikafka.net.reply import Reply
 from minikafka.wire.framing import FrameError
 
 Serve = Callable[..., Awaitable[Listener]]
@@ -234,6 +236,32 @@ async def test_a_skipped_reply_holds_nobody_up(serve: Serve, dial: Dial) -> None
     connection = handler.connections[0]
     await turns()
     assert connection.is_idle
+
+
+async def test_every_answered_request_is_counted_for_its_api(serve: Serve, dial: Dial) -> None:
+    """Neighbours of one API and one read event are counted at once; others, and uncounted ones, lie between them."""
+    requests = Requests()
+    kinds = [requests.of("Produce"), requests.of("Metadata"), None]
+
+    class Counting(Echo):
+        def on_frame(self, connection: Connection, frame: memoryview) -> None:
+            reply = connection.open_reply(kinds[frame[0]])
+            self.replies.append(reply)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.replies: list[Reply] = []
+
+    handler = Counting()
+    peer = await dial(await serve(handler))
+    for sent in (b"\0\0\1\2\2\0", b"\0\1\1"):
+        await peer.send(b"".join(framed(bytes([kind])) for kind in sent))
+        count = len(handler.replies) + len(sent)
+        await eventually(lambda count=count: len(handler.replies) == count, "the questions")  # type: ignore[misc]
+    for reply in reversed(handler.replies):
+        reply.send([framed(b"")])
+    assert await peer.receive(9 * 4) == bytes(9 * 4)
+    assert [kind.count for kind in kinds if kind is not None] == [4, 3]
 
 
 async def test_a_request_is_answered_once(serve: Serve, dial: Dial) -> None:
