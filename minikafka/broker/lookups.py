@@ -15,7 +15,6 @@ from minikafka.broker.threads import RunInThread
 from minikafka.errors import KafkaError
 from minikafka.records.batch import Buffer, parse_header
 from minikafka.records.validate import validate_keys
-from minikafka.storage.log import Log
 from minikafka.storage.read_jobs import ReadJob
 
 T = TypeVar("T")
@@ -42,11 +41,13 @@ class Lookups:
             await self._read(job.run)
             return job.answer()
 
-    async def warm(self, log: Log, job: ReadJob[None]) -> None:
-        """Let the job verify and load the batches of a cold fetch. KafkaError as for :meth:`run`."""
+    async def warm(self, prepare: Callable[[], ReadJob[None] | None]) -> None:
+        """Let the job, if there is one still, verify and load the batches of a cold fetch. As :meth:`run`."""
         async with self._cold_reads:
-            await self._read(job.run)
-        log.complete_read(job)
+            job = prepare()
+            if job is not None:
+                await self._read(job.run)
+                job.answer()
 
     async def check_keys(self, batch: Buffer) -> KafkaError | None:
         """Why a batch cannot go into a compacted topic, or None: a record without a key, or too large inside."""

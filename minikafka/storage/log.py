@@ -5,7 +5,7 @@ do the work, each with state of its own; their methods are also methods of the l
 
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
-``reader``     ``read``, ``end_of``, ``bytes_between``;
+``reader``     ``read``, ``end_of``, ``bytes_between``; ``is_cold``;
                ``prepare_read``, ``prepare_verification``, ``prepare_retention``,
                ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
                ``offset_for_timestamp``, ``offset_of_max_timestamp``
@@ -153,6 +153,7 @@ class Log:
         self.read = reader.read
         self.end_of = reader.end_of
         self.bytes_between = reader.bytes_between
+        self.is_cold = reader.is_cold
         self.prepare_read = reader.prepare_read
         self.prepare_verification = reader.prepare_verification
         self.prepare_retention = reader.prepare_retention

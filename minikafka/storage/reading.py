@@ -111,21 +111,18 @@ class Reader:
 
     # -- reads that take long ---------------------------------------------------------------------------------------
 
+    def is_cold(self, start_offset: int, max_bytes: int) -> bool:
+        """True when :meth:`read` cannot answer at once: :meth:`prepare_read` has a job."""
+        return bool(self._cold_segments(start_offset, max_bytes))
+
     def prepare_read(self, start_offset: int, max_bytes: int) -> ReadJob[None] | None:
         """None when :meth:`read` can answer at once; else what must be verified and loaded in a thread before.
 
         After ``run`` call :meth:`complete_read`, then :meth:`read` (or ask again: others may have read much meanwhile).
         """
-        log = self._log
-        if log.segments.active.has_in_tail(start_offset):
-            return None
-        log.commit()
-        log.refuse_while_cut()
-        if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
-            return None  # the read will say so
-        max_bytes = max(1, min(max_bytes, COLD_READ_BYTES))
         cold = self._cold_segments(start_offset, max_bytes)
-        return ReadJob(log, cold, partial(_warm, start_offset, max_bytes), keeps_indexes=True) if cold else None
+        ask = partial(_warm, start_offset, _limited(max_bytes))
+        return ReadJob(self._log, cold, ask, keeps_indexes=True) if cold else None
 
     def prepare_verification(self, start_offset: int, size_in_bytes: int) -> ReadJob[None] | None:
         """Verify again what :meth:`read` answers with, whoever wrote it; None when there is nothing.
@@ -198,7 +195,15 @@ class Reader:
 
     def _cold_segments(self, start_offset: int, max_bytes: int) -> list[Segment]:
         """Those to look into before :meth:`read` can: the first may have no batch left behind the offset."""
-        segments = self._log.segments.since(start_offset)
+        log = self._log
+        if log.segments.active.has_in_tail(start_offset):
+            return []
+        log.commit()
+        log.refuse_while_cut()
+        if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
+            return []  # the read will say so
+        max_bytes = _limited(max_bytes)
+        segments = log.segments.since(start_offset)
         for at, segment in enumerate(segments):
             try:
                 if not segment.is_warm(start_offset, max_bytes):
@@ -256,6 +261,10 @@ def _ages(kept_since_ms: int, segments: Iterable[Segment]) -> None:
     for segment in segments:
         if segment.size and segment.max_timestamp.timestamp >= kept_since_ms:
             return
+
+
+def _limited(max_bytes: int) -> int:
+    return max(1, min(max_bytes, COLD_READ_BYTES))
 
 
 def _warm(start_offset: int, max_bytes: int, segments: Iterable[Segment]) -> None:

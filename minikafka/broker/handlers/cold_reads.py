@@ -6,20 +6,20 @@ topic from its start does that again and again, and so do several at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from minikafka.broker.lookups import Lookups
 from minikafka.errors import KafkaError
-from minikafka.storage.log import Log
 from minikafka.storage.read_jobs import ReadJob
 
-ColdRead = tuple[Log, ReadJob[None]]
+ColdRead = Callable[[], ReadJob[None] | None]
+"""Prepares the job when its turn comes; None when another has read that meanwhile."""
 
 
 async def read_beside_the_loop(reads: Iterable[ColdRead], lookups: Lookups) -> None:
     """Run the jobs one after the other. What cannot be read is told by the read that follows."""
-    for log, job in reads:
+    for prepare in reads:
         try:
-            await lookups.warm(log, job)
+            await lookups.warm(prepare)
         except KafkaError:
             continue

@@ -64,6 +64,9 @@ WAITING_BYTES: Final = 16 * 1024
 """What a fetch that waits is said to hold, so that 250 of a connection do: each write to its partition looks at it."""
 WAITING_PARTITION_BYTES: Final = 512
 """What it holds for each of its partitions."""
+WAITING_COLD_BYTES: Final = 64 * 1024
+"""What one that waits to be read beside the loop is said to hold, so that 64 of a connection do. It is less than the
+allowance of a connection: after a restart hundreds of consumers wait at once, and none may be closed for that."""
 
 Refusals = dict[CachedPartition, KafkaError]
 
@@ -148,7 +151,7 @@ class _Fetch(ABC):
             self._context.connection.close()  # the node stops
             return
         task = self._parts.tasks.start(self._go_on_later(then), "cold reads")
-        self._context.reply.hold(COLD_READ_BYTES)
+        self._context.reply.hold(WAITING_COLD_BYTES)
         self._context.reply.cancel_with_connection(task.cancel)
 
     async def _go_on_later(self, then: Callable[[], None]) -> None:
@@ -276,9 +279,9 @@ class _Fetch(ABC):
             return data
         if fetch_offset > limit and fetch_offset <= log_.log_end_offset:
             return data  # a consumer ahead of the high watermark, after a leader change: it will get there
-        if self._cold is not None and (job := log_.prepare_read(fetch_offset, size)) is not None:
-            self._cold.append((log_, job))
-            data.records = records_slot(min(size, COLD_READ_BYTES), job)  # as if it were there: it takes the room
+        if self._cold is not None and log_.is_cold(fetch_offset, size):
+            self._cold.append(partial(log_.prepare_read, fetch_offset, size))
+            data.records = records_slot(min(size, COLD_READ_BYTES), None)  # as if it were there: it takes the room
             return data
         found = log_.read(
             fetch_offset,
