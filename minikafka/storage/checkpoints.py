@@ -133,6 +133,11 @@ class OffsetCheckpoint:
             self._desired = dict(offsets)
             self._version += 1
 
+    def forget(self, tp: TopicPartition) -> None:
+        """Remove the row of a partition, if there is one."""
+        if self._desired.pop(tp, None) is not None:
+            self._version += 1
+
     def lower(self, tp: TopicPartition, offset: int) -> None:
         """Lower the row of a partition, if there is one, to at most ``offset``."""
         if offset < self._desired.get(tp, offset):

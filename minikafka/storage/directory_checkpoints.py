@@ -87,13 +87,13 @@ class DirectoryCheckpoints:
         self._high_watermarks.replace(self.high_watermarks)
         return CheckpointJob(self._store)
 
-    def prepare_forget(self, tp: TopicPartition, logs: Logs) -> Callable[[], None]:
+    def prepare_forget(self, tp: TopicPartition) -> Callable[[], None]:
         """A log is about to be created: the returned function durably removes its old rows."""
         self.high_watermarks.pop(tp, None)
         if not any(file.mentions(tp) for file in self._files):
             return _nothing
-        assert tp not in logs
-        self.prepare(logs, {})
+        for file in self._files:
+            file.forget(tp)
         return self._store
 
     def prepare_cut(self, tp: TopicPartition, floor: int) -> Callable[[], None]:

@@ -273,7 +273,7 @@ class LogDir:
     ) -> NewLog:
         if self.failure is not None:
             raise self.failure
-        forget = self._checkpoints.prepare_forget(tp, self.logs)
+        forget = self._checkpoints.prepare_forget(tp)
         make = partial(self._make_files, forget, tp, topic_id, config, directory, damage)
         return NewLog(self, tp, directory, make)
 

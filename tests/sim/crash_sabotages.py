@@ -124,9 +124,7 @@ def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
 
 
 @SUITE.replaces(DirectoryCheckpoints, "prepare_forget")
-def a_topic_inherits_the_checkpoints_of_its_name(
-    checkpoints: DirectoryCheckpoints, tp: Any, logs: Any
-) -> Callable[[], None]:
+def a_topic_inherits_the_checkpoints_of_its_name(checkpoints: DirectoryCheckpoints, tp: Any) -> Callable[[], None]:
     """A topic that is made again begins with the offsets of the deleted one."""
     return lambda: None
 

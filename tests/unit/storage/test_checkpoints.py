@@ -94,6 +94,23 @@ def test_a_write_that_was_overtaken_does_not_take_the_place_of_the_newer_one(tmp
     assert [path.name for path in tmp_path.iterdir()] == ["offsets"]
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_partition_that_is_forgotten_has_no_row_any_more(disk: OsDisk, tmp_path: Path, is_stored: bool) -> None:
+    """The others keep theirs: with 3,000 of them a new row for each took 54 ms of the loop."""
+    checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
+    checkpoint.write({A: 1, B: 2})
+    if not is_stored:
+        checkpoint.replace({A: 3, B: 2})
+    checkpoint.forget(A)
+    checkpoint.store()
+    assert not checkpoint.mentions(A)
+    assert OffsetCheckpoint(disk, str(tmp_path), "offsets").read() == {B: 2}
+    written = (tmp_path / "offsets").stat().st_mtime_ns
+    checkpoint.forget(A)
+    checkpoint.store()
+    assert (tmp_path / "offsets").stat().st_mtime_ns == written, "it was not there, so nothing is written"
+
+
 def test_an_absent_file_is_empty(disk: OsDisk, tmp_path: Path) -> None:
     checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
     assert checkpoint.read() == {}
