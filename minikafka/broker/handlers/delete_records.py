@@ -3,6 +3,9 @@
 Answered with the low watermark: from which offset on every live replica begins. Its leader knows of a follower's from
 the follower's next fetches. Until then the answer waits and looks again: deletions are rare, and the way of records has
 nothing to wake it with. Whole segments below go with retention's next look.
+
+A node writes its log starts every ``replica.high.watermark.checkpoint.interval.ms`` (5 s). If all replicas are killed,
+deletions of the last seconds may be undone, as in Apache Kafka (there of the last minute).
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ Waiting = list[tuple[TopicPartition, int, DeleteRecordsPartitionResult]]
 async def handle(
     request: DeleteRecordsRequest, context: RequestContext, replicas: Replicas, metadata: Metadata
 ) -> DeleteRecordsResponse:
-    """A result for each partition; what was deleted stays so, also when a follower was not heard in time."""
+    """A result for each partition; what was deleted stays so when a follower was not heard in time."""
     named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     answer = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=topic.name) for topic in request.topics])
     waiting: Waiting = []
