@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         replies, turns = self._replies, self._turns
         next_frame, on_frame = self._buffer.next_frame, self._handler.on_frame
         self.last_active_s = self._loop.time()
-        turns.begin(self.last_active_s)
+        turns.begin()
         try:
             while (
                 turns.left > 0

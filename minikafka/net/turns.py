@@ -25,21 +25,20 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.left = TURN_COST
         self._loop = loop
-        self._at_s = 0.0
         self._line: deque[Callable[[], None]] = deque()
+        self._is_next_scheduled = False
 
-    def begin(self, now_s: float) -> None:
-        """A new turn may have begun: the loop's clock, which stands still during a turn, tells."""
-        if now_s != self._at_s:
-            self._at_s = now_s
-            if not self._line:
-                self.left = TURN_COST
+    def begin(self) -> None:
+        """Something is about to use up this turn. Once per turn the loop is asked for the next one: its clock does not
+        tell turns apart, as it goes on during a turn."""
+        if not self._is_next_scheduled:
+            self._is_next_scheduled = True
+            self._loop.call_soon(self._next)
 
     def stand_in_line(self, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` in a turn with cost left."""
         self._line.append(go_on)
-        if len(self._line) == 1:
-            self._loop.call_soon(self._next)
+        self.begin()
 
     async def wait(self) -> None:
         """Wait in line for a whole turn: for one portion of a long request."""
@@ -53,6 +52,7 @@ class Turns:
             turn.set_result(None)
 
     def _next(self) -> None:
+        self._is_next_scheduled = False
         self.left = TURN_COST
         line = self._line
         for _ in range(len(line)):
@@ -60,4 +60,4 @@ class Turns:
             if self.left <= 0:
                 break
         if line:
-            self._loop.call_soon(self._next)
+            self.begin()

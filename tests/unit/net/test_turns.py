@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from minikafka.net.turns import Turns
+from minikafka.net.turns import TURN_COST, Turns
 
 
 async def run_until_done(tasks: list[asyncio.Task[None]], on_turn: list[int]) -> None:
@@ -36,3 +36,38 @@ async def test_a_request_that_was_cancelled_has_no_turn() -> None:
         task.cancel()
     await run_until_done([last], turn)
     assert turn[0] < 10
+
+
+async def test_one_that_stands_in_line_again_and_again_has_one_place_in_a_turn() -> None:
+    """Each of its turns asked the loop for two more: they doubled until one took half a second."""
+    turns, turn = Turns(asyncio.get_running_loop()), [0]
+    given: list[int] = []
+
+    def go_on() -> None:
+        turns.left -= TURN_COST
+        given.append(turn[0])
+        if len(given) < 100:
+            turns.stand_in_line(go_on)
+
+    turns.stand_in_line(go_on)
+    for _ in range(300):
+        turn[0] += 1
+        await asyncio.sleep(0)
+    assert len(given) == len(set(given)) == 100
+
+
+async def test_connections_share_a_turn_however_long_it_takes() -> None:
+    """The loop's clock goes on during a turn: each connection had a whole one."""
+    loop = asyncio.get_running_loop()
+    turns = Turns(loop)
+    for _ in range(3):
+        turns.begin()
+        turns.left -= TURN_COST // 3
+        busy_until_s = loop.time() + 0.002
+        while loop.time() < busy_until_s:
+            pass
+    turns.begin()
+    assert turns.left < TURN_COST // 3
+    await asyncio.sleep(0)
+    turns.begin()
+    assert turns.left == TURN_COST
