@@ -27,7 +27,7 @@ class NodeStatus:
     rss_bytes: int
     leaders: int
     under_replicated: int  # of the partitions that it leads
-    losses: int  # in its file of losses (broker/losses.py)
+    losses: int | None  # in its file of losses (broker/losses.py); None when it cannot be read
     last_words: str | None = None  # why its last run ended, unless in order
 
 
@@ -90,11 +90,13 @@ def _node_status(
     )
 
 
-def _losses(cluster: LocalCluster, node_id: int) -> int:
+def _losses(cluster: LocalCluster, node_id: int) -> int | None:
     try:
         return len(losses_file(cluster, node_id).read_bytes().splitlines())
     except FileNotFoundError:
         return 0
+    except OSError:
+        return None
 
 
 def losses_file(cluster: LocalCluster, node_id: int) -> Path:

@@ -80,6 +80,8 @@ class ClusterLayout:
         check_size(brokers, base_port, metrics=metrics)
         if "," in str(directory):  # log.dirs is a list
             raise ClusterError(f"{directory} has a comma in its name; choose another --dir")
+        if directory.exists() and not directory.is_dir():
+            raise ClusterError(f"{directory} is not a directory; choose another --dir")
         if directory.is_dir() and any(directory.iterdir()):
             raise ClusterError(f"{directory} is not empty, but contains no cluster; choose another --dir")
         node_ids = list(range(1, brokers + 1))

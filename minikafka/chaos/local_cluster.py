@@ -30,6 +30,7 @@ from minikafka.chaos.processes import (
     commands,
     lifeline,
     look_up,
+    search,
     send_signal,
     wait_until_gone,
     wait_until_stopped,
@@ -92,11 +93,14 @@ class LocalCluster:
         """The node's process, or None when it is down."""
         if child := self._children.get(node_id):
             child.poll()  # reaps it after its end
+        words = ("minikafka.broker", str(self.layout.config_file(node_id)))
         try:
             pid = int(self.layout.pid_file(node_id).read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return look_up(pid, "minikafka.broker", str(self.layout.config_file(node_id)))
+        except (FileNotFoundError, PermissionError, ValueError) as error:
+            # What runs must be seen, or nobody could stop it, even if the file is gone. Without a log it never ran.
+            never_ran = isinstance(error, FileNotFoundError) and not self.layout.log_file(node_id).exists()
+            return None if never_ran else search(*words)
+        return look_up(pid, *words)
 
     def running(self) -> dict[int, RunningProcess]:
         """The processes of the nodes that are up or paused."""
@@ -262,7 +266,10 @@ class LocalCluster:
 
         None when it stopped in order, or has never run.
         """
-        lines = self._run_log(node_id)
+        try:
+            lines = self._run_log(node_id)
+        except PermissionError as error:
+            return f"why, its log would tell: {error.filename}: {error.strerror}"
         if lines is None:
             return None
         for line in reversed(lines):

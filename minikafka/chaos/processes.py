@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -33,9 +34,17 @@ class RunningProcess(NamedTuple):
 def look_up(pid: int, *words: str) -> RunningProcess | None:
     """The process with this id, if all of `words` are in its command line; else None."""
     process = _from_proc(pid) if _PROC.joinpath("self").exists() else _from_ps(pid)
-    if process is None or not all(f" {word} " in f" {process.command} " for word in words):
-        return None
-    return process
+    return process if process is not None and _has(process.command, words) else None
+
+
+def search(*words: str) -> RunningProcess | None:
+    """A process with all of `words` in its command line, whose id nobody knows: every visible one is compared."""
+    found = (look_up(pid, *words) for pid, command in _visible() if _has(command, words))
+    return next((process for process in found if process is not None), None)
+
+
+def _has(command: str, words: tuple[str, ...]) -> bool:
+    return all(f" {word} " in f" {command} " for word in words)
 
 
 def send_signal(process: RunningProcess, number: signal.Signals) -> bool:
@@ -70,11 +79,21 @@ def _wait_until(process: RunningProcess, condition: Callable[[RunningProcess | N
 
 def commands() -> list[str]:
     """The command lines of all visible processes."""
+    return [command for _, command in _visible()]
+
+
+def _visible() -> Iterator[tuple[int, str]]:
+    """The ids and command lines of all visible processes; a zombie has no command line."""
     if not _PROC.joinpath("self").exists():
-        answer = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True, text=True, check=False)
-        return answer.stdout.splitlines()
-    found = (_from_proc(int(path.name)) for path in _PROC.iterdir() if path.name.isdecimal())
-    return [process.command for process in found if process is not None]
+        answer = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True, check=False)
+        for line in answer.stdout.splitlines():
+            pid, _, command = line.strip().partition(" ")
+            yield int(pid), command
+        return
+    for path in _PROC.iterdir():
+        if path.name.isdecimal():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                yield int(path.name), _command(path)
 
 
 @cache
@@ -92,7 +111,7 @@ def lifeline() -> int:
 def _from_proc(pid: int) -> RunningProcess | None:
     directory = _PROC / str(pid)
     try:
-        command = os.fsdecode(directory.joinpath("cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" "))
+        command = _command(directory)
         state = _state(directory)
         stopped = state in "Tt" and all(_state(thread) in "Tt" for thread in directory.joinpath("task").iterdir())
         resident_pages = int(directory.joinpath("statm").read_text().split()[1])
@@ -101,6 +120,10 @@ def _from_proc(pid: int) -> RunningProcess | None:
     if state in "ZX":
         return None
     return RunningProcess(pid, command, stopped, resident_pages * _PAGE_SIZE)
+
+
+def _command(directory: Path) -> str:
+    return os.fsdecode(directory.joinpath("cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" "))
 
 
 def _state(directory: Path) -> str:

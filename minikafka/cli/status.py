@@ -77,7 +77,10 @@ def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
         if node.state == "paused":
             resume = cluster.layout.command(f"cluster resume {node.node_id}")
             print_line(f"node {node.node_id} is paused; resume it with: {resume}")
-        if node.losses:
+        if node.losses is None:
+            path = losses_file(cluster, node.node_id)
+            print_line(f"node {node.node_id} may report lost records, but {path} cannot be read")
+        elif node.losses:
             print_line(f"node {node.node_id} reports lost records: {node.losses}")
             print_line(f"read {losses_file(cluster, node.node_id)}; remove it once you have dealt with the loss")
     if seen.view is None:

@@ -37,6 +37,18 @@ def test_after_an_error_the_logs_are_kept_and_named() -> None:
     assert "started" in log.read_text()
 
 
+def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:
+    """A status said that it had been killed, a start that its port was in use, and a stop that no node was running."""
+    with temporary_cluster(brokers=1) as cluster:
+        before = cluster.process(1)
+        assert before is not None
+        cluster.layout.pid_file(1).unlink()
+        found = cluster.process(1)
+        assert found is not None
+        assert found.pid == before.pid
+    assert cluster.running() == {}
+
+
 def test_a_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
     with temporary_cluster(brokers=1, directory=tmp_path / "kafka"):
         pass

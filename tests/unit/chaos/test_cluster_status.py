@@ -140,3 +140,32 @@ def test_losses_that_a_node_wrote_down_are_shown(cluster: StagedCluster, monkeyp
     monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
     shown = CliRunner().invoke(main.app, ["cluster", "status"]).output
     assert "\nnode 2 reports lost records: 2\n" in shown
+
+
+def test_a_node_whose_files_cannot_be_read_hides_no_other(
+    cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One data directory without permission, and the status of the whole cluster was its error."""
+    monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
+    del cluster.processes[2]
+    losses, start = losses_file(cluster, 2), cluster.layout.log_start_file(2)
+    refuse(monkeypatch, "read_bytes", losses)
+    refuse(monkeypatch, "read_text", start)
+    shown = CliRunner().invoke(main.app, ["cluster", "status"])
+    assert shown.exit_code == 1
+    assert f"\nnode 2 ended: why, its log would tell: {start}: Permission denied\n" in shown.output
+    assert f"\nnode 2 may report lost records, but {losses} cannot be read\n" in shown.output
+    assert "up  " in shown.output
+    assert '"losses": null' in CliRunner().invoke(main.app, ["cluster", "status", "--json"]).output
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, how: str, path: Path) -> None:
+    """Let the file refuse to be read that way: whoever tests as root may read everything."""
+    real = getattr(Path, how)
+
+    def refusing(self: Path) -> object:
+        if self == path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(self)
+
+    monkeypatch.setattr(Path, how, refusing)

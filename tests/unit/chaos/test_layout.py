@@ -124,6 +124,11 @@ def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
         ClusterLayout.create(tmp_path, 3, 19092, {})
 
 
+def test_what_is_no_directory_is_refused() -> None:
+    with pytest.raises(ClusterError, match="/dev/null is not a directory; choose another --dir"):
+        ClusterLayout.create(Path("/dev/null"), 3, 19092, {})
+
+
 def test_a_missing_and_a_damaged_cluster_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"no cluster found in .*minikafka cluster start"):
         ClusterLayout.open(tmp_path)

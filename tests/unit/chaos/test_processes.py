@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.chaos import processes
-from minikafka.chaos.processes import RunningProcess, look_up, send_signal, wait_until_gone
+from minikafka.chaos.processes import RunningProcess, look_up, search, send_signal, wait_until_gone
 
 Sleeper = subprocess.Popen[bytes]
 LookUp = Callable[..., RunningProcess | None]
@@ -53,6 +53,18 @@ def test_a_process_is_recognised_by_the_words_of_its_command_line(sleeper: Sleep
     assert process.rss_bytes > 0
     assert look_up_by(sleeper.pid, "--other") is None
     assert look_up_by(sleeper.pid, "mark") is None  # whole arguments only
+
+
+def test_a_process_is_found_without_its_id(sleeper: Sleeper, look_up_by: LookUp) -> None:
+    mark = f"--mark-{sleeper.pid}"
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mark]) as process:
+        assert _eventually(lambda: search(mark) is not None)
+        found = search(mark)
+        assert found is not None
+        assert found.pid == process.pid
+        assert look_up_by(process.pid, mark) is not None
+        process.kill()
+    assert search(mark) is None
 
 
 def test_a_command_line_wider_than_the_terminal_is_read_whole(
