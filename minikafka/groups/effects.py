@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from minikafka.groups.records import Record
 from minikafka.wire.schema import Message
+from minikafka.wire.versioned import Record
 
 Token = object
 """The driver's handle of a request that awaits its response. Never None."""

@@ -11,14 +11,12 @@ with that field. Versions read: all that Kafka has had, 0 to 4.
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, NO_TIMESTAMP
-from minikafka.wire.codec import decode_exactly, encode
-from minikafka.wire.errors import WireError
 from minikafka.wire.schema import Buffer, Message, array, bytes_, int32, int64, string, uuid
+from minikafka.wire.versioned import Record, decode_versioned, encode_versioned, version_of
 
 OFFSET_COMMIT_KEY: Final = (0, 1)
 GROUP_METADATA_KEY: Final = 2
@@ -26,16 +24,6 @@ OFFSET_COMMIT_KEY_WRITTEN: Final = 1
 OFFSET_COMMIT_VALUE_WRITTEN: Final = 4
 OFFSET_COMMIT_VALUE_WITH_EXPIRY: Final = 1
 GROUP_METADATA_VALUE_WRITTEN: Final = 3
-
-_version = Struct(">h")
-M = TypeVar("M", bound=Message)
-
-
-class Record(NamedTuple):
-    """Key and value of a record to append; a value of None is a tombstone."""
-
-    key: bytes
-    value: bytes | None
 
 
 class OffsetCommitKey(Message, versions="0-1", flexible="none"):
@@ -98,12 +86,12 @@ class OffsetCommitRecord(NamedTuple):
 
     def encode(self) -> Record:
         """As key and value bytes."""
-        key = _versioned(self.key, OFFSET_COMMIT_KEY_WRITTEN)
+        key = encode_versioned(self.key, OFFSET_COMMIT_KEY_WRITTEN)
         if self.value is None:
             return Record(key, None)
         expires = self.value.expire_timestamp != NO_TIMESTAMP
         version = OFFSET_COMMIT_VALUE_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_WRITTEN
-        return Record(key, _versioned(self.value, version))
+        return Record(key, encode_versioned(self.value, version))
 
 
 class GroupMetadataRecord(NamedTuple):
@@ -114,8 +102,8 @@ class GroupMetadataRecord(NamedTuple):
 
     def encode(self) -> Record:
         """As key and value bytes."""
-        value = None if self.value is None else _versioned(self.value, GROUP_METADATA_VALUE_WRITTEN)
-        return Record(_versioned(self.key, GROUP_METADATA_KEY), value)
+        value = None if self.value is None else encode_versioned(self.value, GROUP_METADATA_VALUE_WRITTEN)
+        return Record(encode_versioned(self.key, GROUP_METADATA_KEY), value)
 
 
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord
@@ -126,34 +114,19 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
 
     Raises WireError for malformed bytes.
     """
-    kind = _read_version(key)
+    kind = version_of(key)
     if kind in OFFSET_COMMIT_KEY:
-        offset_key = decode_exactly(OffsetCommitKey, kind, key, _version.size)
-        return OffsetCommitRecord(offset_key, None if value is None else _decode_value(OffsetCommitValue, value))
+        offset_key = decode_versioned(OffsetCommitKey, key)
+        return OffsetCommitRecord(offset_key, None if value is None else decode_versioned(OffsetCommitValue, value))
     if kind == GROUP_METADATA_KEY:
-        group_key = decode_exactly(GroupMetadataKey, kind, key, _version.size)
+        group_key = decode_versioned(GroupMetadataKey, key)
         return GroupMetadataRecord(group_key, None if value is None else _decode_group(value))
     return None
 
 
 def _decode_group(value: Buffer) -> GroupMetadataValue:
-    group = _decode_value(GroupMetadataValue, value)
-    if _read_version(value) == 0:  # version 0 had one timeout
+    group = decode_versioned(GroupMetadataValue, value)
+    if version_of(value) == 0:  # version 0 had one timeout
         for member in group.members:
             member.rebalance_timeout = member.session_timeout
     return group
-
-
-def _decode_value(cls: type[M], value: Buffer) -> M:
-    return decode_exactly(cls, _read_version(value), value, _version.size)
-
-
-def _read_version(buf: Buffer) -> int:
-    if len(buf) < _version.size:
-        raise WireError("a record of the offsets topic is too short for its version")
-    version: int = _version.unpack_from(buf)[0]
-    return version
-
-
-def _versioned(message: Message, version: int) -> bytes:
-    return _version.pack(version) + encode(message, version)

@@ -14,6 +14,7 @@
 ``framing.py``              size prefixes and the receive buffer
 ``hot.py``                  Fetch responses as segments, responses put together from encoded parts
 ``offset_questions.py``     what followers and clients ask a leader about its log
+``versioned.py``            keys and values of records in Kafka's internal topics
 ``consumer_protocol.py``    what members of a consumer group tell each other
 ``control.py``              frames of the control plane (msgpack)
 ``forwarded.py``            Kafka requests in such frames: what is asked of the active controller

@@ -12,7 +12,6 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator, Phase
 from minikafka.groups.effects import CancelTimer, Effect, Respond, SetTimer, TimerKey, Token, Write
 from minikafka.groups.joining import Caller
-from minikafka.groups.records import Record
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
@@ -32,6 +31,7 @@ from minikafka.wire.messages.offset_delete import (
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minikafka.wire.schema import VersionRange
+from minikafka.wire.versioned import Record
 
 WALL_START_MS = 1_700_000_000_000
 
