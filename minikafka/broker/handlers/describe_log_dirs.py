@@ -6,7 +6,7 @@ one (KIP-113). Sizes of a file system are -1 where it does not tell (KIP-827).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Set
 from os.path import abspath
 
 from minikafka.broker.context import RequestContext
@@ -24,31 +24,26 @@ from minikafka.wire.messages.describe_log_dirs import (
 )
 
 
-class _Everything(Container[TopicPartition]):
-    def __contains__(self, item: object) -> bool:
-        return True
-
-
 def handle(
     request: DescribeLogDirsRequest, context: RequestContext, store: LogStore, replicas: Replicas
 ) -> DescribeLogDirsResponse:
     """Of these partitions, or of all; a directory without any of them is named all the same."""
-    wanted: Container[TopicPartition] = _Everything()
+    wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(results=[_described(store, replicas, each, wanted) for each in store.directories])
 
 
 def _described(
-    store: LogStore, replicas: Replicas, directory: LogDir, wanted: Container[TopicPartition]
+    store: LogStore, replicas: Replicas, directory: LogDir, wanted: Set[TopicPartition] | None
 ) -> DescribeLogDirsResult:
     path = abspath(directory.path)
     if directory.failure is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     total, usable = directory.space()
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for tp, partition in sorted(_replicas(store, replicas, directory), key=lambda found: found[0]):
-        if tp in wanted and tp.topic != CLUSTER_METADATA_TOPIC:
+    for tp, partition in _replicas(store, replicas, directory, wanted):
+        if tp.topic != CLUSTER_METADATA_TOPIC:
             topics.setdefault(tp.topic, []).append(partition)
     return DescribeLogDirsResult(
         log_dir=path,
@@ -59,17 +54,20 @@ def _described(
 
 
 def _replicas(
-    store: LogStore, replicas: Replicas, directory: LogDir
+    store: LogStore, replicas: Replicas, directory: LogDir, wanted: Set[TopicPartition] | None
 ) -> Iterator[tuple[TopicPartition, DescribeLogDirsPartition]]:
-    for tp, log in directory.logs.items():
-        partition = replicas.get(tp)
-        high_watermark = log.log_end_offset if partition is None else partition.high_watermark
-        lag = max(0, high_watermark - log.log_end_offset)
-        yield tp, _partition(tp, log.size_in_bytes, lag, is_future=False)
-    for tp, future in directory.futures.items():
-        current = store.get(tp)
-        lag = 0 if current is None else max(0, current.log_end_offset - future.log.log_end_offset)
-        yield tp, _partition(tp, future.log.size_in_bytes, lag, is_future=True)
+    """Those that are ``wanted``; None: all. A question for few costs little, however many there are."""
+    logs, futures = directory.logs, directory.futures
+    for tp in sorted(logs.keys() | futures.keys() if wanted is None else wanted):
+        if (log := logs.get(tp)) is not None:
+            partition = replicas.get(tp)
+            high_watermark = log.log_end_offset if partition is None else partition.high_watermark
+            lag = max(0, high_watermark - log.log_end_offset)
+            yield tp, _partition(tp, log.size_in_bytes, lag, is_future=False)
+        if (future := futures.get(tp)) is not None:
+            current = store.get(tp)
+            lag = 0 if current is None else max(0, current.log_end_offset - future.log.log_end_offset)
+            yield tp, _partition(tp, future.log.size_in_bytes, lag, is_future=True)
 
 
 def _partition(tp: TopicPartition, size: int, lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
