@@ -1,14 +1,15 @@
 """Answers of many portions: one at a time, in order, and encoded in a thread.
 
 A request of a few hundred bytes may ask for the offsets of a hundred groups, or for the settings of all topics.
-Its answer takes tens of MiB until it is encoded. So only its first portion is prepared at once. For the rest it waits
-until the answers before it are encoded.
+Its answer takes tens of MiB until it is encoded. So only its first portion is prepared at once, and not even that
+when the answers that were prepared in this turn are a portion together. For the rest it waits until the answers before
+it are encoded.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -28,23 +29,40 @@ class LongAnswers:
     def __init__(self, read: RunInThread) -> None:
         self._read = read
         self._place = asyncio.Lock()
+        self._rows_left = ROWS_AT_ONCE  # of first portions, in this turn
+        self._is_refill_scheduled = False
 
     @asynccontextmanager
     async def prepare(self, context: RequestContext) -> AsyncIterator[LongAnswer]:
         """An answer to prepare row by row, and to send."""
-        answer = LongAnswer(context, self._place, self._read)
+        if self._rows_left <= 0:
+            await context.connection.wait_for_turn()
+        answer = LongAnswer(context, self._place, self._read, self._spend)
         try:
             yield answer
         finally:
             if answer.is_long:
                 self._place.release()
 
+    def _spend(self, rows: int) -> None:
+        self._rows_left -= rows
+        if not self._is_refill_scheduled:
+            self._is_refill_scheduled = True
+            asyncio.get_running_loop().call_soon(self._refill)
+
+    def _refill(self) -> None:
+        self._is_refill_scheduled = False
+        self._rows_left = ROWS_AT_ONCE
+
 
 class LongAnswer:
     """Counts its rows; has the place for long answers once they are more than a portion."""
 
-    def __init__(self, context: RequestContext, place: asyncio.Lock, read: RunInThread) -> None:
+    def __init__(
+        self, context: RequestContext, place: asyncio.Lock, read: RunInThread, on_first_rows: Callable[[int], None]
+    ) -> None:
         self._context = context
+        self._on_first_rows = on_first_rows
         self._place = place
         self._read = read
         self._rows_left = ROWS_AT_ONCE
@@ -52,6 +70,8 @@ class LongAnswer:
 
     async def add(self, rows: int) -> None:
         """So many rows were prepared. Waits for the next turn when a portion is complete."""
+        if not self.is_long:
+            self._on_first_rows(rows)
         self._rows_left -= rows
         if self._rows_left > 0:
             return
