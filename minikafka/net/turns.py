@@ -2,7 +2,8 @@
 
 A connection that pipelines large requests could occupy the loop for as long as it sends: the loop reads on while there
 are bytes to read. So each request has a cost: its bytes, and more if its handler says so. When the cost of a turn is
-spent, connections stand in line and go on, in order, one turn after another.
+spent, connections stand in line and go on, in order, one turn after another. Portions of long requests wait in a line
+of their own: one connection may have a hundred of them, and others must not wait for all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 TURN_COST: Final = 2 * 1024 * 1024
@@ -26,6 +26,8 @@ class Turns:
         self.left = TURN_COST
         self._loop = loop
         self._line: deque[Callable[[], None]] = deque()
+        self._portions: deque[asyncio.Future[None]] = deque()  # a connection may have a hundred of them
+        self._is_portion_due = False
         self._is_next_scheduled = False
 
     def begin(self) -> None:
@@ -41,23 +43,33 @@ class Turns:
         self.begin()
 
     async def wait(self) -> None:
-        """Wait in line for a whole turn: for one portion of a long request."""
+        """Wait for a whole turn, for one portion of a long request. Every other turn is for connections in line."""
         turn = self._loop.create_future()
-        self.stand_in_line(partial(self._give, turn))
+        self._portions.append(turn)
+        self.begin()
         await turn
-
-    def _give(self, turn: asyncio.Future[None]) -> None:
-        if not turn.done():  # its request may be cancelled
-            self.left -= TURN_COST
-            turn.set_result(None)
 
     def _next(self) -> None:
         self._is_next_scheduled = False
         self.left = TURN_COST
         line = self._line
-        for _ in range(len(line)):
-            line.popleft()()
-            if self.left <= 0:
-                break
-        if line:
+        if (self._is_portion_due or not line) and self._give_portion():
+            self._is_portion_due = False
+        else:
+            self._is_portion_due = True
+            for _ in range(len(line)):
+                line.popleft()()
+                if self.left <= 0:
+                    break
+        if self.left <= 0 or self._portions:
             self.begin()
+
+    def _give_portion(self) -> bool:
+        """Give the turn to the first one that waits for it; False: nobody does."""
+        while self._portions:
+            turn = self._portions.popleft()
+            if not turn.done():  # its request may be cancelled
+                self.left = 0
+                turn.set_result(None)
+                return True
+        return False

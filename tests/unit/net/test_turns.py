@@ -56,6 +56,31 @@ async def test_one_that_stands_in_line_again_and_again_has_one_place_in_a_turn()
     assert len(given) == len(set(given)) == 100
 
 
+async def test_a_connection_does_not_wait_for_all_portions_of_others() -> None:
+    """A hundred portions of 5 ms were before an honest producer."""
+    turns, turn = Turns(asyncio.get_running_loop()), [0]
+    portions = [asyncio.create_task(turns.wait()) for _ in range(100)]
+    await asyncio.sleep(0)
+    went_on: list[int] = []
+    turns.stand_in_line(lambda: went_on.append(sum(portion.done() for portion in portions)))
+    await run_until_done(portions, turn)
+    assert len(went_on) == 1
+    assert went_on[0] <= 2
+
+
+async def test_portions_do_not_wait_for_connections_that_are_always_there() -> None:
+    turns, turn = Turns(asyncio.get_running_loop()), [0]
+
+    def go_on() -> None:
+        turns.left -= TURN_COST
+        turns.stand_in_line(go_on)
+
+    for _ in range(10):
+        turns.stand_in_line(go_on)
+    await run_until_done([asyncio.create_task(turns.wait()) for _ in range(10)], turn)
+    assert turn[0] < 50
+
+
 async def test_connections_share_a_turn_however_long_it_takes() -> None:
     """The loop's clock goes on during a turn: each connection had a whole one."""
     loop = asyncio.get_running_loop()
