@@ -12,8 +12,28 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-ELSEWHERE: Final = {"up": "start", "down": "stop", "ps": "status", "ls": "list", "rm": "delete", "topics": "topic"}
-"""What other tools call our verbs."""
+ELSEWHERE: Final = {
+    "up": "start",
+    "down": "stop",
+    "ps": "status",
+    "ls": "list",
+    "rm": "delete",
+    "info": "status",
+    "brokers": "status",
+    "metadata-quorum": "status",
+    "topics": "topic",
+    "console-producer": "produce",
+    "console-consumer": "consume",
+    "reassign-partitions": "reassign",
+    "leader-election": "elect-leaders",
+    "get-offsets": "describe",
+    "config": "alter",
+    "configs": "alter",
+    "dump-log": "dump",
+    "version": "--version",
+    "help": "--help",
+}
+"""What other tools call our verbs, Kafka's own without ``kafka-`` before their names."""
 
 
 class FittingCommand(TyperCommand):
@@ -45,7 +65,8 @@ class FittingGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = ELSEWHERE.get(args[0], args[0])
+        called = args[0].removeprefix("kafka-").removesuffix(".sh")
+        name = ELSEWHERE.get(called, called)
         if args[0] not in self.commands and (found := _called(self, name)):
             words = " or ".join(f"{ctx.command_path} {words}" for words in found)
             ctx.fail(f"No such command {args[0]!r}. Try: {words}")
@@ -58,7 +79,7 @@ class FittingGroup(TyperGroup):
 
 def _called(group: TyperGroup, name: str) -> list[str]:
     """The words for a verb of this name: in the group itself, or else in the groups in it."""
-    if name in group.commands:
+    if name in group.commands or name.startswith("--"):
         return [name]
     groups = [(outer, inner) for outer, inner in group.commands.items() if isinstance(inner, TyperGroup)]
     return [f"{outer} {name}" for outer, inner in groups if name in inner.commands]
