@@ -1,8 +1,12 @@
 """A cluster for a test of your own application.
 
 ``with temporary_cluster() as cluster:`` starts three brokers in a temporary directory, on free ports. ``cluster`` is a
-:class:`~minikafka.chaos.local_cluster.LocalCluster`: ``bootstrap_servers``, ``leader_of(topic)``, ``kill(node)``,
-``pause``, ``resume``, ``stop_node``, ``restart``, ``kill_all``, ``start``.
+:class:`~minikafka.chaos.local_cluster.LocalCluster`: ``bootstrap_servers``; ``leader_of(topic)``,
+``coordinator_of(group)`` and ``controller()``, which are ids of nodes; ``kill(node)``, ``pause``, ``resume``,
+``stop_node``, ``restart``, ``kill_all``, ``start``; ``wait_in_sync()``.
+
+A client notices a paused node only when a request to it times out: librdkafka after ``socket.timeout.ms`` (60 s), so
+set that to some seconds in such a test.
 """
 
 from __future__ import annotations

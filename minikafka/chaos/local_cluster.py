@@ -35,7 +35,8 @@ from minikafka.chaos.processes import (
     wait_until_gone,
     wait_until_stopped,
 )
-from minikafka.model import Endpoint
+from minikafka.groups.partitioning import partition_for
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, Endpoint
 
 READY_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
@@ -131,15 +132,33 @@ class LocalCluster:
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The leader of a partition, from the controller. Raises ClusterError without a leader."""
-        view = self.view()
-        if view is None:
-            raise ClusterError(f"no node answers; start the cluster with: {self.layout.command('cluster start')}")
+        view = self._answer()
         for each in view.partitions:
             if (each.topic, each.partition) == (topic, partition):
                 if each in view.leaderless:
                     raise ClusterError(f"partition {topic}-{partition} has no leader now")
                 return each.leader_id
         raise ClusterError(f"partition {topic}-{partition} not found")
+
+    def coordinator_of(self, group: str) -> int:
+        """The coordinator of a consumer group. Raises ClusterError without one, and before any group was used."""
+        partitions = sum(each.topic == CONSUMER_OFFSETS_TOPIC for each in self._answer().partitions)
+        if not partitions:
+            raise ClusterError(f"group {group!r} has no coordinator yet: no consumer group was used so far")
+        return self.leader_of(CONSUMER_OFFSETS_TOPIC, partition_for(group, partitions))
+
+    def controller(self) -> int:
+        """The active controller. Raises ClusterError without one."""
+        quorum = self.quorum()
+        if quorum.leader_id is None:
+            raise ClusterError(f"no active controller: {quorum.trouble}")
+        return quorum.leader_id
+
+    def _answer(self) -> ClusterView:
+        view = self.view()
+        if view is None:
+            raise ClusterError(f"no node answers; start the cluster with: {self.layout.command('cluster start')}")
+        return view
 
     # --- starting ---
 
@@ -158,12 +177,15 @@ class LocalCluster:
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
         """Start the nodes that are down, and wait until the cluster is ready. Returns the started nodes.
 
-        If one of them dies, or the cluster does not become ready, the started nodes are killed.
+        If one of them dies, or the cluster does not become ready, the started nodes are killed. Nodes that somebody
+        else has just started are waited for, too. ClusterError when one is paused: it will not be ready.
         """
+        if paused := [str(node_id) for node_id, process in self.running().items() if process.paused]:
+            resume = self.layout.command(f"cluster resume {' '.join(paused)}")
+            raise ClusterError(f"paused: node {', '.join(paused)}; resume with: {resume}")
         started = self._spawn_missing(self.node_ids)
         try:
-            if started:
-                self.wait_ready(timeout_s=timeout_s)
+            self.wait_ready(timeout_s=timeout_s)
         except BaseException:
             self.kill(*(self.running().keys() & started))
             raise

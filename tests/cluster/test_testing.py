@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from minikafka.chaos.layout import ClusterError
 from minikafka.testing import temporary_cluster
@@ -25,6 +27,34 @@ def test_nothing_is_left_of_a_cluster() -> None:
         assert "num.partitions=2" in cluster.layout.config_file(1).read_text().replace(" ", "")
     assert cluster.running() == {}
     assert not directory.exists()
+
+
+def test_who_coordinates_and_who_controls_is_told() -> None:
+    with temporary_cluster() as cluster:
+        view = cluster.view()
+        assert view is not None
+        assert cluster.controller() in view.broker_ids
+        with pytest.raises(ClusterError, match="group 'work' has no coordinator yet"):
+            cluster.coordinator_of("work")
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "work", "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+        consumer.commit(offsets=[TopicPartition("t", 0, 0)], asynchronous=False)
+        described = admin.describe_consumer_groups(["work"])["work"].result(30)
+        assert cluster.coordinator_of("work") == described.coordinator.id
+        consumer.close()
+
+
+def test_a_start_waits_for_nodes_that_others_started_and_not_for_paused_ones() -> None:
+    """Of two starts at once the second returned at once, and clients found nobody."""
+    with temporary_cluster(brokers=1) as cluster:
+        cluster.kill(1)
+        cluster._spawn_missing([1])
+        assert cluster.start() == []
+        assert cluster.controller() == 1
+        cluster.pause(1)
+        with pytest.raises(ClusterError, match="paused: node 1; resume with: minikafka cluster resume 1"):
+            cluster.start()
 
 
 def test_after_an_error_the_logs_are_kept_and_named() -> None:
