@@ -47,6 +47,7 @@ _LOG_LINES_SHOWN: Final = 15
 _LOG_SIZE_MAX: Final = 16 << 20
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT|\{")
 _STOPPED: Final = re.compile(r"\[info +\] stopped\b|\"event\": \"stopped\"")
+_WRONG_SETTINGS: Final = 2  # the exit code of a node (broker/run.py); its log has one line then
 _DISK_FULL_BYTES: Final = 4096  # less is not a block
 
 
@@ -277,7 +278,9 @@ class LocalCluster:
         if child is not None and child.poll() is not None:
             path = self.layout.log_file(node_id)
             if (words := self.last_words(node_id)) is not None:
-                raise ClusterError(f"node {node_id} ended: {words}\nits log: {path}")
+                is_wrong = child.returncode == _WRONG_SETTINGS
+                more = f"its settings: {self.layout.config_file(node_id)}" if is_wrong else f"its log: {path}"
+                raise ClusterError(f"node {node_id} ended: {words}\n{more}")
             raise ClusterError(
                 f"node {node_id} ended with exit code {child.returncode}; the end of its log ({path}):\n"
                 f"{self._last_log_lines(node_id)}"

@@ -44,8 +44,8 @@ def test_a_node_that_dies_at_once_is_reported_with_the_reason_in_its_log(tmp_pat
     )
     with pytest.raises(ClusterError) as error:
         cluster.start()
-    path = cluster.layout.log_file(1)
-    assert str(error.value) == f"node 1 ended: {path.read_text().splitlines()[-1]}\nits log: {path}"
+    line = cluster.layout.log_file(1).read_text().splitlines()[-1]
+    assert str(error.value) == f"node 1 ended: {line}\nits settings: {cluster.layout.config_file(1)}"
     assert cluster.running() == {}
 
 
