@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
+from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from pytest import MonkeyPatch  # noqa: PT013
 
@@ -41,6 +42,7 @@ class Sabotage:
     breaks: str  # what is wrong with it, in a sentence
     plant: Callable[[MonkeyPatch], None]
     listed: str | None = None  # which of LISTED it is
+    is_noted: bool = False  # when it is called
 
 
 class Catch(NamedTuple):
@@ -64,6 +66,8 @@ class Suite:
     trace: Callable[[int], str] | None = None  # every step of a schedule, to be read
     is_slow: bool = False  # with every test run only the sabotages are tried that a known seed notices
     sabotages: dict[str, Sabotage] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+    """Broken functions that some schedule has called, by name. One that none calls is no bug any more."""
 
     def plants(self, *, listed: str | None = None) -> Callable[[F], F]:
         """Register a function that plants a bug with pytest's ``MonkeyPatch``; its docstring says what that breaks."""
@@ -79,19 +83,39 @@ class Suite:
 
         def register(broken: F) -> F:
             is_property = isinstance(vars(owner)[name], property)
-            value = property(broken) if is_property else broken
-            self._add(broken, lambda patch: patch.setattr(owner, name, value), listed)
+            noting = self._noting(broken)
+            value = property(noting) if is_property else noting
+            self._add(broken, lambda patch: patch.setattr(owner, name, value), listed, is_noted=True)
             return broken
 
         return register
 
-    def _add(self, broken: Callable[..., Any], plant: Callable[[MonkeyPatch], None], listed: str | None) -> None:
+    def _noting(self, broken: F) -> F:
+        @wraps(broken)
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            self.called.add(broken.__name__)
+            return broken(*args, **kwargs)
+
+        @wraps(broken)
+        async def noting_coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await noting(*args, **kwargs)
+
+        return cast(F, noting_coroutine if iscoroutinefunction(broken) else noting)
+
+    def _add(
+        self,
+        broken: Callable[..., Any],
+        plant: Callable[[MonkeyPatch], None],
+        listed: str | None,
+        *,
+        is_noted: bool = False,
+    ) -> None:
         name = broken.__name__
         assert name not in self.sabotages
         assert listed is None or listed in LISTED
         breaks = " ".join((broken.__doc__ or "").split())
         assert breaks, f"{name} does not say what it breaks"
-        self.sabotages[name] = Sabotage(name, breaks, plant, listed)
+        self.sabotages[name] = Sabotage(name, breaks, plant, listed, is_noted)
 
     def quick_sabotages(self) -> list[Sabotage]:
         """Those that are tried with every test run."""

@@ -69,7 +69,7 @@ def show_table(names: list[str]) -> int:
 def _try(work: tuple[str, str]) -> Verdict:
     tried = suite(work[0])
     if tried.is_slow:
-        tried = replace(tried, run=apart(tried.run, tried.violations))
+        tried = replace(tried, run=apart(tried.run, tried.violations, tried.called))
     first = int(os.environ.get("SEED", "0"))
     began = cpu_s()
     try:
@@ -77,7 +77,8 @@ def _try(work: tuple[str, str]) -> Verdict:
     except AttributeError as error:  # what it breaks has another name now
         return Verdict(*work, None, 0.0, f"cannot be planted: {error}")
     if catch is None:
-        return Verdict(*work, None, cpu_s() - began, "")
+        is_dead = tried.sabotages[work[1]].is_noted and work[1] not in tried.called
+        return Verdict(*work, None, cpu_s() - began, "it was never called" if is_dead else "")
     return Verdict(*work, catch.schedules, catch.seconds, _summary(catch.violation))
 
 

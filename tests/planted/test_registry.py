@@ -1,0 +1,46 @@
+"""A planted bug that no schedule reaches any more is told from one that goes unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from planted import table
+from planted.registry import Suite
+
+
+class Machine:
+    """What is put to the test."""
+
+    def used(self) -> int:
+        return 1
+
+    async def awaited(self) -> int:
+        return 1
+
+    def unused(self) -> int:
+        return 1
+
+
+def run(_seed: int) -> None:
+    assert Machine().used() < 3
+    with pytest.raises(StopIteration):
+        Machine().awaited().send(None)
+
+
+@pytest.mark.parametrize(("name", "tells"), [("used", ""), ("awaited", ""), ("unused", "it was never called")])
+def test_a_bug_that_is_never_called_is_told(monkeypatch: pytest.MonkeyPatch, name: str, tells: str) -> None:
+    suite = Suite("machine", "a machine", run, 3)
+
+    async def harmless_coroutine(_machine: Machine) -> int:
+        """Breaks nothing that is looked at."""
+        return 2
+
+    def harmless(_machine: Machine) -> int:
+        """Breaks nothing that is looked at."""
+        return 2
+
+    broken = harmless_coroutine if name == "awaited" else harmless
+    suite.replaces(Machine, name)(broken)
+    monkeypatch.setattr(table, "suite", lambda _name: suite)
+    verdict = table._try(("machine", broken.__name__))
+    assert (verdict.schedules, verdict.violation) == (None, tells)
