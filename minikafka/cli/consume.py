@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import Bootstrap, Directory, Target, target
 from minikafka.cli.output import json_line, text_or_base64
-from minikafka.cli.run import run
+from minikafka.cli.run import raise_when_the_reader_has_left, run
 from minikafka.cli.waiting import Concern
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from minikafka.model import TopicPartition
 
 _RECORDS_PER_POLL: Final = 1000
-_WAIT_MS: Final = 3_600_000  # for ever, an hour at a time
+_LOOK_INTERVAL_MS: Final = 1000
+"""How often a verb that waits looks whether anybody still reads its output."""
 
 
 def consume(
@@ -74,7 +76,7 @@ def consume(
         auto_offset_reset="earliest" if from_beginning else "latest",
     )
     line = _json_line if as_json else _key_and_value_line if print_key else _value_line
-    wait_ms = _WAIT_MS if timeout is None else int(timeout * 1000)
+    wait_ms = inf if timeout is None else int(timeout * 1000)
 
     async def verb() -> None:
         await _check_exists(cluster, topic, partition, offset)
@@ -122,17 +124,21 @@ async def _consume(
     offset: int | None,
     line: Callable[[ConsumerRecord], bytes],
     count: int | None,
-    wait_ms: int,
+    wait_ms: float,
 ) -> None:
     left = sys.maxsize if count is None else count
+    waited_ms = 0
     async with consumer:
         if by_hand:
             consumer.assign(by_hand)
             if offset is not None:
                 consumer.seek(by_hand[0], offset)
         while left > 0:
-            records = await consumer.poll(wait_ms, min(left, _RECORDS_PER_POLL))
-            if not records and wait_ms < _WAIT_MS:
+            next_ms = int(min(_LOOK_INTERVAL_MS, wait_ms - waited_ms))
+            records = await consumer.poll(next_ms, min(left, _RECORDS_PER_POLL))
+            raise_when_the_reader_has_left()
+            waited_ms = 0 if records else waited_ms + next_ms
+            if not records and waited_ms >= wait_ms:
                 return
             left -= len(records)
             sys.stdout.buffer.write(b"".join(map(line, records)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,14 +23,17 @@ def cluster(start_cluster: StartCluster) -> LocalCluster:
     return start_cluster(1)
 
 
-def begun(*words: str, directory: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "minikafka", *words, "--dir", str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@contextmanager
+def begun(*words: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """Killed at the end if the verb did not end by itself: a test that fails must not hang."""
+    command = [sys.executable, "-m", "minikafka", *words, "--dir", str(directory)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as verb:
+        try:
+            yield verb
+        finally:
+            if verb.poll() is None:
+                verb.kill()
 
 
 def test_produce_says_how_much_is_acknowledged(cluster: LocalCluster) -> None:
@@ -63,6 +68,16 @@ def test_followed_logs_end_when_nobody_reads_them_and_nothing_is_logged(cluster:
         assert " | " in logs.stdout.readline()
         logs.stdout.close()
         assert logs.wait(timeout=10) == BROKEN_PIPE
+
+
+def test_consume_ends_when_nobody_reads_it_and_nothing_is_produced(cluster: LocalCluster) -> None:
+    directory = cluster.layout.directory
+    CommandLine(directory)("produce", "orders", given=b"a\nb\n")
+    with begun("consume", "orders", "--from-beginning", directory=directory) as consume:
+        assert consume.stdout is not None
+        assert consume.stdout.readline() == "a\n"
+        consume.stdout.close()
+        assert consume.wait(timeout=10) == BROKEN_PIPE
 
 
 def test_an_offset_that_is_not_there_is_named(cluster: LocalCluster) -> None:
