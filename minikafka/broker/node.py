@@ -12,6 +12,7 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable
+from errno import EDQUOT, ENOSPC
 from typing import Final
 
 import structlog
@@ -44,7 +45,7 @@ from minikafka.model import Endpoint
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import DISK_REMEDY, StorageFailure
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.meta import MetaError
 
@@ -327,6 +328,8 @@ class Node:
 
 def _remedy_of(error: BaseException) -> dict[str, str]:
     """What an operator does about it, if that is known."""
+    if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
+        return {"remedy": DISK_REMEDY}
     return {"remedy": error.remedy} if isinstance(error, StorageFailure) and error.remedy else {}
 
 

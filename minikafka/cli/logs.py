@@ -18,6 +18,7 @@ import typer
 
 from minikafka.cli.cluster import open_cluster
 from minikafka.cli.options import Directory
+from minikafka.cli.output import print_note
 from minikafka.cli.run import quiet_when_the_reader_leaves, raise_when_the_reader_has_left
 
 FOLLOW_INTERVAL_S: Final = 0.2
@@ -88,13 +89,19 @@ class NodeLog:
         self._node_id = node_id
         self._path = path
         self._file: BinaryIO | None = None
+        self._is_left_out = False
 
     def read(self) -> list[Entry]:
-        """The entries that have come since the last time."""
+        """The entries that have come since the last time. A file that cannot be read is left out, with a note."""
         if self._file is None:
             try:
                 self._file = self._path.open("rb")
             except FileNotFoundError:
+                return []
+            except OSError as error:
+                if not self._is_left_out:
+                    print_note(f"the log of node {self._node_id} is left out: {error}")
+                self._is_left_out = True
                 return []
         entries = self._entries(self._file)
         if self._is_replaced():

@@ -30,13 +30,16 @@ def is_missing(error: OSError) -> bool:
     return error.errno in MISSING_ERRORS
 
 
+DISK_REMEDY: Final = "mend the disk or make room on it, then restart this node"
+
+
 class StorageFailure(KafkaError):  # noqa: N818
     """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart.
 
     ``remedy``: what to do; empty if the message says it.
     """
 
-    def __init__(self, message: str, remedy: str = "mend the disk or make room on it, then restart this node") -> None:
+    def __init__(self, message: str, remedy: str = DISK_REMEDY) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self.remedy = remedy
 

@@ -144,6 +144,13 @@ async def test_a_metadata_log_that_cannot_be_synced_halts_the_node(start_node: S
     creating.cancel()
 
 
+async def test_a_disk_without_room_is_told_with_its_remedy(start_node: StartNode) -> None:
+    node = await start_node()
+    with capture_logs() as lines:
+        node._on_fatal(OSError(errno.ENOSPC, "No space left on device"))
+    assert [line.get("remedy") for line in lines] == ["mend the disk or make room on it, then restart this node"]
+
+
 async def test_a_vote_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
     disk = FailingDisk()
     node = make_node(tmp_path / "data", disk=disk)

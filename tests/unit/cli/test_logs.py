@@ -72,3 +72,16 @@ def test_a_log_is_read_on_through_unfinished_lines_and_a_new_file(tmp_path: Path
     path.write_text(SECOND)
     found = [entry for _ in range(2) for entry in log.read()]
     assert [(entry.node_id, entry.text) for entry in found] == [(3, SECOND.rstrip())]
+
+
+def test_a_log_that_cannot_be_read_keeps_nobody_from_the_others(
+    cluster: LocalCluster, shown: Shown, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cluster.layout.log_file(2).unlink()
+    cluster.layout.log_file(2).mkdir()
+    log = NodeLog(2, cluster.layout.log_file(2))
+    assert [log.read(), log.read()] == [[], []]
+    said = capfd.readouterr().err
+    assert said.startswith("the log of node 2 is left out: [Errno 21] Is a directory")
+    assert said.count("\n") == 1
+    assert shown() == [f"1 | {FIRST.rstrip()}", f"1 | {THIRD.rstrip()}"]
