@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 _WIDEST: Final = 1000  # of tables that another program reads: a row stays a line
+_LONG_WORD: Final = 16  # a name that is longer, of a topic for example, may break
 _SPACES_PER_COLUMN: Final = 3  # the padding of cells, and the line between columns that this box does not draw
 
 
@@ -47,7 +48,7 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup.
 
-    Cells break between words to fit a terminal, but no word breaks: where that is not enough, lines are longer.
+    Cells break between words to fit a terminal. Where that is not enough long names break, too; short words never do.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -75,11 +76,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
-    """The widths of columns with these texts: natural, or less from the widest on until all fits, but whole words."""
+    """The widths of columns with these texts: natural, or less from the widest on until all fits, but short words."""
     from rich.cells import cell_len
 
     widths = [max(cell_len(line) for text in texts for line in text.split("\n")) for texts in columns]
     least = [max((cell_len(word) for text in texts for word in text.split()), default=0) for texts in columns]
+    if sum(least) > room:
+        least = [min(width, _LONG_WORD) for width in least]
     while sum(widths) > room and widths != least:
         widest = max((i for i in range(len(widths)) if widths[i] > least[i]), key=widths.__getitem__)
         widths[widest] -= 1
