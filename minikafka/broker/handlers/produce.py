@@ -54,7 +54,7 @@ WAITING_PARTITION_BYTES: Final = 768
 
 FIRST_VERSION_WITH_IDS: Final = 13
 
-_decoders: Final[dict[int, Decoder]] = {}  # by version
+_decoders: Final[dict[int, Decoder]] = {}  # by version: the codec's own table takes a tuple and a hash for each request
 
 Batches = list[tuple[TopicProduceData, PartitionProduceData]]
 
