@@ -1,9 +1,9 @@
 """minikafka: a Kafka-compatible broker cluster in Python that you can install, watch and break.
 
 The packages, lowest first (each may import those before it): ``errors``, ``model``, ``config``, ``wire``,
-``records``, the pure machines ``raft | metadata | replication | groups | transactions | timing | ledger | metrics``,
-the I/O ``net | storage``, the assembled ``broker | client``, what is built on them ``spark | chaos``, and
-``cli | testing``. ``docs/architecture.md`` is the map.
+``records``, ``coordination``, the pure machines ``raft | metadata | replication | groups | transactions | timing |
+ledger | metrics``, the I/O ``net | storage``, the assembled ``broker | client``, what is built on them
+``spark | chaos``, and ``cli | testing``. ``docs/architecture.md`` is the map.
 """
 
 __version__ = "0.1.0"

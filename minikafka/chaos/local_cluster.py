@@ -35,7 +35,7 @@ from minikafka.chaos.processes import (
     wait_until_gone,
     wait_until_stopped,
 )
-from minikafka.groups.partitioning import partition_for
+from minikafka.coordination.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, Endpoint
 
 READY_TIMEOUT_S: Final = 30.0

@@ -3,9 +3,8 @@
 ===================== ==========================================================================================
 ``coordinator.py``    :class:`~minikafka.groups.coordinator.GroupCoordinator`: all calls of a driver, and the
                       invariants; one per led partition of the offsets topic
-``effects.py``        orders to the driver: respond, write, set and cancel timers
+``timers.py``         keys of the timers
 ``settings.py``       limits and times, by Kafka's names
-``partitioning.py``   the partition of a group
 ``group.py``          a group and its members; the states and their transitions
 ``shard.py``          the state of a coordinator, the outbox of a step, writes under way, replay
 ``joining.py``        JoinGroup: new, restarted and rejoining members
@@ -23,6 +22,6 @@
 ``assignors.py``      range, round robin and cooperative sticky, for our own client
 ===================== ==========================================================================================
 
-The rule: command -> (records, response). Persisted state changes in replay only. The response waits until the records
-are committed. Requests and responses are the wire's own message classes.
+Its effects, its phases, and the partition of a group are in :mod:`minikafka.coordination`. Requests and responses are
+the wire's own message classes.
 """

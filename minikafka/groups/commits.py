@@ -16,9 +16,9 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_answer, commit_error, group_write_error
-from minikafka.groups.effects import Token
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.membership import member_error
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue

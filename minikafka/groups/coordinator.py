@@ -25,28 +25,20 @@ What holds at the end of every step (the tests check it after each):
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from enum import Enum
 from typing import Concatenate, ParamSpec
 from uuid import UUID
 
+from minikafka.coordination.effects import Effect, Respond, Token
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups import commits, deletion, joining, loading, membership, queries, syncing
 from minikafka.groups.answers import commit_answer
-from minikafka.groups.effects import (
-    Effect,
-    MemberTimer,
-    RebalanceTimer,
-    Respond,
-    RetentionTimer,
-    TimerKey,
-    Token,
-    WriteTimer,
-)
 from minikafka.groups.joining import Caller
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.shard import Shard
+from minikafka.groups.timers import MemberTimer, RebalanceTimer, RetentionTimer, TimerKey, WriteTimer
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.describe_groups import DescribedGroup
 from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -60,14 +52,6 @@ from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from minikafka.wire.schema import Buffer
 
 P = ParamSpec("P")
-
-
-class Phase(Enum):
-    """Phase of the coordinator's life."""
-
-    LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    ACTIVE = ErrorCode.NONE
-    RESIGNED = ErrorCode.NOT_COORDINATOR
 
 
 class GroupCoordinator:

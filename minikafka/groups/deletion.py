@@ -18,14 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
 from minikafka.groups.commits import tombstones
-from minikafka.groups.effects import RetentionTimer, Token
 from minikafka.groups.group import CommittedOffset, Group, GroupState
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord, OffsetCommitValue
 from minikafka.groups.shard import Shard
 from minikafka.groups.subscriptions import subscribed_topics
+from minikafka.groups.timers import RetentionTimer
 from minikafka.model import NO_TIMESTAMP, TopicPartition
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 

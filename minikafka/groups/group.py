@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from minikafka.groups.effects import Token
+from minikafka.coordination.effects import Token
 from minikafka.groups.records import GroupMetadataValue, OffsetCommitValue
 from minikafka.model import TopicPartition
 

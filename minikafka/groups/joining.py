@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
-from minikafka.groups.effects import MemberTimer, Token
 from minikafka.groups.group import Group, GroupState, Member, Protocols, size_in_bytes
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import (
@@ -32,6 +32,7 @@ from minikafka.groups.rebalance import (
     prepare_rebalance,
 )
 from minikafka.groups.shard import Shard
+from minikafka.groups.timers import MemberTimer
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_REQUIRED_FROM_VERSION = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from minikafka.errors import ErrorCode
 from minikafka.groups.deletion import look_for_deleted_topics
-from minikafka.groups.effects import RetentionTimer, WriteTimer
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.rebalance import answer_parked_join, fail_parked_syncs, maybe_prepare_rebalance
 from minikafka.groups.records import GroupMetadataValue, MemberMetadata
 from minikafka.groups.shard import Shard
+from minikafka.groups.timers import RetentionTimer, WriteTimer
 from minikafka.model import NO_TIMESTAMP
 
 

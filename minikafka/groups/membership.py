@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import identities, leave_answer
-from minikafka.groups.effects import Token
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.rebalance import drop_member, maybe_complete_join, maybe_prepare_rebalance
 from minikafka.groups.shard import Shard

@@ -12,22 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
-from minikafka.groups.effects import (
-    CancelTimer,
-    Effect,
-    MemberTimer,
-    RebalanceTimer,
-    Respond,
-    SetTimer,
-    TimerKey,
-    Token,
-    Write,
-    WriteTimer,
-)
 from minikafka.groups.group import CommittedOffset, Group, GroupState, Member
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.timers import MemberTimer, RebalanceTimer, TimerKey, WriteTimer
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.schema import Message
 

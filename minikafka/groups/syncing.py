@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
-from minikafka.groups.effects import Token
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import answer_parked_sync, fail_parked_syncs, metadata_record, prepare_rebalance

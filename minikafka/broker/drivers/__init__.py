@@ -18,5 +18,6 @@
 - ``synced_topics``               topics that lose nothing in a power cut, for the registration
 - ``replication``                 the follower's fetchers
 - ``isr``                         sends ISR proposals to the controller
-- ``groups``, ``group_loading``   group coordinators, and the replay of their logs
+- ``shards``, ``shard_loading``   coordinators, one per partition of their topic, and the replay of their logs
+- ``groups``                      the coordinators of groups
 """

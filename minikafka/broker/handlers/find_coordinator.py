@@ -12,8 +12,8 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
 from minikafka.broker.topic_creation import TopicCreation
+from minikafka.coordination.partitioning import partition_for
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.groups.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

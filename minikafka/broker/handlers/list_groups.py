@@ -5,8 +5,8 @@ from __future__ import annotations
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.long_answers import LongAnswers
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import Phase
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 

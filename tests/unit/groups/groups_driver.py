@@ -8,11 +8,13 @@ from itertools import count
 from typing import Any
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
+from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Token, Write
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import GroupCoordinator, Phase
-from minikafka.groups.effects import CancelTimer, Effect, Respond, SetTimer, TimerKey, Token, Write
+from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.joining import Caller
 from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.timers import TimerKey
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.heartbeat import HeartbeatRequest

@@ -16,9 +16,9 @@ import minikafka.groups.membership as membership
 import minikafka.groups.rebalance as rebalance
 import minikafka.groups.syncing as syncing
 from minikafka.errors import ErrorCode
-from minikafka.groups.effects import RetentionTimer
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.shard import Shard
+from minikafka.groups.timers import RetentionTimer
 
 SUITE = Suite("groups", "the group coordinator", run, 2_000, trace=trace_of)
 

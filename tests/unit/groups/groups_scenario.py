@@ -29,9 +29,10 @@ from typing import Any
 
 from groups_driver import Driver
 
+from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Write
 from minikafka.errors import ErrorCode
-from minikafka.groups.effects import CancelTimer, Effect, MemberTimer, RebalanceTimer, Respond, SetTimer, Write
 from minikafka.groups.records import OffsetCommitRecord, decode_record
+from minikafka.groups.timers import MemberTimer, RebalanceTimer
 from minikafka.wire.schema import Message
 
 UNCHANGING = ("client_host", "client_id", "commit_timestamp", "current_state_timestamp", "topic_id")

@@ -26,10 +26,12 @@ from typing import Any
 
 from groups_driver import Driver
 
+from minikafka.coordination.effects import Respond
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import GroupCoordinator, Phase
-from minikafka.groups.effects import Respond, RetentionTimer
+from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.group import Group, GroupState
+from minikafka.groups.timers import RetentionTimer
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 

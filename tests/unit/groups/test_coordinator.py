@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from groups_driver import Driver
 
+from minikafka.coordination.effects import Respond, SetTimer, Write
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import GroupCoordinator, Phase
-from minikafka.groups.effects import MemberTimer, RebalanceTimer, Respond, RetentionTimer, SetTimer, Write, WriteTimer
+from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.joining import Caller
 from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.timers import MemberTimer, RebalanceTimer, RetentionTimer, WriteTimer
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest

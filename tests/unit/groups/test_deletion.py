@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from groups_driver import Driver
 
+from minikafka.coordination.effects import Write
 from minikafka.errors import ErrorCode
-from minikafka.groups.effects import RetentionTimer, Write
+from minikafka.groups.timers import RetentionTimer
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from groups_driver import WALL_START_MS, Driver
 
+from minikafka.coordination.effects import SetTimer, Write
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import GroupCoordinator, Phase
-from minikafka.groups.effects import MemberTimer, SetTimer, Write
+from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.group import GroupState
 from minikafka.groups.records import (
     GroupMetadataKey,
@@ -17,6 +18,7 @@ from minikafka.groups.records import (
     OffsetCommitValue,
 )
 from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.timers import MemberTimer
 
 
 def test_a_stable_group_goes_on(driver: Driver) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from groups_driver import Driver
 
+from minikafka.coordination.effects import Respond
 from minikafka.errors import ErrorCode
-from minikafka.groups.effects import Respond
 
 
 def test_who_is_left_out_gets_nothing(driver: Driver) -> None:

@@ -16,11 +16,11 @@ from broker_node import FailingDisk, ask_to_delete, create_topic, delete_topic, 
 from broker_replicas import told
 from structlog.testing import capture_logs
 
-from minikafka.broker.drivers import group_loading, groups
+from minikafka.broker.drivers import shard_loading, shards
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.groups.coordinator import Phase
 from minikafka.model import TopicPartition
 from minikafka.records.batch import parse_header
 from minikafka.records.record import Record
@@ -104,7 +104,7 @@ async def test_groups_and_offsets_are_there_after_a_restart(start_node: StartNod
 
 
 async def test_loading_goes_on_in_chunks(start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_loading, "LOAD_CHUNK_BYTES", 200)
+    monkeypatch.setattr(shard_loading, "LOAD_CHUNK_BYTES", 200)
     node = await with_groups(await start_node(**SETTINGS))
     await create_topic(node, "orders")
     client = await dial(node)
@@ -198,8 +198,8 @@ async def test_loading_ends_when_leadership_does(start_node: StartNode) -> None:
 async def test_what_cannot_be_read_now_is_tried_again_from_the_start(
     start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(group_loading, "LOAD_CHUNK_BYTES", 200)
-    monkeypatch.setattr(groups, "FIRST_RETRY_MS", 1)
+    monkeypatch.setattr(shard_loading, "LOAD_CHUNK_BYTES", 200)
+    monkeypatch.setattr(shards, "FIRST_RETRY_MS", 1)
     node = await with_groups(await start_node(**SETTINGS))
     await create_topic(node, "orders")
     client = await dial(node)
@@ -217,18 +217,18 @@ async def test_what_cannot_be_read_now_is_tried_again_from_the_start(
     with capture_logs() as said:
         node.groups.on_leading(led(node, SHARD))
         await loaded(node)
-    assert [entry["event"] for entry in said if entry["event"].startswith("groups")] == [
-        "groups not loaded",
-        "groups loaded",
+    assert [entry["event"] for entry in said if entry["event"].startswith("coordinator")] == [
+        "coordinator not loaded",
+        "coordinator loaded",
     ]
-    assert next(entry["records"] for entry in said if entry["event"] == "groups loaded") == 20, "none counts twice"
+    assert next(entry["records"] for entry in said if entry["event"] == "coordinator loaded") == 20, "none counts twice"
     assert await committed(client, "g") == (0, {"orders": 19})
 
 
 async def test_a_log_that_stays_unreadable_is_left_alone_when_it_is_led_elsewhere(
     start_node: StartNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "FIRST_RETRY_MS", 1)
+    monkeypatch.setattr(shards, "FIRST_RETRY_MS", 1)
     node = await with_groups(await start_node(**SETTINGS))
     calls = itertools.count()
 
@@ -239,7 +239,7 @@ async def test_a_log_that_stays_unreadable_is_left_alone_when_it_is_led_elsewher
     def is_loading() -> bool:
         return any(task.get_name().endswith(f"load-{SHARD}") for task in node.tasks._tasks)
 
-    monkeypatch.setattr(groups, "replay_log", unreadable)
+    monkeypatch.setattr(shards, "replay_log", unreadable)
     node.groups.on_leading(led(node, SHARD))
     await eventually(lambda: next(calls) > 10, "some tries")
     assert is_loading()
@@ -251,7 +251,7 @@ async def test_a_log_that_stays_unreadable_is_left_alone_when_it_is_led_elsewher
 async def test_a_log_that_moves_to_another_directory_while_it_is_loaded(
     start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(group_loading, "LOAD_CHUNK_BYTES", 200)
+    monkeypatch.setattr(shard_loading, "LOAD_CHUNK_BYTES", 200)
     directories = {str(tmp_path / name) for name in ("one", "two")}
     node = await with_groups(await start_node(**{**SETTINGS, "log_dirs": ",".join(directories)}))
     await create_topic(node, "orders")
@@ -317,7 +317,7 @@ async def test_offsets_of_a_topic_deleted_while_nobody_serves_them_are_dropped(
 async def test_loading_lets_others_have_their_turn(
     start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_loading, "RECORDS_PER_TURN", 10)
+    monkeypatch.setattr(shard_loading, "RECORDS_PER_TURN", 10)
     node = await with_groups(await start_node(**SETTINGS))
     await create_topic(node, "orders")
     client = await dial(node)
@@ -336,7 +336,7 @@ async def test_loading_lets_others_have_their_turn(
             per_turn.append(taken - before)
 
     watching = asyncio.get_running_loop().create_task(watch())
-    end = await group_loading.replay_log(led(node, SHARD), replay, lambda: True, node.threads.read)
+    end = await shard_loading.replay_log(led(node, SHARD), replay, lambda: True, node.threads.read)
     await in_time(watching)
     assert (end, max(per_turn), sum(per_turn)) == (led(node, SHARD).log.log_end_offset, 10, 95)
 

@@ -13,8 +13,8 @@ from broker_node import create_topic, delete_topic, eventually, in_time
 from minikafka.broker.handlers.offset_commit import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import Phase
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest

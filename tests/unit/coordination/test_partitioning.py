@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.groups.partitioning import java_string_hash, partition_for
+from minikafka.coordination.partitioning import java_string_hash, partition_for
 
 ROWS = [
     line.split(" ")[1:]

@@ -1,4 +1,4 @@
-"""Replays a partition of the offsets topic in portions, so that a large one does not block the loop.
+"""Replays the partition of a coordinator in portions, so that a large one does not block the loop.
 
 A thread reads the files. The loop decodes the records, some at a time, with other work in between. The caller loads
 several partitions one after the other: in parallel they would take a turn of the loop each.
