@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -23,6 +23,7 @@ from minikafka.metadata.topic_names import check_topic_name
 from minikafka.metrics.traffic import Traffic
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
 from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
@@ -38,6 +39,15 @@ _SYNC: Final = (do.Sync(),)
 
 class UncheckedKeysError(Exception):
     """A batch for a compacted topic whose keys are not checked yet."""
+
+
+class CommittedMarker(NamedTuple):
+    """The end of a producer's transaction in a partition, now below the high watermark."""
+
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    commits: bool
 
 
 class Replicas:
@@ -58,6 +68,8 @@ class Replicas:
         self._hands_over = False
         self._commit_scheduled = False
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
+        self.marker_listeners: dict[str, Callable[[CommittedMarker], None]] = {}  # by topic
+        self._markers: dict[TopicPartition, list[tuple[int, CommittedMarker]]] = {}  # by offset; not committed yet
         self.traffic = Traffic()
         self.produces: Purgatory[object] = timers.purgatory()
         self.consumer_fetches: Purgatory[object] = timers.purgatory()
@@ -180,16 +192,53 @@ class Replicas:
             return refusal
         raise AssertionError(f"{tp} is open to producers")
 
-    def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
+    def stage(
+        self, partition: Partition, records: memoryview, header: BatchHeader, transaction_version: int = 0
+    ) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
-        wall_ms = self._wall_ms or self._read_wall_ms()
-        appended = partition.log.stage(records, header, leader_epoch=partition.replica.leader_epoch, wall_ms=wall_ms)
+        appended = partition.log.stage(
+            records,
+            header,
+            leader_epoch=partition.replica.leader_epoch,
+            wall_ms=self._wall_ms or self._read_wall_ms(),
+            transaction_version=transaction_version,
+        )
         traffic = partition.traffic
         traffic.bytes_in += len(records)
         traffic.messages_in += header.record_count
         if not partition.is_staged:
             partition.is_staged = True
             self._staged.append(partition)
+        return appended
+
+    def stage_marker(
+        self,
+        partition: Partition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        commits: bool,
+        transaction_version: int,
+    ) -> AppendInfo:
+        """Stage the end of a producer's transaction in a partition that this node leads. Then :meth:`commit_staged`.
+
+        ``coordinator_epoch``: leader epoch of the coordinator's partition of the transaction topic. Who listens to
+        markers of the topic is told of this one once it is committed. KafkaError, and nothing is staged, for an old
+        producer (INVALID_PRODUCER_EPOCH) or coordinator (TRANSACTION_COORDINATOR_FENCED), another leader, too few
+        in-sync replicas, or a log that is offline.
+        """
+        tp, leader = partition.topic_partition, partition.replica.leader
+        if leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {tp}, not this one")
+        leader.check_enough_in_sync()
+        marker = EndTxnMarker(commits, coordinator_epoch)
+        timestamp = self._wall_ms or self._read_wall_ms()
+        batch = build_end_txn_marker(producer_id, producer_epoch, marker, timestamp=timestamp)
+        appended = self.stage(partition, memoryview(batch), parse_header(batch), transaction_version)
+        if tp.topic in self.marker_listeners:
+            committed = CommittedMarker(tp, producer_id, producer_epoch, commits)
+            self._markers.setdefault(tp, []).append((appended.last_offset, committed))
         return appended
 
     def _read_wall_ms(self) -> int:
@@ -365,6 +414,7 @@ class Replicas:
 
     def release_waiting(self, tp: TopicPartition) -> None:
         """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
+        self._markers.pop(tp, None)  # its coordinator repeats them
         self.produces.check_and_complete(tp)
         self.consumer_fetches.check_and_complete(tp)
         self.follower_fetches.check_and_complete(tp)
@@ -380,8 +430,18 @@ class Replicas:
             partition = self._partitions.get(tp)
             if listener is not None and partition is not None:
                 listener(partition.replica.high_watermark)
+            if tp in self._markers and partition is not None:
+                self._tell_of_markers(tp, partition.replica.high_watermark)
             self.produces.check_and_complete(tp)
             self.consumer_fetches.check_and_complete(tp)
+
+    def _tell_of_markers(self, tp: TopicPartition, high_watermark: int) -> None:
+        waiting = self._markers.pop(tp)
+        if behind := [marker for marker in waiting if marker[0] >= high_watermark]:
+            self._markers[tp] = behind
+        for offset, marker in waiting:
+            if offset < high_watermark:
+                self.marker_listeners[tp.topic](marker)
 
 
 def _is_repeated(partition: Partition, records: memoryview) -> bool:

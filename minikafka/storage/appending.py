@@ -78,23 +78,38 @@ class Appender:
         self._unsnapped_bytes = 0  # in the segments closed since the last snapshot of the producers
         self._snapshot_bytes = 0  # of that snapshot
 
-    def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
+    def stage(
+        self,
+        batch: WritableBuffer,
+        header: BatchHeader,
+        *,
+        leader_epoch: int,
+        wall_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
         """Assign offsets to a checked batch and stage it (row R1). ``batch`` is changed and must live until ``commit``.
 
         KafkaError for a producer out of order (45) or fenced (47), a batch larger than a segment (18), or an offline
         log (56); then nothing is staged. A duplicate of one of the producer's last five batches is not staged.
+        ``transaction_version`` tells how the epoch of an end of a transaction is checked; its coordinator may be
+        fenced (52).
         """
         log = self._log
         if log.failure is not None:
             raise log.failure
         assert log.cut_floor is None, "the log is being cut"
         config, marker = log._config, None
-        if header.producer_id >= 0:
+        if header.producer_id < 0:
+            pass
+        elif header.attributes & CONTROL_FLAG:
+            marker = marker_in(batch, header)
+            if marker is not None:
+                log.producers.check_marker(header, marker, transaction_version)
+        else:
             duplicate = log.producers.check(header)
             if duplicate is not None:
                 append_time = duplicate.timestamp if config.log_append_time else NO_TIMESTAMP
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, append_time, True)
-            marker = self._checked_marker(batch, header)
         size = header.batch_length + LOG_OVERHEAD
         assert size == len(batch)
         if size > config.segment_bytes:
@@ -251,14 +266,6 @@ class Appender:
             f"a batch of {size} bytes is larger than a segment of {log.topic_partition} may be, "
             f"segment.bytes={log.config.segment_bytes}",
         )
-
-    def _checked_marker(self, batch: WritableBuffer, header: BatchHeader) -> EndTxnMarker | None:
-        if not header.attributes & CONTROL_FLAG:
-            return None
-        marker = marker_in(batch, header)
-        if marker is not None:
-            self._log.producers.check_marker(header, marker)
-        return marker
 
     def _note_producer(self, header: BatchHeader, base_offset: int, marker: EndTxnMarker | None) -> None:
         log = self._log

@@ -33,6 +33,8 @@ BATCHES_KEPT = 5  # as many as a producer may have in flight
 PRODUCERS_MAX: Final = 10_000
 """Of one log. With all their batches a snapshot of them takes 30 ms of the loop at each roll."""
 FORGOTTEN_AT_ONCE: Final = 1_000
+EPOCH_RAISED_SINCE: Final = 2
+"""Transaction version from which on each end of a transaction has a new producer epoch (KIP-890)."""
 
 
 class ProducedBatch(NamedTuple):
@@ -135,21 +137,17 @@ class ProducerState:
     # -- appends ----------------------------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """May a leader append this producer's batch? Its older self if it is a duplicate; else a KafkaError."""
+        """May a leader append this producer's records? Their older self if they are a duplicate; else a KafkaError."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
-        if not header.attributes & CONTROL_FLAG and (duplicate := entry.find_duplicate(header)) is not None:
+        duplicate = entry.find_duplicate(header)
+        if duplicate is not None:
             return duplicate
         if header.producer_epoch < entry.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} writes with epoch {header.producer_epoch}, "
-                f"but epoch {entry.epoch} already wrote here",
-            )
-        if not header.attributes & CONTROL_FLAG:
-            self._check_sequence(entry, header)
-            self._check_transaction(entry, header)
+            raise _old_epoch(header, entry)
+        self._check_sequence(entry, header)
+        self._check_transaction(entry, header)
         return None
 
     def has(self, header: BatchHeader) -> bool:
@@ -177,10 +175,19 @@ class ProducerState:
             entry.current_txn_first_offset = base_offset
             self._ongoing[base_offset] = header.producer_id
 
-    def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
-        """May a leader append this end of a transaction? The coordinator that decided it must not be an old one."""
+    def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
+        """May a leader append this end of a transaction? Neither its producer nor its coordinator may be an old one.
+
+        From transaction version 2 on the coordinator raises the producer's epoch for each marker (KIP-890), so a
+        marker with the present epoch comes too late. It is the repetition of one if no transaction is open: allowed.
+        """
         entry = self._entries.get(header.producer_id)
-        if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+        if entry is None:
+            return
+        is_late = transaction_version >= EPOCH_RAISED_SINCE and entry.current_txn_first_offset != NO_OFFSET
+        if header.producer_epoch < entry.epoch + is_late:
+            raise _old_epoch(header, entry)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"the marker for producer {header.producer_id} comes from coordinator epoch "
@@ -283,3 +290,11 @@ class ProducerState:
         self._entries.clear()
         self._ongoing.clear()
         self._completed.clear()
+
+
+def _old_epoch(header: BatchHeader, entry: ProducerEntry) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {header.producer_id} writes with epoch {header.producer_epoch}, "
+        f"but epoch {entry.epoch} already wrote here",
+    )
