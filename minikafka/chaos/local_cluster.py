@@ -92,17 +92,22 @@ class LocalCluster:
     # --- looking ---
 
     def process(self, node_id: int) -> RunningProcess | None:
-        """The node's process, or None when it is down."""
-        if child := self._children.get(node_id):
-            child.poll()  # reaps it after its end
+        """The node's process, or None when it is down.
+
+        Whatever runs must be seen, or nobody could stop it: also without its pid file, and beside that of an earlier
+        process, when somebody runs the node in a terminal. A node without a log never ran.
+        """
         words = ("minikafka.broker", str(self.layout.config_file(node_id)))
+        child = self._children.get(node_id)
+        if child is not None:
+            child.poll()  # reaps it after its end
         try:
             pid = int(self.layout.pid_file(node_id).read_text())
         except (FileNotFoundError, PermissionError, ValueError) as error:
-            # What runs must be seen, or nobody could stop it, even if the file is gone. Without a log it never ran.
             never_ran = isinstance(error, FileNotFoundError) and not self.layout.log_file(node_id).exists()
             return None if never_ran else search(*words)
-        return look_up(pid, *words)
+        is_ours = child is not None and child.pid == pid
+        return look_up(pid, *words) or (None if is_ours else search(*words))
 
     def running(self) -> dict[int, RunningProcess]:
         """The processes of the nodes that are up or paused."""
@@ -454,7 +459,7 @@ def running_directories() -> list[Path]:
     found: dict[Path, None] = {}
     for command in commands():
         _, is_node, rest = command.partition(" -m minikafka.broker --config ")
-        path = Path(rest.removesuffix(" --until-eof"))
+        path = Path(rest.partition(" --set ")[0].removesuffix(" --until-eof"))
         if is_node and path.name == "server.properties":
             found[path.parent.parent] = None
     return list(found)

@@ -27,7 +27,8 @@ def broker(
 
     [bold]minikafka broker --config server.properties --set log.retention.hours=24[/]
     """
-    arguments = ["-m", "minikafka.broker", "--config", str(config)]
+    # The whole path is how `minikafka cluster status` knows the nodes of a cluster.
+    arguments = ["-m", "minikafka.broker", "--config", str(config.resolve())]
     for name, value in parse_assignments(settings).items():
         arguments += ["--set", f"{name}={value}"]
     # The process becomes the broker, so that none of the command line's memory stays with it.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from live_cluster import eventually
 
 from minikafka.chaos.cluster_status import cluster_status
 from minikafka.chaos.layout import ClusterError
-from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.local_cluster import LocalCluster, running_directories
 from minikafka.chaos.ports import free_base_port
 
 
@@ -84,6 +87,30 @@ def test_a_recycled_process_id_is_not_taken_for_a_node(cluster: LocalCluster) ->
     cluster.layout.pid_file(1).write_text(f"{os.getpid()}\n")
     assert cluster.process(1) is None
     cluster.layout.pid_file(1).write_text("gibberish")
+    assert cluster.process(1) is None
+
+
+@pytest.mark.parametrize("pid", [None, "gibberish", "of a process that ended"])
+def test_a_node_that_runs_in_a_terminal_is_seen(cluster: LocalCluster, pid: str | None) -> None:
+    """It writes no pid file, and there may be that of an earlier process."""
+    cluster.layout.write_files()
+    cluster.layout.log_file(1).touch()
+    path = cluster.layout.config_file(1)
+    if pid is not None:
+        with subprocess.Popen(["true"]) as ended:
+            pass
+        cluster.layout.pid_file(1).write_text(f"{ended.pid if pid.startswith('of') else pid}\n")
+    assert cluster.process(1) is None
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen([*sleep, "-m", "minikafka.broker", "--config", str(path), "--set", "a=b"]) as node:
+        try:
+            eventually(lambda: cluster.process(1) is not None, "the node to be seen")
+            found = cluster.process(1)
+            assert found is not None
+            assert found.pid == node.pid
+            assert cluster.layout.directory in running_directories()
+        finally:
+            node.kill()
     assert cluster.process(1) is None
 
 

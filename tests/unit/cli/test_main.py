@@ -247,3 +247,17 @@ def test_a_standard_stream_that_is_closed_is_no_traceback(tmp_path: Path, words:
     )
     assert done.returncode == int(words != "--version")
     assert "Traceback" not in done.stderr
+
+
+def test_a_broker_in_the_foreground_is_known_by_the_whole_path_of_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its command line `cluster status` sees it; the way from the directory that it was started in tells nobody."""
+    run: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _program, words: run.append(words))
+    monkeypatch.chdir(tmp_path)
+    Path("server.properties").touch()
+    CliRunner().invoke(app, ["broker", "--config", "server.properties", "--set", "a=b"])
+    assert run == [
+        [sys.executable, "-m", "minikafka.broker", "--config", f"{tmp_path}/server.properties", "--set", "a=b"]
+    ]
