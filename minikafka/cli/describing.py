@@ -95,7 +95,8 @@ def print_topics(topics: Sequence[TopicView], details: Details, *, under_replica
     else:
         for topic, settings in details.settings.items():
             print_line(f"{topic}: {', '.join(f'{name}={value}' for name, value in settings.items()) or 'all defaults'}")
-        print_table(COLUMNS, map(_cells, rows))
+        first = 1 if len(details.settings) == 1 else 0  # the one topic has been named
+        print_table(COLUMNS[first:], (_cells(row)[first:] for row in rows))
     if details.stale is not None:
         print_note(f"may be outdated: {details.stale}")
 
@@ -131,9 +132,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         str(row["partition"]),
         str(row["leader"]) if row["leader"] >= 0 else "[bold red]none[/]",
         str(row["leader_epoch"]),
-        ", ".join(map(str, row["replicas"])),
-        ", ".join(map(str, row["isr"])),
+        ",".join(map(str, row["replicas"])),
+        ",".join(map(str, row["isr"])),
         f"{row['first_offset']}..{row['end_offset']}" if known else "-",
         size(row["size_in_bytes"]) if row["size_in_bytes"] is not None else "-",
-        "[bold red]no leader[/]" if row["leader"] < 0 else "[yellow]under-replicated[/]" if row["missing"] else "",
+        f"[yellow]lacks {','.join(map(str, row['missing']))}[/]" if row["missing"] else "",
     )

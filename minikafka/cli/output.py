@@ -6,11 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 _WIDEST: Final = 1000  # of tables that another program reads: a row stays a line
 _LONG_WORD: Final = 16  # a name that is longer, of a topic for example, may break
-_SPACES_PER_COLUMN: Final = 3  # the padding of cells, and the line between columns that this box does not draw
+_GAP: Final = 2  # spaces between columns
 
 
 def print_line(text: str) -> None:
@@ -48,7 +52,8 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup.
 
-    Cells break between words to fit a terminal. Where that is not enough long names break, too; short words never do.
+    Cells break between words to fit a terminal, and then long names do; numbers and their units never. Where that is
+    not enough each row becomes a list of names and cells. A column with neither a name nor a cell is left out.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -56,37 +61,67 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.text import Text
 
     rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
+    kept = [i for i, column in enumerate(columns) if column or any(row[i] for row in rows)]
+    names = [columns[i].rstrip("#") for i in kept]
+    is_right = [columns[i].endswith("#") for i in kept]
+    cells = [[Text.from_markup(row[i]) for i in kept] for row in rows]
+    console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDEST
-    texts = [
-        [column.rstrip("#"), *(Text.from_markup(row[i]).plain for row in rows)] for i, column in enumerate(columns)
-    ]
-    spaces = len(columns) * _SPACES_PER_COLUMN + 1
-    widths = _widths(texts, console.width - spaces)
-    for each, width in zip(table.columns, widths, strict=True):
-        each.width = width
-    console.width = max(console.width, sum(widths) + spaces)
+    texts = [[name, *(row[i].plain for row in cells)] for i, name in enumerate(names)]
+    least = [_least(column, is_number=right) for column, right in zip(texts, is_right, strict=True)]
+    widths = _widths(texts, least, console.width - _GAP * (len(names) - 1))
+    if widths is None:
+        _print_lists(console, names, cells)
+        return
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for name, right, width in zip(names, is_right, widths, strict=True):
+        table.add_column(name, justify="right" if right else "left", overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
 
 
-def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
-    """The widths of columns with these texts: natural, or less from the widest on until all fits, but short words."""
+def _least(texts: Sequence[str], *, is_number: bool) -> int:
+    """The width of a column's longest text that does not break: a word of it, or a number with its unit."""
+    from rich.cells import cell_len
+
+    name, *cells = texts
+    whole = [*name.split(), *(cells if is_number else " ".join(cells).split())]
+    return max(map(cell_len, whole), default=0)
+
+
+def _widths(columns: Sequence[Sequence[str]], least: Sequence[int], room: int) -> list[int] | None:
+    """The widths of columns with these texts: natural, or less from the widest on until all fits; None if it cannot."""
     from rich.cells import cell_len
 
     widths = [max(cell_len(line) for text in texts for line in text.split("\n")) for texts in columns]
-    least = [max((cell_len(word) for text in texts for word in text.split()), default=0) for texts in columns]
     if sum(least) > room:
         least = [min(width, _LONG_WORD) for width in least]
-    while sum(widths) > room and widths != least:
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
         widest = max((i for i in range(len(widths)) if widths[i] > least[i]), key=widths.__getitem__)
         widths[widest] -= 1
     return widths
+
+
+def _print_lists(console: Console, names: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:
+    """Each row as ``name cell  name cell``, in as many lines as it takes; the later ones are indented."""
+    from rich.text import Text
+
+    for row in rows:
+        line = Text()
+        for i, (name, cell) in enumerate(zip(names, row, strict=True)):
+            if not cell:
+                continue
+            words = " ".join(name.replace("-\n", "-").split())
+            pair = Text.assemble(" " * _GAP if i else "", (words, "bold"), " " if words else "", cell)
+            if line and line.cell_len + pair.cell_len > console.width:
+                console.print(line)
+                line = Text()
+            line.append_text(pair)
+        console.print(line)
 
 
 def print_note(text: str) -> None:

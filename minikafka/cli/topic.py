@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,9 +17,9 @@ from minikafka.cli.options import (
     parse_assignments,
     target,
 )
-from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.output import print_json, print_line, print_note, print_table
 from minikafka.cli.run import run_with_admin
-from minikafka.cli.waiting import note_if_stale
+from minikafka.cli.waiting import MIN_ISR, note_if_stale
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -72,6 +73,7 @@ def create(
             print_line(f"{name} exists")
         else:
             print_line(f"created {name}")
+            await _note_if_beyond_the_replicas(admin, name, settings.get(MIN_ISR))
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
 
@@ -96,7 +98,7 @@ def list_topics(
                 (row["name"], str(row["partitions"]), str(row["replication_factor"]), _marked(row["under_replicated"]))
                 for row in rows
             )
-            print_table(("topic", "partitions#", "replicas#", "under-replicated#"), cells)
+            print_table(("topic", "partitions#", "replicas#", "under-\nreplicated#"), cells)
         else:
             print_line("no topics")
         await note_if_stale(admin)
@@ -180,6 +182,7 @@ def alter(
         if changes:
             await admin.alter_configs(name, changes)
             print_line(f"changed {', '.join(changes)} of {name}")
+            await _note_if_beyond_the_replicas(admin, name, changes.get(MIN_ISR))
         if partitions is not None:
             await admin.create_partitions(name, partitions)
             print_line(f"{name} has {partitions} partitions")
@@ -202,6 +205,20 @@ def delete(
             print_line(f"deleted {name}")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
+
+
+async def _note_if_beyond_the_replicas(admin: Admin, name: str, minimum: str | None) -> None:
+    """Say on stderr what more in-sync replicas than there are replicas come to. To Kafka, too, that is no mistake."""
+    from minikafka.errors import KafkaError
+
+    if minimum is None:
+        return
+    with suppress(KafkaError):  # the change itself is made
+        (topic,) = await admin.describe_topics([name])
+        replicas = min((len(partition.replicas) for partition in topic.partitions.values()), default=int(minimum))
+        if replicas < int(minimum):
+            cost = ", and acks=all is refused while one of them is out of sync" if replicas > 1 else ""
+            print_note(f"note: replicas of {name}: {replicas}; {MIN_ISR} {minimum} counts as {replicas}{cost}")
 
 
 def _summary(topic: TopicView) -> dict[str, Any]:

@@ -26,8 +26,8 @@ class TopicDefaultSettings(SettingGroup):
         1,
         dynamic=True,
         doc="""In-sync replicas that must have a write with acks=all before it is acknowledged; with fewer in sync it is
-        refused. With three replicas use 2. It goes for the whole cluster: the first controller that has it configured
-        sets it for all nodes.""",
+        refused. With three replicas use 2. If a topic has fewer replicas than that, all of them must. It goes for the
+        whole cluster: the first controller that has it configured sets it for all nodes.""",
     )
     auto_create_topics_enable = Setting(
         boolean(), True, doc="Create a topic when a client that allows it first names it."

@@ -175,6 +175,14 @@ def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
     shown = minikafka("topic", "describe", "t").decode()
     assert "t: min.insync.replicas=2, retention.ms=3600000" in shown
     assert "0..3" in shown
+    assert shown.splitlines()[1].split()[0] == "partition"  # the topic has been named
+    beyond = minikafka.run("topic", "alter", "t", "--config", "min.insync.replicas=9").stderr.decode()
+    counts = "min.insync.replicas 9 counts as 2, and acks=all is refused while one of them is out of sync"
+    assert beyond == f"note: replicas of t: 2; {counts}\n"
+    assert not minikafka.run("topic", "alter", "t", "--config", "min.insync.replicas=2").stderr
+    alone = minikafka.run("topic", "create", "alone", "-r", "1", "-c", "min.insync.replicas=2").stderr.decode()
+    assert alone == "note: replicas of alone: 1; min.insync.replicas 2 counts as 1\n"
+    minikafka("topic", "delete", "alone")
     partition = str(written["partition"])
     two = minikafka("consume", "t", "--partition", partition, "--offset", "1", "--max-messages", "2")
     assert two == b"two\nthree\n"
