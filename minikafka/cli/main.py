@@ -13,6 +13,7 @@ from minikafka.cli import (
     consume,
     demo,
     elect_leaders,
+    group,
     inventory,
     log,
     log_dirs,
@@ -52,7 +53,7 @@ class _InOrder(FittingGroup):
     """Lists the verbs in the order in which one meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["cluster", "topic", "produce", "consume", *MOVING, "log", "pipeline", "broker", "demo"]
+        return ["cluster", "topic", "produce", "consume", "group", *MOVING, "log", "pipeline", "broker", "demo"]
 
 
 app = typer.Typer(
@@ -78,6 +79,7 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.add_typer(group.app, name="group")
 app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)
 app.command("log-dirs")(log_dirs.log_dirs)

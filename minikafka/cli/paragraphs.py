@@ -22,6 +22,8 @@ ELSEWHERE: Final = {
     "brokers": "status",
     "metadata-quorum": "status",
     "topics": "topic",
+    "groups": "group",
+    "consumer-groups": "group",
     "console-producer": "produce",
     "console-consumer": "consume",
     "reassign-partitions": "reassign",

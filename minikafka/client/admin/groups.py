@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from minikafka.client.admin.base import AdminCalls, check
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -68,6 +68,15 @@ class GroupCalls(AdminCalls):
         if found.state in (DEAD, ""):  # by version 5 and before, and since
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found")
         return found
+
+    async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndEpoch]:
+        """The committed offsets of a group; none for one that is not there."""
+        coordinator = Coordinator(self._connections, group_id)
+
+        async def attempt() -> dict[TopicPartition, OffsetAndEpoch]:
+            return await coordinator.committed(None)
+
+        return await self._retrying(attempt, f"fetching the offsets of group {group_id!r}")
 
     async def delete_group(self, group_id: str) -> None:
         """Delete a group that has no members, with its offsets. NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND otherwise."""

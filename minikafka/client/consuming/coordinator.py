@@ -94,12 +94,14 @@ class Coordinator:
                 self.check(partition.error_code, f"committing an offset of {tp}")
 
     async def committed(
-        self, partitions: Collection[TopicPartition], *, require_stable: bool = False
+        self, partitions: Collection[TopicPartition] | None, *, require_stable: bool = False
     ) -> dict[TopicPartition, OffsetAndEpoch]:
-        """The group's stored offsets; partitions without one are left out."""
+        """The group's stored offsets, all of them for None; partitions without one are left out."""
         request = OffsetFetchRequest(
             group_id=self.group_id,
-            topics=[
+            topics=None
+            if partitions is None
+            else [
                 OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
                 for topic, indexes in indexes_by_topic(partitions).items()
             ],

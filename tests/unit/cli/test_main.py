@@ -91,6 +91,7 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
         ("topic --list", "minikafka topic list"),
         ("kafka-topics.sh --list", "minikafka topic"),
         ("console-consumer --topic x", "minikafka consume"),
+        ("kafka-consumer-groups.sh --list", "minikafka group"),
         ("kafka-reassign-partitions --verify", "minikafka reassign"),
         ("leader-election", "minikafka elect-leaders"),
         ("configs --describe", "minikafka topic alter"),

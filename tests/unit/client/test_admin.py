@@ -10,7 +10,7 @@ from scripted_cluster import HANG_UP, ScriptedCluster
 from minikafka.client import Admin
 from minikafka.client.admin import base as admin_module
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
@@ -32,6 +32,12 @@ from minikafka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from minikafka.wire.messages.list_groups import ListedGroup, ListGroupsResponse
+from minikafka.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 
 
 @pytest.fixture
@@ -169,6 +175,19 @@ async def test_a_group_that_is_not_there(cluster: ScriptedCluster, admin: Admin)
     cluster.on(ApiKey.DESCRIBE_GROUPS, lambda node_id, request: dead)
     with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND: group 'g' not found"):
         await admin.describe_group("g")
+
+
+async def test_all_offsets_of_a_group(cluster: ScriptedCluster, admin: Admin) -> None:
+    offsets = [
+        OffsetFetchResponsePartitions(partition_index=0, committed_offset=5, committed_leader_epoch=2),
+        OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1),
+    ]
+    answer = OffsetFetchResponse(topics=[OffsetFetchResponseTopics(name="t", partitions=offsets)])
+    loading = OffsetFetchResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster.next_only(ApiKey.OFFSET_FETCH, loading, answer)
+    assert await admin.group_offsets("g") == {TopicPartition("t", 0): OffsetAndEpoch(5, 2)}
+    request = cluster.asked(OffsetFetchRequest)[-1]
+    assert (request.group_id, request.topics) == ("g", None)
 
 
 async def test_a_group_is_deleted(cluster: ScriptedCluster, admin: Admin) -> None:
