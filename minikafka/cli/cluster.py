@@ -85,7 +85,11 @@ def stop(
     """Stop nodes cleanly: leaderships move first, data stays."""
     cluster = open_cluster(directory)
     if nodes:
-        for node_id in nodes:
+        for node_id in _each_once(nodes):
+            cluster.check_node(node_id)
+            if cluster.process(node_id) is None:
+                print_line(f"node {node_id} was not running")
+                continue
             was_stubborn = cluster.stop_node(node_id)
             print_line(
                 f"stopped node {node_id}"
@@ -105,6 +109,7 @@ def kill(nodes: Nodes, directory: Directory = None) -> None:
 
     Example, several at once: [bold]minikafka cluster kill 1 2 3[/]
     """
+    nodes = _each_once(nodes)
     open_cluster(directory).kill(*nodes)
     print_line(f"killed {_names(nodes)}")
 
@@ -112,7 +117,7 @@ def kill(nodes: Nodes, directory: Directory = None) -> None:
 @app.command()
 def pause(nodes: Nodes, directory: Directory = None) -> None:
     """Freeze nodes with SIGSTOP: their connections stay open, but they do not answer."""
-    cluster = open_cluster(directory)
+    cluster, nodes = open_cluster(directory), _each_once(nodes)
     cluster.pause(*nodes)
     resume = cluster.layout.command(f"cluster resume {' '.join(map(str, nodes))}")
     print_line(f"paused {_names(nodes)}; resume with: {resume}")
@@ -121,6 +126,7 @@ def pause(nodes: Nodes, directory: Directory = None) -> None:
 @app.command()
 def resume(nodes: Nodes, directory: Directory = None) -> None:
     """Resume paused nodes with SIGCONT."""
+    nodes = _each_once(nodes)
     open_cluster(directory).resume(*nodes)
     print_line(f"resumed {_names(nodes)}")
 
@@ -129,7 +135,7 @@ def resume(nodes: Nodes, directory: Directory = None) -> None:
 def restart(nodes: Nodes, directory: Directory = None) -> None:
     """Restart nodes, one after the other; start those that are down."""
     cluster = open_cluster(directory)
-    for node_id in nodes:
+    for node_id in _each_once(nodes):
         try:
             cluster.restart(node_id)
         except KeyboardInterrupt:
@@ -184,6 +190,10 @@ def _open_or_create(
             f"--set applies to a new cluster only; edit {directory}/node-*/server.properties of this one"
         )
     return cluster
+
+
+def _each_once(nodes: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(nodes))
 
 
 def _names(nodes: Iterable[int]) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import Bootstrap, Directory, Target, target
-from minikafka.cli.output import json_line, text_or_base64
+from minikafka.cli.output import json_line, print_note, text_or_base64
 from minikafka.cli.run import raise_when_the_reader_has_left, run
 from minikafka.cli.waiting import Concern
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _RECORDS_PER_POLL: Final = 1000
 _LOOK_INTERVAL_MS: Final = 1000
 """How often a verb that waits looks whether anybody still reads its output."""
+
+_SAY_AFTER_MS: Final = 2 * _LOOK_INTERVAL_MS
 
 
 def consume(
@@ -78,9 +80,12 @@ def consume(
     line = _json_line if as_json else _key_and_value_line if print_key else _value_line
     wait_ms = inf if timeout is None else int(timeout * 1000)
 
+    begins_at_the_end = not from_beginning and group is None and offset is None
+    new_only = "; --from-beginning reads those that are there" if begins_at_the_end else ""
+
     async def verb() -> None:
         await _check_exists(cluster, topic, partition, offset)
-        await _consume(consumer, by_hand, offset, line, count, wait_ms)
+        await _consume(consumer, by_hand, offset, line, count, wait_ms, new_only)
 
     run(verb(), Concern(cluster, topic))
 
@@ -125,9 +130,11 @@ async def _consume(
     line: Callable[[ConsumerRecord], bytes],
     count: int | None,
     wait_ms: float,
+    new_only: str,
 ) -> None:
     left = sys.maxsize if count is None else count
     waited_ms = 0
+    is_silent = True  # so far: nothing to be seen needs a reason
     async with consumer:
         if by_hand:
             consumer.assign(by_hand)
@@ -139,7 +146,13 @@ async def _consume(
             raise_when_the_reader_has_left()
             waited_ms = 0 if records else waited_ms + next_ms
             if not records and waited_ms >= wait_ms:
+                if is_silent:
+                    print_note(f"no new record in {wait_ms / 1000:g} s{new_only}")
                 return
+            if records:
+                is_silent = False
+            elif is_silent and waited_ms == _SAY_AFTER_MS and sys.stderr.isatty():
+                print_note(f"waiting for new records; Ctrl-C ends{new_only}")
             left -= len(records)
             sys.stdout.buffer.write(b"".join(map(line, records)))
             sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from minikafka.cli.cluster import open_cluster
-from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Timeout, target
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Target, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table, size
 from minikafka.cli.run import run_with_admin
 
@@ -29,6 +29,8 @@ NODE_COLUMNS: Final = (
     "leads#",
     "under-\nreplicated#",
 )
+SHOW_UNDER_REPLICATED: Final = "topic describe --under-replicated"
+HEALTHY: Final = "healthy: every replica is in sync"
 BROKER_COLUMNS: Final = ("broker", "address", "rack", "leads#", "under-\nreplicated#")
 
 
@@ -46,7 +48,8 @@ def status(
     With -b: the brokers of any cluster, as they describe it. Exit code: 0 when the cluster is healthy, else 1.
     """
     if bootstrap is not None:
-        run_with_admin(lambda admin: _brokers(admin, as_json), target(bootstrap, directory), timeout)
+        cluster_of = target(bootstrap, directory)
+        run_with_admin(lambda admin: _brokers(admin, cluster_of, as_json), cluster_of, timeout)
         return
     from minikafka.chaos.cluster_status import cluster_status
 
@@ -94,12 +97,21 @@ def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
         print_line("an election needs more than half of the voters; leaders and in-sync replicas are as last known")
     else:
         _print_leaderless([f"{each.topic}-{each.partition}" for each in seen.view.leaderless])
+        under = sum(partition.under_replicated for partition in seen.view.partitions)
+        _print_under_replicated(under, len(seen.view.partitions), cluster.layout.command(SHOW_UNDER_REPLICATED))
+    if seen.healthy:
+        print_line(HEALTHY)
 
 
 def _print_leaderless(partitions: list[str]) -> None:
     if partitions:
         more = ", ..." if len(partitions) > PARTITIONS_NAMED else ""
         print_line(f"partitions without a leader: {len(partitions)} ({', '.join(partitions[:PARTITIONS_NAMED])}{more})")
+
+
+def _print_under_replicated(count: int, partitions: int, show: str) -> None:
+    if count:
+        print_line(f"under-replicated: {count} of {partitions} partitions; see {show}")
 
 
 def _node_row(node: NodeStatus) -> tuple[str, ...]:
@@ -137,7 +149,7 @@ def _as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
 # -- any cluster -------------------------------------------------------------------------------------------------------
 
 
-async def _brokers(admin: Admin, as_json: bool) -> None:
+async def _brokers(admin: Admin, cluster_of: Target, as_json: bool) -> None:
     from minikafka.cli.waiting import quorum_trouble
 
     cluster = await admin.describe_cluster()
@@ -163,6 +175,9 @@ async def _brokers(admin: Admin, as_json: bool) -> None:
         print_table(BROKER_COLUMNS, (_broker_cells(row, trouble is None) for row in rows))
         print_line(f"cluster {cluster.cluster_id}; * active controller" if trouble is None else trouble)
         _print_leaderless(leaderless)
+        _print_under_replicated(short, len(partitions), cluster_of.command(SHOW_UNDER_REPLICATED))
+        if healthy:
+            print_line(HEALTHY)
     if not healthy:
         raise typer.Exit(1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -83,6 +85,27 @@ def test_consume_ends_when_nobody_reads_it_and_nothing_is_produced(cluster: Loca
         assert consume.stdout.readline() == "a\n"
         consume.stdout.close()
         assert consume.wait(timeout=10) == BROKEN_PIPE
+
+
+def test_consume_says_why_nothing_is_to_be_seen(cluster: LocalCluster) -> None:
+    """At once to who reads only so long; to others after two seconds, and on a terminal only."""
+    directory = cluster.layout.directory
+    minikafka = CommandLine(directory)
+    minikafka("produce", "orders", given=b"a\n")
+    nothing = minikafka.run("consume", "orders", "--timeout", "0.5")
+    assert (nothing.returncode, nothing.stdout) == (0, b"")
+    assert nothing.stderr == b"no new record in 0.5 s; --from-beginning reads those that are there\n"
+    assert minikafka.run("consume", "orders", "--timeout", "0.5", "--from-beginning").stderr == b""
+    ours, terminal = pty.openpty()
+    command = [sys.executable, "-m", "minikafka", "consume", "orders", "--dir", str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as consume:
+        os.close(terminal)
+        try:
+            with os.fdopen(ours, closefd=True) as said:
+                expected = "waiting for new records; Ctrl-C ends; --from-beginning reads those that are there\n"
+                assert said.readline() == expected
+        finally:
+            consume.kill()
 
 
 def test_an_offset_that_is_not_there_is_named(cluster: LocalCluster) -> None:

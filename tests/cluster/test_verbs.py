@@ -64,7 +64,7 @@ def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
     again = minikafka("cluster", "start").decode()
     assert again.splitlines() == ["all nodes are already running", f"bootstrap.servers={servers}"]
 
-    minikafka("cluster", "kill", "2")
+    assert minikafka("cluster", "kill", "2", "2") == b"killed node 2\n"
     assert states(minikafka) == ["up", "down", "up"]
     assert b"node 2 is down" in minikafka("cluster", "pause", "2", fails=True)
     minikafka("cluster", "pause", "3")
@@ -82,6 +82,9 @@ def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
         assert [before[key] for key in ports] == [after[key] for key in ports]
         assert (before["pid"] == after["pid"]) == (before["node_id"] == 3)
 
+    assert minikafka("cluster", "stop", "1", "1") == b"stopped node 1\n"
+    assert minikafka("cluster", "stop", "1", "2") == b"node 1 was not running\nstopped node 2\n"
+    minikafka("cluster", "restart", "1", "2")
     assert minikafka("cluster", "stop").decode() == "stopped nodes 1, 2, 3\n"
     assert states(minikafka) == ["down"] * 3
     assert not status(minikafka)["healthy"]
@@ -137,7 +140,17 @@ def test_topics_and_records_by_hand(server: LocalCluster) -> None:
     grouped = ["consume", "by-hand", "--group", "readers-by-hand", "--from-beginning", "--count", "3"]
     assert sorted(minikafka(*grouped).splitlines()) == [b"1", b"2", b"3"]
     minikafka("produce", "by-hand", given=b"4\n")
+    described = json.loads(minikafka("group", "describe", "readers-by-hand", "--json"))[0]
+    assert (described["state"], described["members"]) == ("Empty", [])
+    assert sum(each["lag"] for each in described["partitions"] if each["lag"]) == 1
     assert minikafka(*grouped[:-1], "1") == b"4\n"  # the group goes on behind what it was committed
+    shown = [line.split() for line in minikafka("group", "describe", "readers-by-hand").decode().splitlines()]
+    assert shown[0] == ["readers-by-hand:", "Empty,", "0", "members"]
+    assert sum(int(row[2]) for row in shown[3:]) == sum(int(row[3]) for row in shown[3:]) == 4
+    assert all(row[4:] == ["0", "-", "-"] for row in shown[3:])
+    assert ["readers-by-hand", "Empty"] in [line.split() for line in minikafka("group", "list").decode().splitlines()]
+    assert minikafka("group", "delete", "readers-by-hand") == b"deleted readers-by-hand\n"
+    assert b"group 'readers-by-hand' not found" in minikafka("group", "describe", "readers-by-hand", fails=True)
 
     segments = sorted(str(path) for path in server.layout.data_directory(1).glob("by-hand-*/*.log"))
     assert len(segments) == 2

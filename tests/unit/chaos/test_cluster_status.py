@@ -97,6 +97,24 @@ def test_partitions_without_a_leader_are_named(cluster: StagedCluster, monkeypat
     assert "partitions without a leader: 6 (t-0, t-1, t-2, t-3, t-4, ...)" in said
 
 
+def test_the_status_ends_with_what_is_wrong_or_that_nothing_is(
+    cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_verb, "open_cluster", lambda directory: cluster)
+    said = CliRunner().invoke(main.app, ["cluster", "status"])
+    assert said.exit_code == 1
+    assert "healthy" not in said.output
+    show = f"minikafka topic describe --under-replicated --dir {cluster.layout.directory}"
+    assert said.output.endswith(f"\nunder-replicated: 1 of 2 partitions; see {show}\n")
+    assert cluster.staged_view is not None
+    cluster.processes[3] = cluster.processes[3]._replace(paused=False)
+    whole = (PartitionView("t", 0, 1, (1, 2), (1, 2)),)
+    cluster.staged_view = cluster.staged_view._replace(partitions=whole, broker_ids=frozenset({1, 2, 3}))
+    said = CliRunner().invoke(main.app, ["cluster", "status"])
+    assert said.exit_code == 0
+    assert said.output.endswith("\nhealthy: every replica is in sync\n")
+
+
 def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last critical line of its last run, or how a run ended that did not get as far as logging."""
     monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
