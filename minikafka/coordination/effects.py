@@ -12,9 +12,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from minikafka.wire.schema import Message
 from minikafka.wire.versioned import Record
 
 Token = object
@@ -22,10 +21,10 @@ Token = object
 
 
 class Respond(NamedTuple):
-    """Send `response` to the request of `token`."""
+    """Send `response` to the request of `token`: a message, or what its handler makes one of."""
 
     token: Token
-    response: Message
+    response: Any
 
 
 class Write(NamedTuple):

@@ -5,7 +5,7 @@ States and the transitions between them (Kafka's ``TransactionState``)::
     Empty             --partitions are added----------------------------------> Ongoing
     Ongoing           --EndTxn--------------------------------------> PrepareCommit, PrepareAbort
     Ongoing           --time is up, or another producer has begun-------------> PrepareEpochFence
-    PrepareEpochFence --the new epoch keeps the old producer out--------------> PrepareAbort
+    PrepareEpochFence --in the next epoch-------------------------------------> PrepareAbort
     PrepareCommit     --every partition has its marker------------------------> CompleteCommit
     PrepareAbort      --every partition has its marker------------------------> CompleteAbort
     Complete*         --partitions are added----------------------------------> Ongoing
@@ -18,7 +18,7 @@ request for this id is told CONCURRENT_TRANSACTIONS. PrepareEpochFence and Dead 
 the first is, and a tombstone follows the second.
 
 The producer's *epoch* keeps older producers of the id, and in version 2 older transactions of the same producer, from
-writing. With the last epoch an id gets another producer id.
+writing: markers get the next one. With the last epoch an id gets another producer id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
@@ -35,6 +35,13 @@ EPOCH_MAX: Final = (1 << 15) - 1
 """Kept for fencing: a producer never gets it."""
 EPOCH_BUMPS: Final = 2
 """From this transaction version on, each transaction has an epoch of its own (KIP-890)."""
+
+
+class ProducerIdentity(NamedTuple):
+    """What a producer writes into its batches and requests."""
+
+    producer_id: int
+    epoch: int
 
 
 class TransactionState(Enum):
@@ -107,6 +114,13 @@ class Transaction:
     """The transaction version of the client in the last transition."""
 
     @property
+    def identity(self) -> ProducerIdentity:
+        """Producer id and epoch that the producer goes on with, as it was or will be told."""
+        if self.next_producer_id != NO_PRODUCER_ID:
+            return ProducerIdentity(self.next_producer_id, 0)
+        return ProducerIdentity(self.producer_id, self.producer_epoch)
+
+    @property
     def is_epoch_exhausted(self) -> bool:
         """The next epoch is not for producers."""
         return self.producer_epoch >= EPOCH_MAX - 1
@@ -124,7 +138,6 @@ class Transaction:
         ``expected_epoch``: the producer's own, when it goes on (KIP-360). PRODUCER_FENCED when another one has begun
         since. The repetition of a request whose answer was lost gets the same epoch again.
         """
-        assert not self.is_epoch_exhausted, f"{self.transactional_id} needs another producer id"
         epoch, last = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None and self.producer_epoch != NO_PRODUCER_EPOCH:
             if expected_epoch == self.producer_epoch:
@@ -137,6 +150,7 @@ class Transaction:
                     f"transactional id {self.transactional_id!r} is in epoch {self.producer_epoch}, not"
                     f" {expected_epoch}: another producer has taken it over",
                 )
+        assert epoch < EPOCH_MAX, f"{self.transactional_id} needs another producer id"
         return self._begun(timeout_ms, wall_ms, producer_epoch=epoch, last_producer_epoch=last)
 
     def renewed(self, producer_id: int, timeout_ms: int, wall_ms: int, *, keeps_last_epoch: bool) -> Self:
@@ -171,24 +185,26 @@ class Transaction:
         )
 
     def fenced(self) -> Self:
-        """The next epoch keeps the producer from writing, before its transaction is aborted."""
-        epoch = min(self.producer_epoch + 1, EPOCH_MAX)
-        return self._to(TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch)
+        """The producer did not ask for the abort, and must not write any more: that comes in the next epoch."""
+        return self._to(TransactionState.PREPARE_EPOCH_FENCE)
 
     def prepared(
         self, *, commits: bool, wall_ms: int, client_version: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> Self:
         """The end of the transaction is decided: it holds once this is committed, whatever happens.
 
-        In version 2 the markers get the next epoch: what the producer sent before, and is late, comes after them in
-        an epoch that is over. ``next_producer_id``: for the producer, when that was its last epoch.
+        In version 2, and after :meth:`fenced`, the markers get the next epoch: what the producer sent before, and is
+        late, comes after them in an epoch that is over. ``next_producer_id``: for the producer, when that was its last
+        epoch. In version 2 a producer that was fenced may repeat its request, and learn of the abort and the epoch.
         """
         assert client_version >= EPOCH_BUMPS or next_producer_id == NO_PRODUCER_ID, "only a bump uses up epochs"
-        bumps = client_version >= EPOCH_BUMPS and self.producer_epoch < EPOCH_MAX
+        is_fenced = self.state is TransactionState.PREPARE_EPOCH_FENCE
+        bumps = (client_version >= EPOCH_BUMPS or is_fenced) and self.producer_epoch < EPOCH_MAX
+        last = NO_PRODUCER_EPOCH if is_fenced else self.last_producer_epoch
         return self._to(
             TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT,
             producer_epoch=self.producer_epoch + bumps,
-            last_producer_epoch=self.producer_epoch if client_version >= EPOCH_BUMPS else self.last_producer_epoch,
+            last_producer_epoch=self.producer_epoch if client_version >= EPOCH_BUMPS else last,
             next_producer_id=next_producer_id,
             started_ms=self.started_ms if self.partitions else wall_ms,
             updated_ms=wall_ms,

@@ -17,6 +17,7 @@ PROTOCOLS: Final = (
     "partition",
     "local replica",
     "judging",
+    "transactions",
 )  # the pure machines that a sweep is about
 
 

@@ -105,6 +105,8 @@ def test_with_the_last_epoch_comes_another_producer_id(begun: Transaction, keeps
     assert last.is_epoch_exhausted
     with pytest.raises(AssertionError):
         last.initialised(60_000, None, 40)
+    repeated = replace(last, last_producer_epoch=EPOCH_MAX - 2).initialised(60_000, EPOCH_MAX - 2, 40)
+    assert repeated.producer_epoch == EPOCH_MAX - 1, "nothing is used up by a repetition"
     renewed = last.renewed(8, 60_000, 40, keeps_last_epoch=keeps_last_epoch)
     assert (renewed.producer_id, renewed.previous_producer_id, renewed.producer_epoch) == (8, 7, 0)
     assert renewed.last_producer_epoch == (EPOCH_MAX - 1 if keeps_last_epoch else -1)
@@ -144,6 +146,8 @@ def test_the_last_epoch_is_for_the_markers_and_the_producer_goes_on_with_its_nex
     last = replace(ongoing, producer_epoch=EPOCH_MAX - 1)
     ending = last.prepared(**COMMIT | {"client_version": 2}, next_producer_id=8)
     assert (ending.producer_id, ending.producer_epoch, ending.next_producer_id) == (7, EPOCH_MAX, 8)
+    assert ending.identity == (8, 0)
+    assert last.identity == (7, EPOCH_MAX - 1)
     done = ending.completed(40)
     assert (done.producer_id, done.previous_producer_id, done.producer_epoch) == (8, 7, 0)
     assert (done.last_producer_epoch, done.next_producer_id) == (EPOCH_MAX - 1, -1)
@@ -159,8 +163,15 @@ def test_an_abort_at_the_very_last_epoch_goes_through(ongoing: Transaction, clie
 
 def test_a_producer_is_fenced_before_its_transaction_is_aborted(ongoing: Transaction) -> None:
     fenced = ongoing.fenced()
-    assert (fenced.state, fenced.producer_epoch, fenced.partitions) == (S.PREPARE_EPOCH_FENCE, 1, {ORDERS})
-    assert fenced.prepared(**ABORT).producer_epoch == 1
+    assert (fenced.state, fenced.producer_epoch, fenced.partitions) == (S.PREPARE_EPOCH_FENCE, 0, {ORDERS})
+    ending = fenced.prepared(**ABORT)
+    assert (ending.producer_epoch, ending.last_producer_epoch) == (1, -1)
+
+
+def test_a_fenced_producer_of_version_2_may_repeat_its_request(ongoing: Transaction) -> None:
+    aborted = ongoing.fenced().prepared(**ABORT | {"client_version": 2}).completed(40)
+    assert (aborted.producer_epoch, aborted.last_producer_epoch) == (1, 0), "one epoch for the fence and the markers"
+    assert aborted.initialised(60_000, 0, 50).producer_epoch == 1
 
 
 def test_nothing_is_aborted_in_version_2_when_no_partition_was_added(begun: Transaction) -> None:

@@ -1,0 +1,46 @@
+"""Begin and end of a shard: what was under way when the last coordinator left goes on."""
+
+from __future__ import annotations
+
+from minikafka.model import NO_TIMESTAMP
+from minikafka.transactions import ending, expiry
+from minikafka.transactions.effects import ExpiryTimer, TransactionTimer
+from minikafka.transactions.shard import Entry, Shard
+from minikafka.transactions.transaction import Transaction, TransactionState
+
+
+def restore_some(shard: Shard) -> None:
+    """Take some of the replayed ids up: markers are written, time-outs run on."""
+    for _ in range(min(len(shard.replayed), shard.settings.ids_per_step)):
+        _restore(shard, shard.replayed.popitem()[1])
+    if not shard.replayed:
+        expiry.begin(shard)
+
+
+def _restore(shard: Shard, transaction: Transaction) -> None:
+    age_ms = max(0, shard.wall_clock_ms() - transaction.updated_ms)
+    entry = Entry(transaction, idle_since_ms=shard.now_ms - age_ms)
+    shard.entries[transaction.transactional_id] = entry
+    if transaction.state is TransactionState.ONGOING:
+        entry.expires_ms = shard.now_ms + _time_left(shard, transaction)
+        shard.wake(entry, entry.expires_ms)
+    elif transaction.state in ending.ENDING:
+        ending.mark(shard, entry)
+
+
+def _time_left(shard: Shard, transaction: Transaction) -> int:
+    """However the clocks of two coordinators differ, it is no longer than the time-out."""
+    if transaction.started_ms == NO_TIMESTAMP:
+        return transaction.timeout_ms
+    passed_ms = shard.wall_clock_ms() - transaction.started_ms
+    return min(max(0, transaction.timeout_ms - passed_ms), transaction.timeout_ms)
+
+
+def resign(shard: Shard) -> None:
+    """Another broker leads the shard: waiting requests get NOT_COORDINATOR, every timer is cancelled."""
+    for entry in shard.entries.values():
+        if entry.timer_ms is not None:
+            shard.cancel_timer(TransactionTimer(entry.transactional_id))
+    shard.entries.clear()
+    shard.cancel_timer(ExpiryTimer())
+    shard.fail_writes()

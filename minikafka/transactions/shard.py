@@ -1,0 +1,182 @@
+"""The state of one transaction coordinator and the outbox of the step that is running.
+
+A step (a request, a timer, a completed write, a marker) runs to its end without suspending. An entry has the last
+*committed* value of its id and at most one *pending*, whose record is on its way. Only when that is committed does it
+replace the other, and only then does its `done` run, which answers the request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
+from minikafka.errors import ErrorCode
+from minikafka.model import NO_PRODUCER_EPOCH
+from minikafka.transactions.effects import Effect, Outcome, TimerKey, TransactionTimer, WriteTimer
+from minikafka.transactions.records import encode_tombstone, encode_transaction
+from minikafka.transactions.settings import TransactionSettings
+from minikafka.transactions.transaction import Transaction, TransactionState
+from minikafka.wire.versioned import Record
+
+Done = Callable[[ErrorCode], None]
+"""Called once per write: with NONE once it is committed, else with what the client is told."""
+
+_NOT_WRITTEN: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A transactional id."""
+
+    transaction: Transaction
+    pending: Transaction | None = None
+    expires_ms: int = 0
+    """Monotonic: when its transaction, if one is Ongoing, has taken too long."""
+    timer_ms: int | None = None
+    """When its timer fires. It is left alone when a transaction ends, and set again when it fires: most need none."""
+    idle_since_ms: int = 0
+    """Monotonic: when its last transition was committed."""
+
+    @property
+    def transactional_id(self) -> str:
+        """Its name."""
+        return self.transaction.transactional_id
+
+
+@dataclass(slots=True)
+class _PendingWrite:
+    entries: tuple[Entry, ...]
+    done: Done | None
+    """None once it has run because the write took too long."""
+
+
+@dataclass(slots=True)
+class Shard:
+    """The state of the coordinator of one partition of ``__transaction_state``."""
+
+    settings: TransactionSettings
+    wall_clock_ms: Callable[[], int]
+    take_producer_id: Callable[[], int]
+    """A fresh one. KafkaError(COORDINATOR_LOAD_IN_PROGRESS) when none is at hand; there will be soon."""
+    transaction_version: Callable[[], int]
+    """Of the cluster: for what no client has asked for."""
+    now_ms: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict)
+    replayed: dict[str, Transaction] = field(default_factory=dict)
+    """What the log said, while loading."""
+    unswept: deque[str] = field(default_factory=deque)
+    """Ids that the sweep under way has yet to look at."""
+    next_expiry_ms: int = 0
+    _writes: dict[int, _PendingWrite] = field(default_factory=dict)
+    _effects: list[Effect] = field(default_factory=list)
+    _next_write_id: int = 0
+
+    def take_effects(self) -> list[Effect]:
+        """The effects of the step that ends here."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def add(self, effect: Effect) -> None:
+        """Have this carried out."""
+        self._effects.append(effect)
+
+    def respond(self, token: Token, outcome: Outcome) -> None:
+        """Answer the request of `token`."""
+        self._effects.append(Respond(token, outcome))
+
+    def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
+        """Ask for a call with `key` at `deadline_ms`."""
+        self._effects.append(SetTimer(key, deadline_ms))
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        """Cancel the call with `key`."""
+        self._effects.append(CancelTimer(key))
+
+    def wake(self, entry: Entry, at_ms: int) -> None:
+        """Have the entry looked at then, or before."""
+        at_ms = max(at_ms, self.now_ms)
+        if entry.timer_ms is None or at_ms < entry.timer_ms:
+            entry.timer_ms = at_ms
+            self.set_timer(TransactionTimer(entry.transactional_id), at_ms)
+
+    # -- writes -----------------------------------------------------------------------------------------------------
+
+    def transit(self, entry: Entry, to: Transaction, done: Done) -> None:
+        """Write a transition. It is true, and ``done`` runs, once it is committed.
+
+        An entry has one at a time, so there are never more writes under way than ids.
+        """
+        self._write((entry,), (to,), (encode_transaction(to),), done)
+
+    def bury(self, entries: tuple[Entry, ...]) -> None:
+        """Write tombstones of ids that have expired. If that fails, the next sweep does it."""
+        dead = tuple(entry.transaction.dead() for entry in entries)
+        records = tuple(encode_tombstone(entry.transactional_id) for entry in entries)
+        self._write(entries, dead, records, lambda _error: None)
+
+    def _write(
+        self, entries: tuple[Entry, ...], to: tuple[Transaction, ...], records: tuple[Record, ...], done: Done
+    ) -> None:
+        for entry, pending in zip(entries, to, strict=True):
+            assert entry.pending is None, f"{entry.transactional_id} has a transition under way"
+            entry.pending = pending
+        write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
+        self._writes[write_id] = _PendingWrite(entries, done)
+        self._effects.append(Write(write_id, records))
+        self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.write_timeout_ms)
+
+    @property
+    def is_overwhelmed(self) -> bool:
+        """The log takes less than clients want written."""
+        return len(self._writes) >= self.settings.writes_in_flight_max
+
+    def finish_write(self, write_id: int, error: ErrorCode) -> tuple[Entry, ...]:
+        """A write is committed, or was not appended. Returns its entries, which are at rest again."""
+        write = self._writes.pop(write_id)
+        for entry in write.entries:
+            pending, entry.pending = entry.pending, None
+            assert pending is not None
+            if error is ErrorCode.NONE:
+                self._become(entry, pending)
+            elif entry.transaction.producer_epoch == NO_PRODUCER_EPOCH:
+                del self.entries[entry.transactional_id]  # it never had a record
+        if write.done is not None:
+            self.cancel_timer(WriteTimer(write_id))
+            write.done(_NOT_WRITTEN.get(error, error))
+        return write.entries
+
+    def _become(self, entry: Entry, new: Transaction) -> None:
+        old = entry.transaction.state
+        entry.transaction, entry.idle_since_ms = new, self.now_ms
+        if new.state is TransactionState.ONGOING and old is not TransactionState.ONGOING:
+            entry.expires_ms = self.now_ms + new.timeout_ms
+        elif new.state is TransactionState.DEAD:
+            del self.entries[entry.transactional_id]
+            if entry.timer_ms is not None:
+                self.cancel_timer(TransactionTimer(entry.transactional_id))
+
+    def time_out_write(self, write_id: int) -> None:
+        """Let nobody wait for a write any longer. It stays pending: its record is in the log."""
+        write = self._writes.get(write_id)
+        if write is not None and write.done is not None:
+            done, write.done = write.done, None
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def fail_writes(self) -> None:
+        """Another broker leads the shard: its log decides what becomes of them."""
+        writes, self._writes = self._writes, {}
+        for write_id, write in writes.items():
+            if write.done is not None:
+                self.cancel_timer(WriteTimer(write_id))
+                write.done(ErrorCode.NOT_COORDINATOR)

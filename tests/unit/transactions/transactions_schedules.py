@@ -1,0 +1,634 @@
+"""Random schedules: applications that begin, write, commit, abort, stall, crash and come back; requests that are
+delayed, lost and repeated; leaders that ask before they append; markers that come late and twice; a log whose writes
+fail or linger; coordinators that move; time-outs; ids that expire. And what must hold whatever happens.
+
+Checked from outside, by what applications were told and by what the logs of the partitions hold:
+
+- all or nothing: the items of a transaction are all committed or all aborted, in every partition;
+- promises: what was told to be committed is, and what was told to be aborted is;
+- one decision: the markers of a transaction are of one kind, whichever coordinator writes them;
+- zombies: once a newer producer of an id was told its epoch, no item of an older one gets into a log, and the older one
+  does not go on;
+- identities: producer id and epoch are given to one producer, and never fall;
+- peace: an application whose id is its own, and that is not slow, is never told that it is not the producer;
+- no hanging transaction: when faults end, every transaction is over.
+
+And from inside, after every step, :meth:`Driver.check`.
+
+Version 1 promises less: a record that its producer gave up may get into the next transaction, so none of these is asked
+for its fate. And it gets less to bear: other requests that were given up are not delivered later, and a marker is not
+delivered twice (KIP-890 tells what would happen).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from transactions_driver import Driver
+
+from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.transactions.effects import Outcome, SendMarkers
+from minikafka.transactions.records import encode_transaction
+from minikafka.transactions.transaction import EPOCH_MAX, ProducerIdentity, Transaction, TransactionState
+
+E = ErrorCode
+STEPS = 400
+IDS = ("a", "b")
+PARTITIONS = tuple(TopicPartition("t", index) for index in range(3))
+TRY_AGAIN = frozenset(
+    {
+        E.CONCURRENT_TRANSACTIONS,
+        E.COORDINATOR_NOT_AVAILABLE,
+        E.COORDINATOR_LOAD_IN_PROGRESS,
+        E.NOT_COORDINATOR,
+    }
+)
+
+
+class ViolationError(AssertionError):
+    """Something that must hold did not."""
+
+
+class Item(NamedTuple):
+    """A record: of which application, in which of its transactions, and which one."""
+
+    app: int
+    number: int
+    serial: int
+
+
+@dataclass
+class Written:
+    """What one producer id did in one partition."""
+
+    epoch: int = -1
+    coordinator_epoch: int = -1
+    open: list[Item] = field(default_factory=list)
+    ends: int = 0  # markers so far: whoever asked before the last one must ask again
+
+
+class Marker(NamedTuple):
+    """One marker, of the coordinator in that epoch."""
+
+    markers: SendMarkers
+    coordinator_epoch: int
+    partition: TopicPartition
+    is_again: bool = False
+
+    @property
+    def key(self) -> tuple[str, int, int, TopicPartition]:
+        """Whose."""
+        return self.markers.transactional_id, self.markers.producer_epoch, self.coordinator_epoch, self.partition
+
+
+class Log:
+    """A partition, as naive as can be: the rules of Kafka's ProducerAppendInfo."""
+
+    def __init__(self) -> None:
+        self.written: dict[int, Written] = {}
+        self.fates: dict[Item, bool | None] = {}
+
+    def of(self, producer_id: int) -> Written:
+        """What it did here."""
+        return self.written.setdefault(producer_id, Written())
+
+    def append(self, item: Item, producer: ProducerIdentity, verified_at: int | None) -> ErrorCode:
+        """``verified_at``: how many ends there were when the coordinator was asked; None: it was not."""
+        known = self.of(producer.producer_id)
+        if item in self.fates:
+            return E.NONE
+        if producer.epoch < known.epoch:
+            return E.INVALID_PRODUCER_EPOCH
+        if not (known.open and known.epoch == producer.epoch) and verified_at != known.ends:
+            return E.INVALID_TXN_STATE
+        known.epoch = producer.epoch
+        known.open.append(item)
+        self.fates[item] = None
+        return E.NONE
+
+    def end(self, markers: SendMarkers, coordinator_epoch: int) -> ErrorCode:
+        """A marker arrives."""
+        known = self.of(markers.producer_id)
+        if coordinator_epoch < known.coordinator_epoch:
+            return E.TRANSACTION_COORDINATOR_FENCED
+        is_stale = markers.producer_epoch < known.epoch
+        if is_stale or (markers.transaction_version >= 2 and markers.producer_epoch == known.epoch and known.open):
+            return E.INVALID_PRODUCER_EPOCH
+        for item in known.open:
+            self.fates[item] = markers.commits
+        known.open = []
+        known.epoch, known.coordinator_epoch = markers.producer_epoch, coordinator_epoch
+        known.ends += 1
+        return E.NONE
+
+
+@dataclass(eq=False)
+class App:
+    """An application with a transactional id: one request at a time, tried again until it is answered."""
+
+    index: int
+    name: str
+    version: int
+    state: str = "new"  # new, ready, open, ending, dead
+    identity: ProducerIdentity | None = None
+    recovers: bool = False  # begins anew as the one that it was
+    number: int = 0  # of its transaction
+    serial: int = 0
+    added: set[TopicPartition] = field(default_factory=set)
+    commits: bool = False
+    must_abort: bool = False
+    again: Callable[[], None] | None = None  # the request that it has to repeat
+    since_ms: int = 0  # began, or began its transaction
+    has_given_up: bool = False  # to begin: that may happen yet, and fence itself
+    token: object | None = None  # of the request that it waits for
+
+
+class World:
+    """Applications, partitions, a network, a driver; `step` does one random thing."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.version = self.random.choice([1, 2])
+        self.driver = Driver(
+            auto_commit=False,
+            version=self.version,
+            retry_ms=1_000,
+            write_timeout_ms=self.random.choice([50, 5_000]),
+            id_expiration_ms=self.random.choice([5_000, 10**9]),
+            expiry_interval_ms=2_000,
+            ids_per_step=1,
+        )
+        self.driver.on_answer = self.on_answer
+        self.timeout_ms = self.random.choice([2_000, 20_000])
+        self.log_speed = self.random.choice([15, 60])
+        self.haste = self.random.choice([2, 8])
+        self.logs = {tp: Log() for tp in PARTITIONS}
+        self.apps: list[App] = []
+        self.network: list[tuple[str, Callable[[], None]]] = []
+        self.waiting: dict[object, Callable[[Outcome], None]] = {}
+        self.markers: list[Marker] = []  # on their way
+        self.reporting: set[Marker] = set()  # written; the coordinator is not told yet
+        self.serials = 0
+        self.late: set[Item] = set()  # given up by a producer of version 1
+        self.trace: list[str] = []
+        self.told: dict[tuple[int, int], bool] = {}
+        self.given: dict[ProducerIdentity, int] = {}  # to which application
+        self.newest: dict[str, ProducerIdentity] = {}  # that an application was told, by id
+        self.committed: dict[str, ProducerIdentity] = {}  # of the coordinator, by id
+        self.decisions: dict[tuple[int, int], bool] = {}
+        if self.random.random() < 0.3:
+            self.begin_near_the_last_epoch()
+        for name in IDS:
+            self.start_app(name)
+
+    def begin_near_the_last_epoch(self) -> None:
+        """An id whose epochs are nearly used up."""
+        known = Transaction(
+            transactional_id=IDS[0],
+            producer_id=7,
+            producer_epoch=EPOCH_MAX - self.random.randint(1, 5),
+            timeout_ms=1_000,
+            updated_ms=self.driver.wall_ms,
+        )
+        self.driver.log.append(encode_transaction(known))
+        self.driver.failover()
+
+    def start_app(self, name: str) -> None:
+        """Another application with that id; the one before may still be there."""
+        self.apps.append(App(len(self.apps), name, self.version))
+
+    def run(self, steps: int = STEPS) -> None:
+        """Random steps, and then the end of all faults."""
+        for _ in range(steps):
+            self.step()
+        self.settle()
+
+    def step(self) -> None:
+        """One random event."""
+        choices: list[tuple[int, Callable[[], None]]] = [
+            (50, self.act),
+            (50, self.deliver),
+            (self.log_speed, self.commit_write),
+            (25, self.write_marker),
+            (2, self.fail_write),
+            (3, self.give_up_waiting),
+            (1, self.lose_message),
+            (self.haste, self.pass_time),
+            (2, self.fail_over),
+            (1, self.crash),
+            (8, self.start_another),
+            (1, self.run_out_of_ids),
+        ]
+        act = self.random.choices([act for _, act in choices], [weight for weight, _ in choices])[0]
+        act()
+        self.check()
+
+    def note(self, text: str) -> None:
+        """Remember what happened, for whoever reads the trace of a failure."""
+        self.trace.append(f"{self.driver.now_ms:>7}  {text}")
+
+    # -- applications -----------------------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """An application does the next thing."""
+        able = [app for app in self.apps if app.state != "dead" and app.token is None]
+        if not able:
+            return
+        app = self.random.choice(able)
+        if app.again is not None:
+            again, app.again = app.again, None
+            again()
+        elif app.state == "new":
+            self.init(app)
+        elif app.state == "ready":
+            app.number += 1
+            app.added, app.must_abort, app.state = set(), False, "open"
+            app.since_ms = self.driver.now_ms
+        elif app.serial > 0 and (app.must_abort or self.random.random() < 0.35):
+            app.commits = not app.must_abort and self.random.random() < 0.7
+            app.state = "ending"
+            self.end(app)
+        else:
+            self.produce(app, self.random.choice(PARTITIONS))
+
+    def init(self, app: App) -> None:
+        """InitProducerId."""
+        expected = app.identity if app.recovers else None
+        app.since_ms = self.driver.now_ms
+
+        def answered(told: Outcome) -> None:
+            if told.error is E.NONE:
+                newest = self.newest.get(app.name)
+                identity = ProducerIdentity(told.producer_id, told.producer_epoch)
+                self.on_given(app, identity)
+                if expected and newest and self.given[newest] != app.index and identity > newest:
+                    raise ViolationError(f"application {app.index} goes on, and is a zombie")
+                app.state, app.recovers, app.serial = "ready", False, 0
+            else:
+                # whoever goes on may repeat its request, but not at another coordinator: no record has the last epoch
+                app.has_given_up |= told.error is E.REQUEST_TIMED_OUT or expected is not None
+                self.failed(app, told.error, lambda: self.init(app))
+
+        self.ask(app, "init", answered, lambda token: self.driver.init(app.name, expected, self.timeout_ms, token))
+
+    def on_given(self, app: App, identity: ProducerIdentity) -> None:
+        """The application was told what it is from now on."""
+        app.identity = identity
+        before = self.given.setdefault(identity, app.index)
+        if before != app.index:
+            raise ViolationError(f"{identity} was given to applications {before} and {app.index}")
+        self.newest[app.name] = max(identity, self.newest.get(app.name, identity))
+
+    def produce(self, app: App, tp: TopicPartition) -> None:
+        """Write a record: with version 1 after the partition was added, with version 2 the leader adds it."""
+        assert app.identity is not None
+        if app.version == 1 and tp not in app.added:
+            self.add(app, tp)
+            return
+        self.serials += 1
+        self.send_item(app, tp, Item(app.index, app.number, self.serials), app.identity)
+
+    def add(self, app: App, tp: TopicPartition) -> None:
+        """AddPartitionsToTxn of a client of version 1."""
+        producer = app.identity
+        assert producer is not None
+
+        def answered(told: Outcome) -> None:
+            if told.error is E.NONE:
+                app.added.add(tp)
+                app.serial += 1
+            else:
+                self.failed(app, told.error, lambda: self.add(app, tp))
+
+        self.ask(
+            app,
+            f"add {tp}",
+            answered,
+            lambda token: self.driver.add(producer, tp, name=app.name, version=1, token=token),
+        )
+
+    def send_item(self, app: App, tp: TopicPartition, item: Item, producer: ProducerIdentity) -> None:
+        """Produce, and again until it is answered: the leader knows a repeated item."""
+
+        def answered(told: Outcome) -> None:
+            if told.error is E.NONE:
+                app.serial += 1
+            elif told.error in (E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE):
+                app.must_abort = True
+                app.serial += 1
+            elif app.version == 1 and told.error is E.REQUEST_TIMED_OUT:
+                app.must_abort = True
+                app.serial += 1
+                self.late.add(item)
+            else:
+                self.failed(app, told.error, lambda: self.send_item(app, tp, item, producer))
+
+        def arrive(token: object) -> None:
+            self.at_leader(app, tp, item, producer, token)
+
+        self.ask(app, f"produce {tp} {item}", answered, arrive)
+
+    def at_leader(self, app: App, tp: TopicPartition, item: Item, producer: ProducerIdentity, token: object) -> None:
+        """The leader asks the coordinator unless the transaction is open here, and then appends."""
+        log = self.logs[tp]
+        known = log.of(producer.producer_id)
+        if (known.open and known.epoch == producer.epoch) or item in log.fates or producer.epoch < known.epoch:
+            self.answer_produce(app, tp, item, producer, None, token)
+            return
+        verified_at = known.ends
+        if app.version == 1:
+            error = self.driver.coordinator.verify_partitions(app.name, producer, [tp])[tp]
+            later = f"verified {error.name} {item}"
+            self.network.append((later, lambda: self.verified(app, tp, item, producer, verified_at, error, token)))
+            return
+
+        def answered(told: Outcome) -> None:
+            self.verified(app, tp, item, producer, verified_at, told.error, token)
+
+        asked = object()
+        self.waiting[asked] = answered
+        self.driver.add(producer, tp, name=app.name, version=2, token=asked)
+
+    def verified(
+        self,
+        app: App,
+        tp: TopicPartition,
+        item: Item,
+        producer: ProducerIdentity,
+        verified_at: int,
+        error: ErrorCode,
+        token: object,
+    ) -> None:
+        """The coordinator has answered the leader."""
+        if error is E.NONE:
+            self.answer_produce(app, tp, item, producer, verified_at, token)
+        else:
+            self.answer(token, Outcome(E.INVALID_PRODUCER_EPOCH if error is E.PRODUCER_FENCED else error))
+
+    def answer_produce(
+        self,
+        app: App,
+        tp: TopicPartition,
+        item: Item,
+        producer: ProducerIdentity,
+        verified_at: int | None,
+        token: object,
+    ) -> None:
+        """Append, unless the log says no."""
+        log = self.logs[tp]
+        is_new = item not in log.fates
+        error = log.append(item, producer, verified_at)
+        self.note(f"log {tp}: {item} in {producer}: {error.name}")
+        if error is E.NONE and is_new and self.given[self.newest[app.name]] != app.index:
+            raise ViolationError(f"{item} of a zombie got into {tp}")
+        self.answer(token, Outcome(error))
+
+    def end(self, app: App) -> None:
+        """EndTxn."""
+        producer, commits = app.identity, app.commits
+        assert producer is not None
+
+        def answered(told: Outcome) -> None:
+            if told.error is not E.NONE:
+                self.failed(app, told.error, lambda: self.end(app))
+                return
+            self.told[app.index, app.number] = commits
+            app.state, app.serial = "ready", 0
+            if app.version >= 2:
+                self.on_given(app, ProducerIdentity(told.producer_id, told.producer_epoch))
+            if self.random.random() < 0.15:
+                app.state, app.recovers = "new", True
+
+        self.ask(
+            app,
+            f"end {app.number} {'commit' if commits else 'abort'}",
+            answered,
+            lambda token: self.driver.end(producer, commits=commits, name=app.name, version=app.version, token=token),
+        )
+
+    def failed(self, app: App, error: ErrorCode, again: Callable[[], None]) -> None:
+        """Try again, or give up for good."""
+        if error in TRY_AGAIN or error is E.REQUEST_TIMED_OUT:
+            app.again = again
+            return
+        app.state = "dead"
+        is_alone = sum(each.name == app.name for each in self.apps) == 1 and not app.has_given_up
+        may_expire = self.driver.settings.id_expiration_ms < 60_000
+        if is_alone and not may_expire and self.driver.now_ms - app.since_ms < self.timeout_ms:
+            raise ViolationError(f"application {app.index} is alone, and told {error.name}")
+
+    # -- the network ------------------------------------------------------------------------------------------------
+
+    def ask(self, app: App, what: str, answered: Callable[[Outcome], None], arrive: Callable[[Any], object]) -> None:
+        """Send a request; it arrives some time."""
+        token = object()
+        app.token = token
+
+        def on_answer(told: Outcome) -> None:
+            self.note(f"app {app.index} ({app.name}) is told {told.error.name} to {what}")
+            app.token = None
+            if app.state != "dead":
+                answered(told)
+
+        self.waiting[token] = on_answer
+        self.note(f"app {app.index} ({app.name}, {app.identity}) asks {what}")
+        may_be_late = self.version >= 2 or what.startswith("produce")
+        self.network.append((what, lambda: arrive(token) if may_be_late or token in self.waiting else None))
+
+    def answer(self, token: object, told: Outcome) -> None:
+        """An answer arrives, if anybody still waits for it."""
+        waiting = self.waiting.pop(token, None)
+        if waiting is not None:
+            waiting(told)
+
+    def on_answer(self, token: object, told: Outcome) -> None:
+        """The coordinator answers: later, or never."""
+        self.network.append(("answer", lambda: self.answer(token, told)))
+
+    def deliver(self) -> None:
+        """Any message arrives."""
+        if self.network:
+            self.network.pop(self.random.randrange(len(self.network)))[1]()
+
+    def give_up_waiting(self) -> None:
+        """An application hears nothing in time. With version 2 its request may still be on its way."""
+        able = [app for app in self.apps if app.token in self.waiting and app.state != "dead"]
+        if able:
+            self.answer(self.random.choice(able).token, Outcome(E.REQUEST_TIMED_OUT))
+
+    def lose_message(self) -> None:
+        """A message is lost; reports of markers are not, for their senders send again."""
+        able = [at for at, (what, _) in enumerate(self.network) if what != "marked"]
+        if able:
+            self.network.pop(self.random.choice(able))
+
+    def crash(self) -> None:
+        """An application dies; what it sent may still arrive."""
+        able = [app for app in self.apps if app.state != "dead"]
+        if able:
+            app = self.random.choice(able)
+            app.state = "dead"
+            if app.token is not None:
+                self.answer(app.token, Outcome(E.REQUEST_TIMED_OUT))
+            self.note(f"app {app.index} dies")
+
+    def start_another(self) -> None:
+        """An id gets another application; mostly the one before is dead."""
+        name = self.random.choice(IDS)
+        is_alive = any(app.name == name and app.state != "dead" for app in self.apps)
+        if not is_alive or self.random.random() < 0.1:
+            self.start_app(name)
+
+    # -- markers ----------------------------------------------------------------------------------------------------
+
+    def collect(self) -> None:
+        """What the coordinator orders is on its way, and its decisions are noted."""
+        known = {each.key for each in (*self.markers, *self.reporting)}
+        for markers in self.driver.marking:
+            decided = self.decisions.setdefault((markers.producer_id, markers.producer_epoch), markers.commits)
+            if self.version >= 2 and decided != markers.commits:
+                raise ViolationError(f"{markers.transactional_id} was decided both ways")
+            wanted = (Marker(markers, self.driver.epoch, tp) for tp in sorted(markers.partitions))
+            self.markers += [each for each in wanted if each.key not in known]
+
+    def write_marker(self) -> None:
+        """A marker arrives; the coordinator hears of it later. With version 2 it may arrive again."""
+        if not self.markers:
+            return
+        marker = self.markers.pop(self.random.randrange(len(self.markers)))
+        markers, epoch, tp, is_again = marker
+        error = self.logs[tp].end(markers, epoch)
+        self.note(f"log {tp}: marker of {markers.transactional_id} {markers.producer_epoch}: {error.name}")
+        if error is E.INVALID_PRODUCER_EPOCH and epoch == self.driver.epoch and not is_again:
+            raise ViolationError(f"the marker of {markers.transactional_id} is refused by {tp}")
+        if error is E.NONE and self.version >= 2 and self.random.random() < 0.2:
+            self.markers.append(marker._replace(is_again=True))
+        if error is E.NONE:
+            self.reporting.add(marker)
+            self.network.append(("marked", lambda: self.report(marker)))
+
+    def report(self, marker: Marker) -> None:
+        """The coordinator hears of a marker that it ordered."""
+        self.reporting.discard(marker)
+        markers, epoch, tp, _is_again = marker
+        if epoch != self.driver.epoch:
+            return
+        left = [replace_partitions(each, tp) if each[:3] == markers[:3] else each for each in self.driver.marking]
+        self.driver.marking = [each for each in left if each.partitions]
+        producer = ProducerIdentity(markers.producer_id, markers.producer_epoch)
+        self.driver.run(self.driver.coordinator.on_marked(markers.transactional_id, producer, [tp], self.driver.now_ms))
+
+    # -- the log of the coordinator, and time -----------------------------------------------------------------------
+
+    def commit_write(self) -> None:
+        """The oldest write is committed."""
+        if self.driver.appended:
+            self.driver.committed()
+
+    def fail_write(self) -> None:
+        """The youngest write was not appended."""
+        if self.driver.appended:
+            self.driver.failed(self.random.choice([E.NOT_ENOUGH_REPLICAS, E.KAFKA_STORAGE_ERROR]), -1)
+
+    def pass_time(self) -> None:
+        """Timers fire."""
+        self.driver.ids_at_hand = True
+        ms = self.random.choice([10, 500, 3_000])
+        self.driver.advance(ms)
+
+    def fail_over(self) -> None:
+        """Another coordinator takes the shard over; of the writes under way the first ones survive."""
+        survive = self.random.randint(0, len(self.driver.appended))
+        self.note(f"failover, {survive} of {len(self.driver.appended)} writes survive")
+        self.driver.failover(survive)
+        if self.version == 1:  # requests of nodes end with their connections
+            self.markers.clear()
+            self.reporting.clear()
+
+    def run_out_of_ids(self) -> None:
+        """No producer id is at hand, until time passes."""
+        self.driver.ids_at_hand = False
+
+    # -- what must hold ---------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """After every step."""
+        self.collect()
+        for name, entry in self.driver.coordinator.shard.entries.items():
+            identity = entry.transaction.identity
+            if identity.epoch >= 0 and identity < self.committed.get(name, identity):
+                raise ViolationError(f"{name} fell from {self.committed[name]} to {identity}")
+            self.committed[name] = max(identity, self.committed.get(name, identity))
+
+    def settle(self) -> None:
+        """Faults end: everything arrives, transactions time out, and then everything is over."""
+        self.note("settling")
+        for app in self.apps:
+            app.state = "dead"
+        self.driver.ids_at_hand = True
+        for _ in range(400):
+            while self.network:
+                self.deliver()
+            while self.driver.appended:
+                self.driver.committed()
+            self.check()
+            while self.markers:
+                self.write_marker()
+                self.check()
+            if not (self.network or self.driver.appended or self.markers):
+                if self.is_over():
+                    break
+                self.driver.advance(1_000)
+        else:
+            raise ViolationError("a transaction hangs")
+        self.check_fates()
+
+    def is_over(self) -> bool:
+        """No transaction is under way, in the coordinator or in a log."""
+        states = {entry.transaction.state for entry in self.driver.coordinator.shard.entries.values()}
+        under_way = states & {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+        return not under_way and not self.driver.appended
+
+    def check_fates(self) -> None:
+        """All or nothing, and as was told."""
+        fates: dict[tuple[int, int], set[bool]] = {}
+        for tp, log in self.logs.items():
+            for item, fate in log.fates.items():
+                if fate is None:
+                    raise ViolationError(f"{item} hangs in {tp}")
+                if item not in self.late:
+                    fates.setdefault((item.app, item.number), set()).add(fate)
+        for key, found in fates.items():
+            if len(found) > 1:
+                raise ViolationError(f"transaction {key} is committed in part")
+            if key in self.told and found != {self.told[key]}:
+                raise ViolationError(f"transaction {key} was told to be {self.told[key]}, and is {found}")
+
+
+def replace_partitions(markers: SendMarkers, done: TopicPartition) -> SendMarkers:
+    """Without the one that has its marker."""
+    return markers._replace(partitions=markers.partitions - {done})
+
+
+def run(seed: int) -> World:
+    """One schedule."""
+    world = World(seed)
+    world.run()
+    return world
+
+
+def trace_of(seed: int) -> str:
+    """Every step of a schedule."""
+    world = World(seed)
+    try:
+        world.run()
+    except AssertionError as violation:
+        world.note(f"VIOLATION: {violation}")
+    return "\n".join(world.trace)
+
+
+__all__ = ["ViolationError", "World", "run", "trace_of"]
