@@ -12,6 +12,10 @@ slot of
    older than ``eviction_ms``, so that many similar fetchers do not evict each other in turn.
 
 Without a slot the answer's session id is 0, and the fetcher goes on with full requests.
+
+Clients may name any partitions, also such as do not exist, and each request of a session looks at all that were named
+before. So a client's session has at most SESSION_PARTITIONS_MAX, and those of all clients together a bound, beyond
+which a new session takes another's slot as above.
 """
 
 from __future__ import annotations
@@ -33,6 +37,12 @@ from minikafka.wire.messages.fetch import (
 )
 
 FIRST_TOPIC_ID_VERSION: Final = 13
+SESSION_PARTITIONS_MAX: Final = 10_000
+"""Of a client: as many as one request may name. A session of 110,000 held the loop for half a second at each fetch."""
+CLIENT_PARTITIONS_MAX: Final = 100_000
+"""Of all clients together: some 35 MB."""
+NAME_LENGTH_MAX: Final = 249
+"""Of a topic."""
 
 PartitionKey: TypeAlias = tuple[UUID | str, int]  # the topic as the request's version names it, and the partition
 TopicNames: TypeAlias = Callable[[UUID], str | None]
@@ -172,9 +182,20 @@ class FetchContext:
 class FetchSessionCache:
     """All sessions of one broker. ``topic_name`` finds the topic of an id; ``rng`` draws session ids."""
 
-    __slots__ = ("_eviction_ms", "_max_slots", "_rng", "_sessions", "_topic_name")
+    __slots__ = ("_eviction_ms", "_max_partitions", "_max_slots", "_of_clients", "_rng", "_sessions", "_topic_name")
 
-    def __init__(self, rng: Rng, topic_name: TopicNames, *, max_slots: int = 1000, eviction_ms: int = 120_000) -> None:
+    def __init__(
+        self,
+        rng: Rng,
+        topic_name: TopicNames,
+        *,
+        max_slots: int = 1000,
+        eviction_ms: int = 120_000,
+        max_partitions: int = CLIENT_PARTITIONS_MAX,
+    ) -> None:
+        """``max_partitions``: in all sessions of clients."""
+        self._max_partitions = max_partitions
+        self._of_clients = 0  # partitions
         self._rng = rng
         self._topic_name = topic_name
         self._max_slots = max_slots
@@ -194,7 +215,7 @@ class FetchSessionCache:
         partitions = {named.key: named for named in _named(request, uses_topic_ids=uses_topic_ids)}
         self._resolve(partitions.values())
         session = None
-        if request.session_epoch == INITIAL_EPOCH and partitions:
+        if request.session_epoch == INITIAL_EPOCH and partitions and not _has_long_names(request):
             session = self._create(partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         return FetchContext(partitions.values(), session)
 
@@ -223,14 +244,33 @@ class FetchSessionCache:
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
                 f"fetch session {request.session_id} was opened with topic {opened_with}, and can only go on with them",
             )
-        session.update(request)
+        self._update(session, request)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._drop(session)
             return FetchContext(())
         self._resolve(session.partitions.values())
         session.epoch = next_epoch(session.epoch)
         self._touch(session, now_ms)
         return FetchContext(session.partitions.values(), session, is_incremental=True)
+
+    def _update(self, session: _Session, request: FetchRequest) -> None:
+        before = len(session.partitions)
+        session.update(request)
+        if session.is_follower:
+            return
+        self._of_clients += len(session.partitions) - before
+        is_too_large = len(session.partitions) > SESSION_PARTITIONS_MAX or self._of_clients > self._max_partitions
+        if is_too_large or _has_long_names(request):
+            self._drop(session)
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                f"fetch session {session.session_id} of {len(session.partitions)} partitions is too large, and closed",
+            )
+
+    def _drop(self, session: _Session) -> None:
+        del self._sessions[session.session_id]
+        if not session.is_follower:
+            self._of_clients -= len(session.partitions)
 
     def _resolve(self, partitions: Iterable[CachedPartition]) -> None:
         for cached in partitions:
@@ -244,7 +284,7 @@ class FetchSessionCache:
     def _close(self, session_id: int, *, is_follower: bool) -> None:
         session = self._sessions.get(session_id)
         if session is not None and session.is_follower == is_follower:
-            del self._sessions[session_id]
+            self._drop(session)
 
     def _create(
         self,
@@ -262,10 +302,18 @@ class FetchSessionCache:
             created_ms=now_ms,
             last_used_ms=now_ms,
         )
-        if len(self._sessions) >= self._max_slots and not self._maybe_evict(session, now_ms):
-            return None
+        while not self._has_room_for(session):
+            if not self._maybe_evict(session, now_ms):
+                return None
         self._sessions[session.session_id] = session
+        if not is_follower:
+            self._of_clients += len(partitions)
         return session
+
+    def _has_room_for(self, newcomer: _Session) -> bool:
+        if len(self._sessions) >= self._max_slots:
+            return False
+        return newcomer.is_follower or self._of_clients + len(newcomer.partitions) <= self._max_partitions
 
     def _new_id(self) -> int:
         while True:
@@ -282,13 +330,18 @@ class FetchSessionCache:
             if not evictable:
                 return False
             victim = min(evictable, key=lambda session: session.worth)
-        del self._sessions[victim.session_id]
+        self._drop(victim)
         return True
 
     def _may_evict(self, newcomer: _Session, session: _Session, now_ms: int) -> bool:
         is_old = now_ms - session.created_ms > self._eviction_ms
         is_free_prey = newcomer.is_follower and not session.is_follower
         return (is_old or is_free_prey) and session.worth < newcomer.worth
+
+
+def _has_long_names(request: FetchRequest) -> bool:
+    """Whether a topic is named that cannot exist, in up to 32 KiB. Sessions do not keep such names."""
+    return any(len(topic.topic) > NAME_LENGTH_MAX for topic in request.topics)
 
 
 def _named(request: FetchRequest, *, uses_topic_ids: bool) -> Iterable[CachedPartition]:

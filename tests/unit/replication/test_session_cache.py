@@ -261,3 +261,53 @@ def test_the_cache_is_bounded(cache):
     for at in range(50):
         open_(cache, *range(at + 1), now_ms=at * 2000, is_follower=at % 3 == 0)
     assert len(cache) <= 2
+
+
+# -- what clients may hold ---------------------------------------------------------------------------------------------
+
+
+def test_a_client_cannot_let_a_session_grow_for_ever(cache):
+    """Each request brought 10,000 partitions more: the tenth held the loop for half a second."""
+    opened = open_(cache, *range(9_000))
+    with pytest.raises(KafkaError) as refusal:
+        open_(cache, *range(9_000, 10_001), session_id=opened.session_id, epoch=1)
+    assert code(refusal) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert opened.session_id not in cache
+
+
+def test_a_follower_may_have_more(cache):
+    opened = open_(cache, *range(9_000), is_follower=True)
+    context = open_(cache, *range(9_000, 18_000), session_id=opened.session_id, epoch=1, is_follower=True)
+    assert len(context.partitions) == 18_000
+
+
+def test_the_partitions_of_all_clients_are_bounded(names):
+    """A hundred sessions of 10,000 partitions each, none of which exists, took 350 MB."""
+    cache = FetchSessionCache(random.Random(1), names.get, eviction_ms=1000, max_partitions=25)
+    first, second = open_(cache, *range(10)), open_(cache, *range(10))
+    assert open_(cache, *range(10)).session_id == 0
+    with pytest.raises(KafkaError):
+        open_(cache, *range(10, 20), session_id=second.session_id, epoch=1)
+    third = open_(cache, *range(10), is_follower=True)
+    assert open_(cache, *range(10)).session_id > 0, "in the place of the second"
+    open_(cache, session_id=0, epoch=-1)
+    closing = request(0, session_id=first.session_id, epoch=-1)
+    cache.open(closing, NAMES, is_follower=False, now_ms=0)
+    assert open_(cache, *range(5), forget=()).session_id > 0, "in the place of the first"
+    assert third.session_id in cache
+
+
+def test_a_stale_session_gives_its_partitions_up(names):
+    cache = FetchSessionCache(random.Random(1), names.get, eviction_ms=1000, max_partitions=25)
+    stale = open_(cache, *range(20))
+    assert open_(cache, *range(20), now_ms=500).session_id == 0
+    assert open_(cache, *range(20), now_ms=1001).session_id > 0
+    assert stale.session_id not in cache
+
+
+def test_no_session_keeps_names_that_no_topic_can_have(cache):
+    """Five thousand names of 32 KiB each are 160 MB."""
+    assert open_(cache, 0, topic="x" * 250).session_id == 0
+    opened = open_(cache, 0, topic="x" * 249)
+    with pytest.raises(KafkaError):
+        open_(cache, 0, topic="x" * 250, session_id=opened.session_id, epoch=1)
