@@ -191,7 +191,8 @@ class DecoderSource:
         element = column._replace(field=column.field._replace(array=False), nullable=False)
         least = size_min(column.struct, self.version) if column.struct else column_size_min(element, self.flexible)
         is_integers = column.primitive in ("int32", "int64")
-        self.emit("left -= n >> 3" if is_integers else "left -= n", f"if n < 0 or n * {least} > end - pos or left < 0:")
+        is_light = is_integers and not column.field.named
+        self.emit("left -= n >> 3" if is_light else "left -= n", f"if n < 0 or n * {least} > end - pos or left < 0:")
         self.null_or_refuse(column.nullable, name, target)
         self.emit(*(["    left += n"] if column.nullable else []), "else:")
         self.indent += 1

@@ -14,7 +14,8 @@ from minikafka.wire.errors import WireError
 from minikafka.wire.schema import Buffer
 
 ELEMENTS_MAX: Final = 250_000
-"""Most array elements (nested ones included) and tagged fields in one message; 8 integers count as one element.
+"""Most array elements (nested ones included) and tagged fields in one message; 8 integers count as one element,
+unless each names what is asked about (partitions, not replicas).
 
 Bounds what one frame may cost: about 40 MB and a quarter of a second.
 """

@@ -87,6 +87,7 @@ class Field(NamedTuple):
 
     `type`: the name of a Kafka primitive, or the class of a struct; of the elements, if it is an array. `nullable`: the
     versions in which it may be null. `default`: what it is where nobody sets it, or the version has no such field.
+    `named`: integers of the array name what is asked about, and each counts as an element of the message.
     """
 
     type: str | type[Message]
@@ -95,6 +96,7 @@ class Field(NamedTuple):
     tag: int
     default: Any
     array: bool = False
+    named: bool = False
 
 
 class Primitive(Generic[T]):
@@ -127,19 +129,21 @@ records_: Final[Primitive[Buffer]] = Primitive("records", b"")
 
 
 @overload
-def array(of: Primitive[T], versions: str, *, tag: int = NO_TAG) -> list[T]: ...
+def array(of: Primitive[T], versions: str, *, tag: int = NO_TAG, named: bool = False) -> list[T]: ...
 @overload
 def array(
-    of: Primitive[T], versions: str, *, nullable: str, default: None = _ZERO, tag: int = NO_TAG
+    of: Primitive[T], versions: str, *, nullable: str, default: None = _ZERO, tag: int = NO_TAG, named: bool = False
 ) -> list[T] | None: ...
 @overload
 def array(of: type[M], versions: str, *, tag: int = NO_TAG) -> list[M]: ...
 @overload
 def array(of: type[M], versions: str, *, nullable: str, default: None = _ZERO, tag: int = NO_TAG) -> list[M] | None: ...
-def array(of: Any, versions: str, *, nullable: str = "", default: Any = EMPTY, tag: int = NO_TAG) -> Any:
+def array(
+    of: Any, versions: str, *, nullable: str = "", default: Any = EMPTY, tag: int = NO_TAG, named: bool = False
+) -> Any:
     """Declares an array; empty by default, or None."""
     kind = of.name if type(of) is Primitive else of
-    return Field(kind, versions, nullable, tag, EMPTY if default is _ZERO else default, True)
+    return Field(kind, versions, nullable, tag, EMPTY if default is _ZERO else default, True, named)
 
 
 def struct(of: type[M], versions: str, *, nullable: str = "", tag: int = NO_TAG) -> M | None:

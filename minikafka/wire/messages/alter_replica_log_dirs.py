@@ -7,7 +7,7 @@ from minikafka.wire.schema import Message, array, int16, int32, string
 
 class AlterReplicaLogDirTopic(Message):
     name: str = string("0+")
-    partitions: list[int] = array(int32, "0+")
+    partitions: list[int] = array(int32, "0+", named=True)
 
 
 class AlterReplicaLogDir(Message):

@@ -7,7 +7,7 @@ from minikafka.wire.schema import Message, array, boolean, int16, int32, int64, 
 
 class DescribableLogDirTopic(Message):
     topic: str = string("0+")
-    partitions: list[int] = array(int32, "0+")
+    partitions: list[int] = array(int32, "0+", named=True)
 
 
 class DescribeLogDirsRequest(Message, versions="1-5", flexible="2+"):

@@ -7,7 +7,7 @@ from minikafka.wire.schema import Message, array, int16, int32, int64, string
 
 class TopicRequest(Message):
     name: str = string("0+")
-    partition_indexes: list[int] = array(int32, "0+")
+    partition_indexes: list[int] = array(int32, "0+", named=True)
 
 
 class DescribeProducersRequest(Message, versions="0", flexible="0+"):

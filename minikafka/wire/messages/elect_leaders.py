@@ -7,7 +7,7 @@ from minikafka.wire.schema import Message, array, int8, int16, int32, string
 
 class TopicPartitions(Message):
     topic: str = string("0+")
-    partitions: list[int] = array(int32, "0+")
+    partitions: list[int] = array(int32, "0+", named=True)
 
 
 class ElectLeadersRequest(Message, versions="0-2", flexible="2+"):

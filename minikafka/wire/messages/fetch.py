@@ -36,7 +36,7 @@ class FetchTopic(Message):
 class ForgottenTopic(Message):
     topic: str = string("7-12")
     topic_id: UUID = uuid("13+")
-    partitions: list[int] = array(int32, "7+")
+    partitions: list[int] = array(int32, "7+", named=True)
 
 
 class FetchRequest(Message, versions="4-18", flexible="12+"):

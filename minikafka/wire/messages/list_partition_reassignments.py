@@ -7,7 +7,7 @@ from minikafka.wire.schema import Message, array, int16, int32, string
 
 class ListPartitionReassignmentsTopics(Message):
     name: str = string("0+")
-    partition_indexes: list[int] = array(int32, "0+")
+    partition_indexes: list[int] = array(int32, "0+", named=True)
 
 
 class ListPartitionReassignmentsRequest(Message, versions="0", flexible="0+"):

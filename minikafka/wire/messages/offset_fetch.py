@@ -10,7 +10,7 @@ from minikafka.wire.schema import Message, array, boolean, int16, int32, int64, 
 class OffsetFetchRequestTopics(Message):
     name: str = string("0-9")
     topic_id: UUID = uuid("10+")
-    partition_indexes: list[int] = array(int32, "0+")
+    partition_indexes: list[int] = array(int32, "0+", named=True)
 
 
 class OffsetFetchRequestGroup(Message):

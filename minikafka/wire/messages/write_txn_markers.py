@@ -7,7 +7,7 @@ from minikafka.wire.schema import Message, array, boolean, int8, int16, int32, i
 
 class WritableTxnMarkerTopic(Message):
     name: str = string("0+")
-    partition_indexes: list[int] = array(int32, "0+")
+    partition_indexes: list[int] = array(int32, "0+", named=True)
 
 
 class WritableTxnMarker(Message):

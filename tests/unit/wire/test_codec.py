@@ -14,6 +14,7 @@ from minikafka.wire.messages.describe_topic_partitions import Cursor, DescribeTo
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopics
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minikafka.wire.primitives import ELEMENTS_MAX, encode_uvarint
@@ -127,6 +128,15 @@ def test_the_elements_of_a_message_are_limited() -> None:
     count = ELEMENTS_MAX + 1
     with pytest.raises(WireError, match="than is allowed"):
         decode(MetadataRequest, 1, count.to_bytes(4, "big") + bytes(2 * count))
+
+
+def test_each_partition_that_is_asked_about_counts() -> None:
+    """A request of 10,000 elements asked for 80,000 offsets: 0.18 s of the loop."""
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[*range(100)])]
+    body = encode(OffsetFetchRequest(group_id="g", topics=topics), 7)
+    decode(OffsetFetchRequest, 7, body, elements_max=101)
+    with pytest.raises(WireError):
+        decode(OffsetFetchRequest, 7, body, elements_max=100)
 
 
 def test_a_caller_may_limit_elements_further() -> None:
