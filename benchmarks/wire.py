@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from minikafka.wire.codec import decoder, encoder
+from minikafka.wire.codec import decoder, encode_around, encoder
 from minikafka.wire.decoder import compile_decoder
 from minikafka.wire.encoder import compile_encoder
 from minikafka.wire.framing import ReceiveBuffer
 from minikafka.wire.headers import decode_request_header, encode_request, encode_response
-from minikafka.wire.hot import encode_fetch_response, encode_metadata_response, records_slot
+from minikafka.wire.hot import encode_fetch_response, records_slot
 from minikafka.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -129,7 +129,7 @@ def measure_hot_paths() -> None:
     report("encode Fetch response in segments, 1 MB slot", lambda: encode_fetch_response(response, 12, 7))
     whole = metadata(100)
     topics = [encoder(MetadataResponseTopic, 12)(topic) for topic in whole.topics]
-    report("encode Metadata response of 100 cached topics", lambda: encode_metadata_response(whole, 12, topics))
+    report("encode Metadata response of 100 cached topics", lambda: encode_around(whole, 12, "topics", topics))
     for size, count in ((80, 200), (1_000_000, 8)):
         report(f"receive and scan {count} frames of {size} bytes", receiver(size, count))
 

@@ -1,9 +1,10 @@
-"""Answers of many portions: one at a time, in order, and encoded in a thread.
+"""Answers of many rows: in portions, one answer at a time, in order.
 
-A request of a few hundred bytes may ask for the offsets of a hundred groups, or for the settings of all topics.
-Its answer takes tens of MiB until it is encoded. So only its first portion is prepared at once, and not even that
-when the answers that were prepared in this turn are a portion together. For the rest it waits until the answers before
-it are encoded.
+A request of a few hundred bytes may ask for the offsets of thousands of groups, or for the settings of all topics. The
+rows of its answer take ten times the memory of their bytes. So each element is encoded as soon as it is there, and
+after each portion the request waits for another turn of the loop. Only the first portion of an answer is prepared at
+once, and not even that when the answers that were prepared in this turn are a portion together. For the rest it waits
+until the answers before it are ready.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.threads import RunInThread
 from minikafka.wire.codec import encode
+from minikafka.wire.error_codes import errors_of
 from minikafka.wire.schema import Message
 
 ROWS_AT_ONCE: Final = 1000
@@ -26,18 +26,17 @@ ROWS_AT_ONCE: Final = 1000
 class LongAnswers:
     """The line of these answers."""
 
-    def __init__(self, read: RunInThread) -> None:
-        self._read = read
+    def __init__(self) -> None:
         self._place = asyncio.Lock()
         self._rows_left = ROWS_AT_ONCE  # of first portions, in this turn
         self._is_refill_scheduled = False
 
     @asynccontextmanager
     async def prepare(self, context: RequestContext) -> AsyncIterator[LongAnswer]:
-        """An answer to prepare row by row, and to send."""
+        """An answer to prepare row by row; its place in the line is free once it is sent."""
         if self._rows_left <= 0:
             await context.connection.wait_for_turn()
-        answer = LongAnswer(context, self._place, self._read, self._spend)
+        answer = LongAnswer(context, self._place, self._spend)
         try:
             yield answer
         finally:
@@ -58,15 +57,19 @@ class LongAnswers:
 class LongAnswer:
     """Counts its rows; has the place for long answers once they are more than a portion."""
 
-    def __init__(
-        self, context: RequestContext, place: asyncio.Lock, read: RunInThread, on_first_rows: Callable[[int], None]
-    ) -> None:
+    def __init__(self, context: RequestContext, place: asyncio.Lock, on_first_rows: Callable[[int], None]) -> None:
         self._context = context
         self._on_first_rows = on_first_rows
         self._place = place
-        self._read = read
         self._rows_left = ROWS_AT_ONCE
         self.is_long = False
+
+    async def encoded(self, element: Message, rows: int) -> bytes:
+        """An element of the answer, which has so many rows, in the version of the request; see :meth:`add`."""
+        self._context.note_errors(errors_of(element))
+        body = encode(element, self._context.version)
+        await self.add(rows)
+        return body
 
     async def add(self, rows: int) -> None:
         """So many rows were prepared. Waits for the next turn when a portion is complete."""
@@ -80,11 +83,3 @@ class LongAnswer:
             self.is_long = True
         await self._context.connection.wait_for_turn()
         self._rows_left = ROWS_AT_ONCE
-
-    async def send(self, response: Message) -> None:
-        """Encode it and send it."""
-        if self.is_long:
-            body = await self._read(partial(encode, response, self._context.version))
-            self._context.send_body(body)
-        else:
-            self._context.send(response)

@@ -48,7 +48,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),
         Quorum(config.node_id, control.raft, control.links, ports.clock),
         Lookups(ports.threads.read),
-        LongAnswers(ports.threads.read),
+        LongAnswers(),
         Staging(data.replicas),
         ProduceResponses(),
         TopicEncodings(),

@@ -33,6 +33,7 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups import commits, deletion, joining, loading, membership, queries, syncing
 from minikafka.groups.answers import commit_answer
+from minikafka.groups.group import GroupState
 from minikafka.groups.joining import Caller
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
@@ -191,11 +192,11 @@ class GroupCoordinator:
             return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
         return commits.fetch_offsets(self.shard, group)
 
-    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+    def list_groups(self, states: Collection[GroupState] = queries.ALL_STATES) -> list[ListedGroup]:
         """This shard's part of a ListGroups 0-5; empty unless Active (:attr:`phase` tells the error)."""
         if self.phase is not Phase.ACTIVE:
             return []
-        return queries.list_groups(self.shard, states, types)
+        return queries.list_groups(self.shard, states)
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         """One group of a DescribeGroups 0-6; an unknown one is Dead, without an error."""

@@ -1,7 +1,7 @@
 """OffsetFetch in its two shapes: versions 1-7 ask for one group, from 8 for several (KIP-709).
 
 Internally only the newer shape exists: :func:`requested_groups` converts a request of any version to it, and
-:func:`response` converts the answers back to the request's version.
+:func:`response_of_one` converts an answer back to an old version.
 """
 
 from __future__ import annotations
@@ -26,11 +26,8 @@ def requested_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFe
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)]
 
 
-def response(request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
-    """The response with the answers for :func:`requested_groups`."""
-    if version >= GROUPS_FROM_VERSION:
-        return OffsetFetchResponse(groups=groups)
-    group = groups[0]
+def response_of_one(request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
+    """The response of versions 1-7 with the answer for its group."""
     if group.error_code and version < TOP_LEVEL_ERROR_FROM_VERSION:
         return OffsetFetchResponse(topics=_errors_by_partition(request, group.error_code))
     return OffsetFetchResponse(topics=group.topics, error_code=group.error_code)

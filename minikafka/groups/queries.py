@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.shard import Shard
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from minikafka.wire.messages.list_groups import ListedGroup
 
-CLASSIC = "classic"
+CLASSIC: Final = "classic"
+ALL_STATES: Final = frozenset(GroupState)
 
 
-def list_groups(shard: Shard, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-    """The groups in one of `states` and of one of `types`, upper or lower case; an empty filter passes all."""
-    wanted_states = {state.lower() for state in states}
+def wanted_states(states: Collection[str], types: Collection[str]) -> frozenset[GroupState]:
+    """The states of groups that pass these filters, in upper or lower case; an empty one passes all."""
     if types and CLASSIC not in {kind.lower() for kind in types}:
-        return []
+        return frozenset()
+    names = {state.lower() for state in states}
+    return frozenset(state for state in GroupState if not names or state.value.lower() in names)
+
+
+def list_groups(shard: Shard, states: Collection[GroupState] = ALL_STATES) -> list[ListedGroup]:
+    """The groups in one of `states`."""
     return [
         ListedGroup(
             group_id=group.group_id,
@@ -25,7 +32,7 @@ def list_groups(shard: Shard, states: Collection[str] = (), types: Collection[st
             group_type=CLASSIC,
         )
         for group in shard.groups.values()
-        if not wanted_states or group.state.value.lower() in wanted_states
+        if group.state in states
     ]
 
 

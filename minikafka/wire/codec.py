@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from minikafka.wire.decoder import Decoder, compile_decoder
@@ -20,6 +21,7 @@ M = TypeVar("M", bound=Message)
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
+_frame_encoders: dict[tuple[type[Message], int, str], Encoder] = {}
 
 
 def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0, elements_max: int = ELEMENTS_MAX) -> tuple[M, int]:
@@ -50,6 +52,21 @@ def encode(message: Message, version: int) -> bytes:
     Raises WireError when a value does not fit its field: null where it is not allowed, an integer out of range.
     """
     body: bytes = encoder(type(message), version)(message)
+    return body
+
+
+def encode_around(message: Message, version: int, field: str, elements: Sequence[bytes]) -> bytes:
+    """The bytes of `message` with these elements, which are encoded already, in its array `field`.
+
+    What `message` has there itself is replaced.
+    """
+    key = (type(message), version, field)
+    try:
+        encode_frame = _frame_encoders[key]
+    except KeyError:
+        encode_frame = _frame_encoders[key] = compile_encoder(type(message), version, encoded=field)
+    setattr(message, field, elements)
+    body: bytes = encode_frame(message)
     return body
 
 

@@ -2,14 +2,14 @@
 
 - :func:`encode_fetch_response`: a Fetch response as a list of segments, so that records go from file to socket.
 - :class:`ProduceResponses`: the answer to a produce of one batch, from a template.
-- :class:`EncodedTopics` and :func:`encode_metadata_response`: a Metadata response put together from encoded topics.
+- :class:`EncodedTopics`: topics of Metadata responses, which are put together from them (``codec.encode_around``).
 
 Produce requests need nothing of this kind: their compiled decoder takes 1 to 2 microseconds (``benchmarks/wire.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from struct import Struct
 from typing import Any, Final, cast
 from uuid import UUID
@@ -20,7 +20,7 @@ from minikafka.wire.codec import encode
 from minikafka.wire.encoder import Encoder, compile_encoder
 from minikafka.wire.headers import encode_response, response_prefix
 from minikafka.wire.messages.fetch import FetchResponse
-from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from minikafka.wire.messages.metadata import MetadataResponseTopic
 from minikafka.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from minikafka.wire.schema import Buffer, RecordsSlot
 
@@ -29,7 +29,6 @@ Segment = Buffer | RecordsSlot
 FIRST_VERSION_WITH_LOG_START: Final = 5
 
 _fetch_encoders: dict[int, Encoder] = {}
-_metadata_encoders: dict[int, Encoder] = {}
 
 
 def records_slot(size: int, handle: object) -> Buffer:
@@ -133,14 +132,3 @@ class EncodedTopics:
         encoded = encode(build(), version)
         self._entries[version, key] = (source, encoded)
         return encoded
-
-
-def encode_metadata_response(response: MetadataResponse, version: int, topics: Sequence[bytes]) -> bytes:
-    """The body of `response` with the encoded `topics` in place of its own (``response.topics`` is replaced)."""
-    try:
-        encoder = _metadata_encoders[version]
-    except KeyError:
-        encoder = _metadata_encoders[version] = compile_encoder(MetadataResponse, version, encoded="topics")
-    response.topics = cast("list[MetadataResponseTopic]", topics)
-    body: bytes = encoder(response)
-    return body

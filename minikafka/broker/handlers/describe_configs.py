@@ -13,6 +13,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.effective import broker_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -35,12 +36,12 @@ async def handle(
 ) -> None:
     """One result per resource, however often it is named."""
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    results: list[DescribeConfigsResult] = []
+    results: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for resource in wanted.values():
-            results.append(_describe(resource, request, metadata.image, config))
-            await answer.add(RESOURCE_ROWS + len(results[-1].configs))
-        await answer.send(DescribeConfigsResponse(results=results))
+            result = _describe(resource, request, metadata.image, config)
+            results.append(await answer.encoded(result, RESOURCE_ROWS + len(result.configs)))
+        context.send_body(encode_around(DescribeConfigsResponse(), context.version, "results", results))
 
 
 def _describe(

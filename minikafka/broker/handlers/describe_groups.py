@@ -13,6 +13,7 @@ from minikafka.broker.handlers.groups import why_not_here
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.group import GroupState
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 ROW_BYTES: Final = 4096
@@ -25,21 +26,12 @@ async def handle(
     request: DescribeGroupsRequest, context: RequestContext, groups: Groups, long_answers: LongAnswers
 ) -> None:
     """Ask each group's coordinator, once."""
-    described: list[DescribedGroup] = []
+    described: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for group_id in dict.fromkeys(request.groups):
-            described.append(_describe(group_id, groups))
-            await answer.add(_rows(described[-1]))
-        await answer.send(_response(described, context.version))
-
-
-def _response(described: list[DescribedGroup], version: int) -> DescribeGroupsResponse:
-    if version >= FIRST_VERSION_WITH_NOT_FOUND:
-        for group in described:
-            if group.group_state == GroupState.DEAD.value:
-                error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} not found")
-                group.error_code, group.error_message = error.code, error.message
-    return DescribeGroupsResponse(groups=described)
+            group = _describe(group_id, groups, context.version)
+            described.append(await answer.encoded(group, _rows(group)))
+        context.send_body(encode_around(DescribeGroupsResponse(), context.version, "groups", described))
 
 
 def _rows(group: DescribedGroup) -> int:
@@ -47,8 +39,12 @@ def _rows(group: DescribedGroup) -> int:
     return GROUP_ROWS + len(group.members) + size // ROW_BYTES
 
 
-def _describe(group_id: str, groups: Groups) -> DescribedGroup:
+def _describe(group_id: str, groups: Groups, version: int) -> DescribedGroup:
     shard = groups.shard_of(group_id)
     if shard is None:
         return DescribedGroup(group_id=group_id, error_code=why_not_here(group_id))
-    return shard.coordinator.describe_group(group_id)
+    group = shard.coordinator.describe_group(group_id)
+    if version >= FIRST_VERSION_WITH_NOT_FOUND and group.group_state == GroupState.DEAD.value:
+        error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found")
+        group.error_code, group.error_message = error.code, error.message
+    return group

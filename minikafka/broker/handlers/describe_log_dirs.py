@@ -6,16 +6,21 @@ one (KIP-113). Sizes of a file system are -1 where it does not tell (KIP-827).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from os.path import abspath
+from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -23,51 +28,80 @@ from minikafka.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+LOOKS_OF_A_ROW: Final = 20
+"""So many names of what is not here cost as much as a row."""
 
-def handle(
-    request: DescribeLogDirsRequest, context: RequestContext, store: LogStore, replicas: Replicas
-) -> DescribeLogDirsResponse:
+Named = Mapping[str, Collection[int]]
+"""Partitions by topic."""
+
+
+async def handle(
+    request: DescribeLogDirsRequest,
+    context: RequestContext,
+    store: LogStore,
+    replicas: Replicas,
+    long_answers: LongAnswers,
+) -> None:
     """Of these partitions, or of all; a directory without any of them is named all the same."""
-    wanted = None
-    if request.topics is not None:
-        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(results=[_described(store, replicas, each, wanted) for each in store.directories])
+    results: list[bytes] = []
+    wanted = None if request.topics is None else _named(request.topics)
+    async with long_answers.prepare(context) as answer:
+        for directory in store.directories:
+            topics: list[bytes] = []
+            for name, indexes in (_all(directory) if wanted is None else wanted).items():
+                here = [TopicPartition(name, index) for index in sorted(indexes) if _has(directory, name, index)]
+                found = [row for tp in here for row in _rows(tp, store, replicas, directory)]
+                await answer.add(len(indexes) // LOOKS_OF_A_ROW)
+                if found:
+                    topics.append(await answer.encoded(DescribeLogDirsTopic(name=name, partitions=found), len(found)))
+            results.append(encode_around(_described(directory), context.version, "topics", topics))
+        context.send_body(encode_around(DescribeLogDirsResponse(), context.version, "results", results))
 
 
-def _described(
-    store: LogStore, replicas: Replicas, directory: LogDir, wanted: Set[TopicPartition] | None
-) -> DescribeLogDirsResult:
+def _has(directory: LogDir, topic: str, index: int) -> bool:
+    """Whether it may have the replica; there may be 80,000 to look for."""
+    return (topic, index) in directory.logs or (topic, index) in directory.futures
+
+
+def _named(topics: Iterable[DescribableLogDirTopic]) -> Named:
+    named: defaultdict[str, set[int]] = defaultdict(set)
+    for topic in topics:
+        named[topic.topic].update(topic.partitions)
+    return named
+
+
+def _all(directory: LogDir) -> Named:
+    if directory.failure is not None:
+        return {}
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for tp in sorted(directory.logs.keys() | directory.futures.keys()):
+        found[tp.topic].add(tp.partition)
+    return found
+
+
+def _described(directory: LogDir) -> DescribeLogDirsResult:
     path = abspath(directory.path)
     if directory.failure is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     total, usable = directory.space()
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for tp, partition in _replicas(store, replicas, directory, wanted):
-        if tp.topic != CLUSTER_METADATA_TOPIC:
-            topics.setdefault(tp.topic, []).append(partition)
-    return DescribeLogDirsResult(
-        log_dir=path,
-        topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-        total_bytes=total,
-        usable_bytes=usable,
-    )
+    return DescribeLogDirsResult(log_dir=path, total_bytes=total, usable_bytes=usable)
 
 
-def _replicas(
-    store: LogStore, replicas: Replicas, directory: LogDir, wanted: Set[TopicPartition] | None
-) -> Iterator[tuple[TopicPartition, DescribeLogDirsPartition]]:
-    """Those that are ``wanted``; None: all. A question for few costs little, however many there are."""
-    logs, futures = directory.logs, directory.futures
-    for tp in sorted(logs.keys() | futures.keys() if wanted is None else wanted):
-        if (log := logs.get(tp)) is not None:
-            partition = replicas.get(tp)
-            high_watermark = log.log_end_offset if partition is None else partition.high_watermark
-            lag = max(0, high_watermark - log.log_end_offset)
-            yield tp, _partition(tp, log.size_in_bytes, lag, is_future=False)
-        if (future := futures.get(tp)) is not None:
-            current = store.get(tp)
-            lag = 0 if current is None else max(0, current.log_end_offset - future.log.log_end_offset)
-            yield tp, _partition(tp, future.log.size_in_bytes, lag, is_future=True)
+def _rows(
+    tp: TopicPartition, store: LogStore, replicas: Replicas, directory: LogDir
+) -> Iterator[DescribeLogDirsPartition]:
+    """The replica there, and the one that is being copied there."""
+    if directory.failure is not None or tp.topic == CLUSTER_METADATA_TOPIC:
+        return
+    if (log := directory.logs.get(tp)) is not None:
+        partition = replicas.get(tp)
+        high_watermark = log.log_end_offset if partition is None else partition.high_watermark
+        lag = max(0, high_watermark - log.log_end_offset)
+        yield _partition(tp, log.size_in_bytes, lag, is_future=False)
+    if (future := directory.futures.get(tp)) is not None:
+        current = store.get(tp)
+        lag = 0 if current is None else max(0, current.log_end_offset - future.log.log_end_offset)
+        yield _partition(tp, future.log.size_in_bytes, lag, is_future=True)
 
 
 def _partition(tp: TopicPartition, size: int, lag: int, *, is_future: bool) -> DescribeLogDirsPartition:

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.pacing import paced
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 from minikafka.storage.producer_state import ProducerEntry
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -21,19 +23,27 @@ from minikafka.wire.messages.describe_producers import (
     TopicResponse,
 )
 
-PARTITIONS_AT_ONCE: Final = 1
-"""A partition may have 10,000 producers, which take 10 ms."""
+PARTITION_ROWS: Final = 2
+"""A partition costs as much as these, beside its producers."""
 
 
 async def handle(
-    request: DescribeProducersRequest, context: RequestContext, replicas: Replicas
-) -> DescribeProducersResponse:
-    """A list or an error for each partition."""
-    answer = DescribeProducersResponse(topics=[TopicResponse(name=topic.name) for topic in request.topics])
-    for told, topic in zip(answer.topics, request.topics, strict=True):
-        async for index in paced(topic.partition_indexes, PARTITIONS_AT_ONCE, context):
-            told.partitions.append(_describe(replicas, TopicPartition(topic.name, index)))
-    return answer
+    request: DescribeProducersRequest, context: RequestContext, replicas: Replicas, long_answers: LongAnswers
+) -> None:
+    """A list or an error for each partition, once."""
+    wanted: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    for topic in request.topics:
+        wanted[topic.name].update(dict.fromkeys(topic.partition_indexes))
+    topics: list[bytes] = []
+    async with long_answers.prepare(context) as answer:
+        for name, indexes in wanted.items():
+            partitions: list[bytes] = []
+            for index in indexes:
+                described = _describe(replicas, TopicPartition(name, index))
+                rows = PARTITION_ROWS + len(described.active_producers)
+                partitions.append(await answer.encoded(described, rows))
+            topics.append(encode_around(TopicResponse(name=name), context.version, "partitions", partitions))
+        context.send_body(encode_around(DescribeProducersResponse(), context.version, "topics", topics))
 
 
 def _describe(replicas: Replicas, tp: TopicPartition) -> PartitionResponse:

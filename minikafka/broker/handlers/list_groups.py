@@ -7,20 +7,21 @@ from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.groups.queries import wanted_states
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 async def handle(
     request: ListGroupsRequest, context: RequestContext, groups: Groups, long_answers: LongAnswers
-) -> None:
+) -> ListGroupsResponse | None:
     """All shards' groups; an error when one of them is still loading, because its groups would be missing."""
-    response = ListGroupsResponse()
+    states = wanted_states(request.states_filter, request.types_filter)
+    listed: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for shard in groups:
             if shard.coordinator.phase is Phase.LOADING:
-                response = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-                break
-            listed = shard.coordinator.list_groups(request.states_filter, request.types_filter)
-            response.groups.extend(listed)
-            await answer.add(len(listed))
-        await answer.send(response)
+                return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            listed += [await answer.encoded(group, 1) for group in shard.coordinator.list_groups(states)]
+        context.send_body(encode_around(ListGroupsResponse(), context.version, "groups", listed))
+    return None

@@ -21,8 +21,7 @@ from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
 from minikafka.net.identity import Identity
-from minikafka.wire.codec import encode
-from minikafka.wire.hot import encode_metadata_response
+from minikafka.wire.codec import encode, encode_around
 from minikafka.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -76,7 +75,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         cluster_id=parts.identity.cluster_id,
         controller_id=parts.quorum.controller_id(parts.metadata.image),
     )
-    context.send_body(encode_metadata_response(response, context.version, topics))
+    context.send_body(encode_around(response, context.version, "topics", topics))
 
 
 def _each_once(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:

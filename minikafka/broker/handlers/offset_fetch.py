@@ -16,10 +16,12 @@ from minikafka.errors import ErrorCode
 from minikafka.groups import offset_fetch
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import NO_OFFSET
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
@@ -32,16 +34,21 @@ FIRST_VERSION_WITH_IDS: Final = 10
 
 async def handle(
     request: OffsetFetchRequest, context: RequestContext, groups: Groups, metadata: Metadata, long_answers: LongAnswers
-) -> None:
+) -> OffsetFetchResponse | None:
     """Ask each group's coordinator, once; others have their turn in between."""
     wanted = {group.group_id: group for group in offset_fetch.requested_groups(request, context.version)}
     by_id = context.version >= FIRST_VERSION_WITH_IDS
-    found: list[OffsetFetchResponseGroup] = []
+    found: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for group in wanted.values():
-            found.append(_fetch_by_id(group, groups, metadata.image) if by_id else _fetch(group, groups))
-            await answer.add(GROUP_ROWS + sum(len(topic.partitions) for topic in found[-1].topics))
-        await answer.send(offset_fetch.response(request, found, context.version))
+            fetched = _fetch_by_id(group, groups, metadata.image) if by_id else _fetch(group, groups)
+            rows = GROUP_ROWS + sum(len(topic.partitions) for topic in fetched.topics)
+            if context.version < offset_fetch.GROUPS_FROM_VERSION:
+                await answer.add(rows)
+                return offset_fetch.response_of_one(request, fetched, context.version)
+            found.append(await answer.encoded(fetched, rows))
+        context.send_body(encode_around(OffsetFetchResponse(), context.version, "groups", found))
+    return None
 
 
 def _fetch(group: OffsetFetchRequestGroup, groups: Groups) -> OffsetFetchResponseGroup:

@@ -15,7 +15,7 @@ from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
-from minikafka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsRequest
 from minikafka.wire.messages.metadata import MetadataRequest
@@ -60,11 +60,11 @@ async def test_a_request_that_cannot_be_read_closes_its_connection_only(node: No
 
 
 async def test_a_long_answer_costs_the_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred DescribeLogDirs of all 3,300 partitions, 20 bytes each, were answered in one turn of a second."""
+    """A hundred requests of 20 bytes each about all 3,300 partitions were answered in one turn of a second."""
     spent: list[int] = []
     monkeypatch.setattr(Connection, "spend", lambda _connection, cost: spent.append(cost))
     answer = await in_time(
-        client.send_body(ApiKey.DESCRIBE_LOG_DIRS, 4, encode(DescribeLogDirsRequest(topics=None), 4))
+        client.send_body(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, encode(DescribeTopicPartitionsRequest(), 0))
     )
     assert max(spent) > PLAIN_COST
     assert sum(spent) >= PLAIN_COST + PLAIN_COST_PER_BYTE * (len(answer) - 10)

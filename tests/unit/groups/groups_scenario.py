@@ -31,6 +31,7 @@ from groups_driver import Driver
 
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Write
 from minikafka.errors import ErrorCode
+from minikafka.groups.queries import wanted_states
 from minikafka.groups.records import OffsetCommitRecord, decode_record
 from minikafka.groups.timers import MemberTimer, RebalanceTimer
 from minikafka.wire.schema import Message
@@ -172,7 +173,7 @@ class Scenario:
         self.driver.advance(0)
 
     def list(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        return [show(group) for group in self.driver.coordinator.list_groups(arguments)]
+        return [show(group) for group in self.driver.coordinator.list_groups(wanted_states(arguments, ()))]
 
     def describe(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         described = self.driver.coordinator.describe_group(options.get("group", "g"))

@@ -6,7 +6,7 @@ import pytest
 from groups_driver import Driver
 
 from minikafka.errors import ErrorCode
-from minikafka.groups.offset_fetch import requested_groups, response
+from minikafka.groups.offset_fetch import GROUPS_FROM_VERSION, requested_groups, response_of_one
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -20,7 +20,9 @@ def ask(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFetc
     """As a handler does, with both messages over the wire."""
     request = decode_exactly(OffsetFetchRequest, version, encode(request, version))
     groups = [driver.coordinator.fetch_offsets(group) for group in requested_groups(request, version)]
-    return decode_exactly(OffsetFetchResponse, version, encode(response(request, groups, version), version))
+    is_new = version >= GROUPS_FROM_VERSION
+    response = OffsetFetchResponse(groups=groups) if is_new else response_of_one(request, *groups, version)
+    return decode_exactly(OffsetFetchResponse, version, encode(response, version))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.api import ApiKey
-from minikafka.wire.codec import encode
+from minikafka.wire.codec import encode, encode_around
 from minikafka.wire.encoder import INLINE_MAX
 from minikafka.wire.errors import WireError
 from minikafka.wire.headers import encode_response
@@ -17,7 +17,6 @@ from minikafka.wire.hot import (
     EncodedTopics,
     ProduceResponses,
     encode_fetch_response,
-    encode_metadata_response,
     records_slot,
 )
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -78,7 +77,7 @@ def test_a_metadata_response_of_encoded_topics_is_the_plain_one(
     assert isinstance(response, MetadataResponse)
     expected = encode(response, version)
     topics = [encode(topic, version) for topic in response.topics]
-    assert encode_metadata_response(response, version, topics) == expected
+    assert encode_around(response, version, "topics", topics) == expected
 
 
 def test_topics_are_encoded_again_only_when_they_changed() -> None:
