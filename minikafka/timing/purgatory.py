@@ -111,9 +111,14 @@ class Purgatory(Generic[K]):
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[K], now_ms: int) -> bool:
         """Complete ``operation`` now if it can be (True), else let it wait for ``keys`` until its time-out (False)."""
-        assert operation._purgatory is None, "the operation waits already"
         if operation.is_completed or operation.try_complete():
             return True
+        self.watch(operation, keys, now_ms)
+        return False
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[K], now_ms: int) -> None:
+        """Let ``operation`` wait for ``keys`` until its time-out, untried: the caller tries it after this."""
+        assert operation._purgatory is None, "the operation waits already"
         operation._purgatory = self
         operation._keys = watched = tuple(keys)
         for key in watched:
@@ -123,7 +128,6 @@ class Purgatory(Generic[K]):
             watchers[operation] = None
         self._wheel.insert(operation, now_ms + operation.timeout_ms)
         self._delayed += 1
-        return False
 
     def check_and_complete(self, key: K) -> int:
         """Something happened to ``key``: try what waits for it, oldest first; how many operations that completed.

@@ -29,7 +29,7 @@ from minikafka.wire.messages.delete_records import (
 )
 
 LOOK_INTERVAL_S: Final = 0.05
-PARTITIONS_AT_ONCE: Final = 500
+PARTITIONS_AT_ONCE: Final = 100
 HIGH_WATERMARK: Final = -1
 
 Waiting = list[tuple[TopicPartition, int, DeleteRecordsPartitionResult]]

@@ -9,10 +9,10 @@ names that follower (row R25, KIP-392).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import structlog
 
@@ -68,7 +68,8 @@ WAITING_COLD_BYTES: Final = 64 * 1024
 """What one that waits to be read beside the loop is said to hold, so that 64 of a connection do. It is less than the
 allowance of a connection: after a restart hundreds of consumers wait at once, and none may be closed for that."""
 
-Refusals = dict[CachedPartition, KafkaError]
+PARTITIONS_AT_ONCE: Final = 500
+"""Partitions of a portion: some 5 ms. A fetch of more is looked at in portions, with turns for others in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,14 @@ class _Fetch(ABC):
         "_context",
         "_elsewhere",
         "_epochs",
+        "_is_noted",
+        "_must_answer",
         "_parts",
+        "_refused",
         "_request",
+        "_results",
         "_session",
+        "_size",
     )
     _from_first_batch: ClassVar[bool] = False
     """Also what lies below the log start and is still there."""
@@ -136,6 +142,11 @@ class _Fetch(ABC):
         self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
         self._available: dict[TopicPartition, int] = {}  # bytes that were there when it was looked at last, if any
         self._available_bytes = 0  # sum of these
+        self._results: list[FetchResult] = []  # of the last reading, and their bytes
+        self._size = 0
+        self._must_answer = False
+        self._is_noted = False  # that it came
+        self._refused: dict[CachedPartition, KafkaError] = {}  # when it came
         self._request = request
         self._session = session
         self._context = context
@@ -143,46 +154,90 @@ class _Fetch(ABC):
 
     def begin(self) -> None:
         """Answer, park, or first have read beside the loop what nobody read lately."""
-        self._begin(self._refusals())
+        self._read_all(self._begin)
 
-    def _read_cold(self, then: Callable[[], None]) -> None:
-        """Have read beside the loop what nobody read lately, and go on."""
-        if self._parts.tasks.is_closed:
-            self._context.connection.close()  # the node stops
-            return
-        task = self._parts.tasks.start(self._go_on_later(then), "cold reads")
-        self._context.reply.hold(WAITING_COLD_BYTES)
-        self._context.reply.cancel_with_connection(task.cancel)
-
-    async def _go_on_later(self, then: Callable[[], None]) -> None:
-        assert self._cold is not None
-        try:
-            await read_beside_the_loop(self._cold, self._parts.lookups)
-            self._cold = None
-            then()
-        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
-            log.error("fetch failed", why=one_line(error), exc_info=error)
-            self._context.connection.close()
-
-    def _begin(self, refused: Refusals) -> None:
-        """Read, and answer at once if there are enough bytes, an error, or no time to wait (row R16)."""
+    def _begin(self) -> None:
+        """Answer at once if there are enough bytes, an error, or no time to wait (row R16)."""
         request, partitions = self._request, self._session.partitions
-        results, size, must_answer = self._read(refused)
-        if self._cold:
-            self._read_cold(partial(self._begin, refused))
-            return
-        if request.max_wait_ms <= 0 or not partitions or must_answer or size >= request.min_bytes:
-            self._answer(results)
+        if request.max_wait_ms <= 0 or not partitions or self._must_answer or self._size >= request.min_bytes:
+            self._answer()
             return
         self._asked = {cached.tp: cached for cached in partitions if cached.tp is not None}
         for tp in self._asked:
             if (partition := self._parts.replicas.get(tp)) is not None:
                 self._epochs[tp] = partition.leader_epoch
         wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
+        now_ms = self._parts.clock.monotonic_ms()
         operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
-        if not self._purgatory().try_complete_else_watch(operation, self._asked, self._parts.clock.monotonic_ms()):
+        if self._is_large:
+            self._purgatory().watch(operation, self._asked, now_ms)
+            self._start(self._look_in_portions(operation), WAITING_BYTES)
+        elif self._purgatory().try_complete_else_watch(operation, self._asked, now_ms):
+            return
+        else:
             self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(partitions))
-            self._context.reply.cancel_with_connection(operation.cancel)
+        self._context.reply.cancel_with_connection(operation.cancel)
+
+    @property
+    def _is_large(self) -> bool:
+        return len(self._session.partitions) > PARTITIONS_AT_ONCE
+
+    # -- in portions, and beside the loop ---------------------------------------------------------------------------
+
+    def _read_all(self, then: Callable[[], None]) -> None:
+        """Read every partition, and go on: at once, unless there are many, or some that must be read from the disk."""
+        self._results, self._size, self._must_answer, self._elsewhere = [], 0, False, []
+        if self._is_large:
+            held_bytes = 0 if self._is_noted else WAITING_PARTITION_BYTES * len(self._session.partitions)
+            self._start(self._read_in_portions(then), held_bytes)
+            return
+        self._read(self._session.partitions)
+        self._go_on_warm(then)
+
+    async def _read_in_portions(self, then: Callable[[], None]) -> None:
+        partitions = self._session.partitions
+        for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
+            await self._context.connection.wait_for_turn()
+            self._read(partitions[start : start + PARTITIONS_AT_ONCE])
+        await self._context.connection.wait_for_turn()
+        self._go_on_warm(then)
+
+    def _go_on_warm(self, then: Callable[[], None]) -> None:
+        """Go on; if some of it must be read from the disk, have that done beside the loop first, and read anew."""
+        self._is_noted = True
+        if self._cold:
+            self._start(self._read_cold(self._cold, then), WAITING_COLD_BYTES)
+        else:
+            then()
+
+    async def _look_in_portions(self, operation: DelayedFetch) -> None:
+        """It is watched already: look whether it is to be answered now."""
+        for count, tp in enumerate(self._asked, 1):
+            if operation.is_completed or operation.try_complete_for(tp):
+                return
+            if count % PARTITIONS_AT_ONCE == 0:
+                await self._context.connection.wait_for_turn()
+
+    async def _read_cold(self, cold: list[ColdRead], then: Callable[[], None]) -> None:
+        await read_beside_the_loop(cold, self._parts.lookups)
+        self._cold = None
+        self._read_all(then)
+
+    def _start(self, work: Coroutine[Any, Any, None], held_bytes: int) -> None:
+        if self._parts.tasks.is_closed:
+            work.close()
+            self._context.connection.close()  # the node stops
+            return
+        task = self._parts.tasks.start(self._guarded(work), "fetch")
+        self._context.reply.hold(held_bytes)
+        self._context.reply.cancel_with_connection(task.cancel)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
+            log.error("fetch failed", why=one_line(error), exc_info=error)
+            self._context.connection.close()
 
     # -- what consumers and followers differ in ---------------------------------------------------------------------
 
@@ -193,6 +248,10 @@ class _Fetch(ABC):
     @abstractmethod
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
         """The partition, if it may be read here. KafkaError."""
+
+    @abstractmethod
+    def _note(self, cached: CachedPartition, partition: Partition) -> None:
+        """The fetch of this partition came. KafkaError, also kept: what it is told instead of records."""
 
     @abstractmethod
     def _limit(self, partition: Partition, high_watermark: int) -> int:
@@ -206,10 +265,6 @@ class _Fetch(ABC):
     def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
         """So many bytes of records are in the answer, which is final."""
 
-    def _refusals(self) -> Refusals:
-        """Note that it came; what is refused gets its error instead of records."""
-        return {}
-
     def _is_withheld(self, partition: Partition) -> bool:
         """True when there are no records for now."""
         return False
@@ -220,27 +275,26 @@ class _Fetch(ABC):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def _read(self, refused: Refusals) -> tuple[list[FetchResult], int, bool]:
+    def _read(self, partitions: Iterable[CachedPartition]) -> None:
         """Results in order, their bytes, and whether one of them must be answered without waiting."""
-        results: list[FetchResult] = []
         room = min(self._request.max_bytes, self._parts.config.fetch_max_bytes)
-        total = 0
-        must_answer = False
-        for cached in self._session.partitions:
+        size, results = self._size, self._results
+        for cached in partitions:
             try:
-                error = refused.get(cached) if refused else None
-                if error is not None:
-                    raise error
                 partition = self._partition(cached)
-                data = self._read_partition(partition, cached, max(0, room - total), is_first=total == 0)
+                if not self._is_noted:
+                    self._note(cached, partition)
+                elif (refusal := self._refused.get(cached)) is not None:
+                    raise refusal
+                data = self._read_partition(partition, cached, max(0, room - size), is_first=size == 0)
             except KafkaError as error:
                 data = self._failed(cached, error)
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_NODE:
-                must_answer = True
+                self._must_answer = True
             if data.records:
-                total += len(data.records)
+                size += len(data.records)
             results.append((cached, data))
-        return results, total, must_answer
+        self._size = size
 
     def _partition(self, cached: CachedPartition) -> Partition:
         tp = cached.tp
@@ -354,19 +408,15 @@ class _Fetch(ABC):
 
     def _answer_anew(self) -> None:
         """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""
-        results, _, _ = self._read({})
-        if self._cold:
-            self._read_cold(self._answer_anew)
-        else:
-            self._answer(results)
+        self._read_all(self._answer)
 
-    def _answer(self, results: list[FetchResult]) -> None:
-        for cached, data in results:
+    def _answer(self) -> None:
+        for cached, data in self._results:
             if data.records and cached.tp is not None:
                 self._on_sent(cached.tp, cached.asked.fetch_offset, len(data.records))
             elif data.error_code:
                 self._context.note_errors((data.error_code,))
-        response = self._session.response(results)
+        response = self._session.response(self._results)
         if self._elsewhere:
             response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
         _send(self._context, response)
@@ -390,6 +440,9 @@ class _ConsumerFetch(_Fetch):
         if self._may_follow:
             return replicas.replica_of(tp, current_leader_epoch=epoch)
         return replicas.leader_of(tp, current_leader_epoch=epoch)
+
+    def _note(self, cached: CachedPartition, partition: Partition) -> None:
+        """Nobody has to know."""
 
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.last_stable_offset(high_watermark) if self._only_committed else high_watermark
@@ -452,24 +505,17 @@ class _FollowerFetch(_Fetch):
     def _is_withheld(self, partition: Partition) -> bool:
         return self._parts.quotas.withholds(partition, self._replica_id)
 
-    def _refusals(self) -> Refusals:
-        refused: Refusals = {}
-        replicas, now_ms = self._parts.replicas, self._parts.clock.monotonic_ms()
-        for cached in self._session.partitions:
-            asked = cached.asked
-            try:
-                partition = self._partition(cached)
-                replicas.check_follower(
-                    partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms
-                )
-                if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
-                    continue
+    def _note(self, cached: CachedPartition, partition: Partition) -> None:
+        replicas, asked, now_ms = self._parts.replicas, cached.asked, self._parts.clock.monotonic_ms()
+        try:
+            replicas.check_follower(partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms)
+            if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is None:
                 replicas.on_follower_fetch(
                     partition, self._replica_id, self._broker_epoch, asked.fetch_offset, asked.log_start_offset, now_ms
                 )
-            except KafkaError as error:
-                refused[cached] = error
-        return refused
+        except KafkaError as error:
+            self._refused[cached] = error
+            raise
 
     def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
         replicas, quotas = self._parts.replicas, self._parts.quotas

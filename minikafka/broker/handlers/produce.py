@@ -51,6 +51,10 @@ LONGEST_WAIT_MS: Final = 300_000
 
 WAITING_PARTITION_BYTES: Final = 768
 """What a request that waits holds for each of its partitions after the first."""
+BATCHES_AT_ONCE: Final = 250
+"""Some 8 ms. Those of a request with more are written in portions, with turns for others in between."""
+LARGE_FRAME: Final = 1024
+"""Bytes; none of so few has as many batches."""
 
 FIRST_VERSION_WITH_IDS: Final = 13
 
@@ -84,6 +88,9 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if acks not in _KNOWN_ACKS or request.transactional_id is not None:
         refusal = _refusal(request)
         results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
+    elif len(frame) > LARGE_FRAME and sum(len(topic.partition_data) for topic in request.topic_data) > BATCHES_AT_ONCE:
+        _stage_later(bytearray(frame), position, context, parts, results)
+        return
     else:
         stage = parts.replicas.stage_produced
         try:
@@ -139,23 +146,26 @@ def _failed(topic: TopicProduceData, index: int, error: KafkaError) -> ProduceRe
 def _stage_later(
     copy: bytearray, position: int, context: RequestContext, parts: Parts, staged: list[ProduceResult]
 ) -> None:
-    """The next batch has to be looked into beside the loop: go on there, in a copy of the frame of its own.
+    """There are many batches, or the next one has to be looked into beside the loop: go on in a copy of the frame.
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
     """
     request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
     context.reply.hold(len(copy))
     context.connection.suspend()
-    parts.tasks.start(_look_inside(request, staged, context, parts), "keys")
+    parts.tasks.start(_stage_in_portions(request, staged, context, parts), "produce")
 
 
-async def _look_inside(
+async def _stage_in_portions(
     request: ProduceRequest, results: list[ProduceResult], context: RequestContext, parts: Parts
 ) -> None:
-    """Stage the batches that have no result, one after the other, and check the keys of costly ones in a thread."""
+    """Stage the batches that have no result, in portions, and check the keys of costly ones in a thread."""
     acks, version = request.acks, context.version
     try:
         for topic, data in _batches(request)[len(results) :]:
+            if len(results) % BATCHES_AT_ONCE == 0:
+                parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
+                await context.connection.wait_for_turn()
             try:
                 result = _stage(topic, data, acks, version, parts)
             except UncheckedKeysError:
