@@ -6,6 +6,8 @@ Handlers read from it. :class:`~minikafka.replication.local_replica.LocalReplica
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 from minikafka.config import TopicConfig
@@ -17,6 +19,9 @@ from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
+
+KEPT: Final = 100
+"""Settings of a topic, in the forms in which its partitions take them: a change may concern thousands."""
 
 
 class Partition:
@@ -52,12 +57,7 @@ class Partition:
         self.config = config
         self.log.config = log_config(config)
         self.needs_keys = "compact" in config.cleanup_policy
-        self.batch_limits = BatchLimits(
-            max_message_bytes=config.max_message_bytes,
-            segment_bytes=config.segment_bytes,
-            timestamp_type=_timestamp_type(config),
-            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        )
+        self.batch_limits = _batch_limits(config)
 
     def replace_log(self, log: Log) -> None:
         """The log moved to another directory: the same records, in other files."""
@@ -110,6 +110,17 @@ def _timestamp_type(config: TopicConfig) -> TimestampType:
     return TimestampType.LOG_APPEND_TIME if stamps else TimestampType.CREATE_TIME
 
 
+@lru_cache(maxsize=KEPT)
+def _batch_limits(config: TopicConfig) -> BatchLimits:
+    return BatchLimits(
+        max_message_bytes=config.max_message_bytes,
+        segment_bytes=config.segment_bytes,
+        timestamp_type=_timestamp_type(config),
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+    )
+
+
+@lru_cache(maxsize=KEPT)
 def log_config(config: TopicConfig) -> LogConfig:
     """A topic's settings as its logs take them."""
     return LogConfig(

@@ -10,6 +10,7 @@ Many replicas are told in portions (:mod:`~minikafka.broker.drivers.due`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -38,6 +39,9 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.new_log import NewLog
 
 log = structlog.get_logger(__name__)
+
+TOPIC_CONFIGS_MAX: Final = 1_000
+"""That are kept for further topics."""
 
 
 class PartitionRoles:
@@ -70,6 +74,7 @@ class PartitionRoles:
         self._broker_epoch = broker_epoch
         self._metadata_until_ms = metadata_until_ms
         self.due = DueReplicas(self, replicas, store, tasks, run_in_thread, on_fatal)
+        self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}  # by what a topic has of its own
         self._image: MetadataImage | None = None  # None until this node acts on metadata
 
     @property
@@ -133,7 +138,7 @@ class PartitionRoles:
         topic, state = image.topic(tp.topic), image.partition(tp)
         if topic is None or state is None or self._node_id not in state.replicas or self._store.get(tp) is not None:
             return None
-        config = log_config(TopicConfig(image.topic_overrides(tp.topic), self._config))
+        config = log_config(self._topic_config(tp.topic, image))
         try:
             if self._is_elsewhere(state):
                 return None
@@ -156,7 +161,7 @@ class PartitionRoles:
     def _open(self, tp: TopicPartition, state: PartitionImage, image: MetadataImage) -> Partition | None:
         topic = image.topic(tp.topic)
         assert topic is not None
-        config = TopicConfig(image.topic_overrides(tp.topic), self._config)
+        config = self._topic_config(tp.topic, image)
         log_ = self._store.get(tp)
         is_missing = log_ is None and self._store.is_missing(tp, topic.topic_id)
         if log_ is not None and log_.topic_id != topic.topic_id:
@@ -260,15 +265,27 @@ class PartitionRoles:
             node = image.config_of(ConfigResource(ConfigResourceType.BROKER, str(self._node_id)))
             cluster = image.config_of(ConfigResource(ConfigResourceType.BROKER, ""))
             self._config = self._static_config.overridden(node, cluster)
+            self._topic_configs.clear()
             topics = {partition.topic_partition.topic for partition in self._replicas}
         now_ms = self._clock.monotonic_ms()
         for partition in self._replicas:
             topic = partition.topic_partition.topic
             if topic in topics:
-                config = TopicConfig(image.topic_overrides(topic), self._config)
+                config = self._topic_config(topic, image)
                 partition.configure(config)
                 effects = partition.replica.configure(self._settings(config), now_ms)
                 self._driver.carry_out(partition, effects)
+
+    def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
+        """Topics of equal settings share them: mostly there are a few kinds of topics, and thousands of partitions."""
+        overrides = image.topic_overrides(topic)
+        key = tuple(sorted(overrides.items()))
+        config = self._topic_configs.get(key)
+        if config is None:
+            if len(self._topic_configs) >= TOPIC_CONFIGS_MAX:
+                self._topic_configs.clear()
+            config = self._topic_configs[key] = TopicConfig(overrides, self._config)
+        return config
 
     def _on_registered(self) -> None:
         """This node registered again, and goes on leading."""
