@@ -11,7 +11,8 @@ from minikafka.timing.purgatory import Purgatory
 from minikafka.timing.wheel import TimerTask, TimingWheel
 
 EXPIRED_AT_ONCE: Final = 100
-"""In one turn of the loop. Thousands may be due at once: requests and members that came together end together."""
+"""In one turn of the loop, by weight. Thousands may be due at once: requests and members that came together end
+together."""
 
 
 class _WatchedWheel(TimingWheel):
@@ -31,11 +32,13 @@ class _WatchedWheel(TimingWheel):
 class Alarm(TimerTask):
     """A timer with a callback."""
 
-    __slots__ = ("_callback",)
+    __slots__ = ("_callback", "weight")
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, callback: Callable[[], None], weight: int = 1) -> None:
+        """``weight``: of the EXPIRED_AT_ONCE of a turn."""
         super().__init__()
         self._callback = callback
+        self.weight = weight
 
     def expire(self) -> None:
         self._callback()

@@ -39,6 +39,8 @@ class SetTimer(NamedTuple):
 
     key: Hashable
     deadline_ms: int
+    weight: int = 1
+    """Of a hundred in a turn of the loop, for what this will cost."""
 
 
 class CancelTimer(NamedTuple):

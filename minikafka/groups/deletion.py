@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
@@ -29,6 +30,9 @@ from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.groups.timers import RetentionTimer
 from minikafka.model import NO_TIMESTAMP, TopicPartition
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
+
+SWEEP_WEIGHT: Final = 100
+"""Of a step. The shards of a node are told together of a deleted topic: fifty steps in a turn took 90 ms."""
 
 
 def delete_group(shard: Shard, group_id: str, token: Token) -> None:
@@ -59,7 +63,7 @@ InFlight = Mapping[tuple[str, TopicPartition], OffsetCommitValue | None]
 def look_for_deleted_topics(shard: Shard) -> None:
     """Begin a sweep that removes the offsets of deleted topics, and of topics about to be deleted."""
     _queue(shard, expires=False)
-    shard.set_timer(RetentionTimer(), shard.now_ms)
+    shard.set_timer(RetentionTimer(), shard.now_ms, SWEEP_WEIGHT)
 
 
 def sweep(shard: Shard) -> None:
@@ -77,7 +81,8 @@ def sweep(shard: Shard) -> None:
             offsets_left -= len(group.offsets)
             _sweep_group(shard, group, in_flight, expires=expires)
         groups_left -= 1
-    shard.set_timer(RetentionTimer(), shard.now_ms + settings.sweep_pause_ms if unswept else shard.next_expiry_ms)
+    next_ms = shard.now_ms + settings.sweep_pause_ms if unswept else shard.next_expiry_ms
+    shard.set_timer(RetentionTimer(), next_ms, SWEEP_WEIGHT)
 
 
 def _queue(shard: Shard, *, expires: bool) -> None:

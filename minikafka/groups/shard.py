@@ -79,9 +79,9 @@ class Shard:
         """Send `response` to the request of `token`."""
         self._effects.append(Respond(token, response))
 
-    def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
-        """Ask for a call with `key` at `deadline_ms`."""
-        self._effects.append(SetTimer(key, deadline_ms))
+    def set_timer(self, key: TimerKey, deadline_ms: int, weight: int = 1) -> None:
+        """Ask for a call with `key` at `deadline_ms`. A `weight` of 100: it takes a turn of the loop."""
+        self._effects.append(SetTimer(key, deadline_ms, weight))
 
     def cancel_timer(self, key: TimerKey) -> None:
         """Cancel the call with `key`."""

@@ -37,6 +37,8 @@ class TimerTask(_Link, ABC):
     __slots__ = ("_deadline_tick",)
 
     _deadline_tick: int
+    weight = 1
+    """How much of what may expire at once (``expire_due``)."""
 
     def __init__(self) -> None:
         self._next = None
@@ -134,7 +136,8 @@ class TimingWheel:
     def expire_due(self, now_ms: int, at_most: int | None = None) -> int:
         """Move the clock to ``now_ms`` and expire what is due, earliest first; how many tasks that was.
 
-        Tasks beyond ``at_most`` stay due: the next advance begins with them, and does not look at them again before.
+        Tasks beyond a weight of ``at_most`` stay due. The next advance begins with them, and does not look at them
+        before.
 
         What one task's ``expire`` cancels does not expire; what it inserts waits for the next advance, even if overdue.
         A task that raises does not keep the others from expiring: the error is raised when all have, or all errors as
@@ -142,11 +145,12 @@ class TimingWheel:
         """
         self._collect_due(now_ms)
         due = self._due
-        count = 0
+        count = weight = 0
         errors: list[Exception] = []
-        while count != at_most and (task := due.pop_first()) is not None:
+        while (at_most is None or weight < at_most) and (task := due.pop_first()) is not None:
             self._pending -= 1
             count += 1
+            weight += task.weight
             try:
                 task.expire()
             except Exception as error:

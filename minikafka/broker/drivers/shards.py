@@ -220,8 +220,8 @@ class Shard(Generic[C]):
                     token(response)
                 case Write() as write:
                     queue.extend(self._write(write))
-                case SetTimer(key, deadline_ms):
-                    self._set_timer(key, deadline_ms)
+                case SetTimer(key, deadline_ms, weight):
+                    self._set_timer(key, deadline_ms, weight)
                 case CancelTimer(key):
                     alarm = self._alarms.pop(key, None)
                     if alarm is not None:
@@ -267,10 +267,10 @@ class Shard(Generic[C]):
             _, write_id = self._writes.popleft()
             self.step(self.coordinator.on_committed(write_id, self._clock.monotonic_ms()))
 
-    def _set_timer(self, key: Hashable, deadline_ms: int) -> None:
+    def _set_timer(self, key: Hashable, deadline_ms: int, weight: int) -> None:
         alarm = self._alarms.get(key)
         if alarm is None:
-            alarm = self._alarms[key] = Alarm(lambda: self._on_timer(key))
+            alarm = self._alarms[key] = Alarm(lambda: self._on_timer(key), weight)
         self._timers.set(alarm, deadline_ms)
 
     def _on_timer(self, key: Hashable) -> None:
