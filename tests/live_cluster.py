@@ -84,9 +84,20 @@ def free_base_port(brokers: int = 3) -> int:
 def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iterator[LocalCluster]:
     """A cluster that is ready, with settings by Kafka's names, dots written as underscores.
 
-    At the end every node gets SIGKILL, paused or not. A broker that reported an unhandled exception fails the test
-    whatever the clients saw, and so does one whose loop was busy for more than TURN_MAX_MS of CPU time in one turn.
-    Records of tests may be of 1970: retention looks for old ones only where a test says how often.
+    A broker that reported an unhandled exception fails the test whatever the clients saw, and so does one whose loop
+    was busy for more than TURN_MAX_MS of CPU time in one turn.
+    """
+    with unjudged_cluster(directory, brokers, **settings) as cluster:
+        yield cluster
+    assert_no_complaints(cluster)
+
+
+@contextmanager
+def unjudged_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iterator[LocalCluster]:
+    """The same for a test that judges the nodes' logs itself.
+
+    At the end every node gets SIGKILL, paused or not. Records of tests may be of 1970: retention looks for old ones
+    only where a test says how often.
     """
     named = {"loop.turn.warn.ms": str(turn_max_ms()), "log.retention.check.interval.ms": str(NEVER_MS)} | {
         name.replace("_", "."): value for name, value in settings.items()
@@ -99,7 +110,6 @@ def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Itera
         yield cluster
     finally:
         cluster.kill_all()
-    assert_no_complaints(cluster)
 
 
 def assert_no_complaints(cluster: LocalCluster) -> None:
