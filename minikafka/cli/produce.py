@@ -218,4 +218,5 @@ def _print_summary(tally: _Tally, as_json: bool) -> None:
         print_json({"records": tally.records, "bytes": tally.bytes, "seconds": round(seconds, 3)})
         return
     rate = f"{tally.records / seconds:,.0f} records/s, {size(tally.bytes / seconds)}/s"
-    print_note(f"{tally.records:,} records, {size(tally.bytes)} in {seconds:.1f} s ({rate})")
+    records = f"{tally.records:,} record{'' if tally.records == 1 else 's'}"
+    print_note(f"{records}, {size(tally.bytes)} in {seconds:.1f} s ({rate})")

@@ -139,7 +139,7 @@ def test_topics_and_records_by_hand(server: LocalCluster) -> None:
     assert sorted(printed.splitlines()) == [b"a\t1", b"b\t2", b"\xc3\xa9\t3"]
     grouped = ["consume", "by-hand", "--group", "readers-by-hand", "--from-beginning", "--count", "3"]
     assert sorted(minikafka(*grouped).splitlines()) == [b"1", b"2", b"3"]
-    minikafka("produce", "by-hand", given=b"4\n")
+    assert minikafka.run("produce", "by-hand", given=b"4\n").stderr.startswith(b"1 record, ")
     described = json.loads(minikafka("group", "describe", "readers-by-hand", "--json"))[0]
     assert (described["state"], described["members"]) == ("Empty", [])
     assert sum(each["lag"] for each in described["partitions"] if each["lag"]) == 1

@@ -85,7 +85,7 @@ def _check_enough(replication_factor: int, brokers: Sequence[Candidate]) -> None
     if replication_factor > len(brokers):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} needs as many brokers; {len(brokers)} are registered",
+            f"replication factor {replication_factor} needs as many brokers; registered: {len(brokers)}",
         )
     if not any(broker.usable for broker in brokers):
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "all brokers are fenced or stopping; none could lead")
