@@ -43,6 +43,13 @@ class OffsetAndEpoch(NamedTuple):
     epoch: int
 
 
+class ProducerIdentity(NamedTuple):
+    """What an idempotent or transactional producer writes into its batches and requests."""
+
+    producer_id: int
+    epoch: int
+
+
 UNDEFINED_OFFSET_AND_EPOCH: Final = OffsetAndEpoch(NO_OFFSET, NO_EPOCH)
 
 

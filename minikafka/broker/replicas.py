@@ -41,10 +41,10 @@ class UncheckedKeysError(Exception):
     """A batch for a compacted topic whose keys are not checked yet."""
 
 
-class CommittedMarker(NamedTuple):
-    """The end of a producer's transaction in a partition, now below the high watermark."""
+class StagedMarker(NamedTuple):
+    """The end of a producer's transaction in a partition. It counts once the high watermark has passed its offset."""
 
-    topic_partition: TopicPartition
+    offset: int
     producer_id: int
     producer_epoch: int
     commits: bool
@@ -68,8 +68,7 @@ class Replicas:
         self._hands_over = False
         self._commit_scheduled = False
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
-        self.marker_listeners: dict[str, Callable[[CommittedMarker], None]] = {}  # by topic
-        self._markers: dict[TopicPartition, list[tuple[int, CommittedMarker]]] = {}  # by offset; not committed yet
+        self.marker_listeners: dict[TopicPartition, Callable[[StagedMarker], None]] = {}
         self.traffic = Traffic()
         self.produces: Purgatory[object] = timers.purgatory()
         self.consumer_fetches: Purgatory[object] = timers.purgatory()
@@ -224,7 +223,7 @@ class Replicas:
         """Stage the end of a producer's transaction in a partition that this node leads. Then :meth:`commit_staged`.
 
         ``coordinator_epoch``: leader epoch of the coordinator's partition of the transaction topic. Who listens to
-        markers of the topic is told of this one once it is committed. KafkaError, and nothing is staged, for an old
+        markers of the partition is told of this one. KafkaError, and nothing is staged, for an old
         producer (INVALID_PRODUCER_EPOCH) or coordinator (TRANSACTION_COORDINATOR_FENCED), another leader, too few
         in-sync replicas, or a log that is offline.
         """
@@ -236,9 +235,8 @@ class Replicas:
         timestamp = self._wall_ms or self._read_wall_ms()
         batch = build_end_txn_marker(producer_id, producer_epoch, marker, timestamp=timestamp)
         appended = self.stage(partition, memoryview(batch), parse_header(batch), transaction_version)
-        if tp.topic in self.marker_listeners:
-            committed = CommittedMarker(tp, producer_id, producer_epoch, commits)
-            self._markers.setdefault(tp, []).append((appended.last_offset, committed))
+        if (listener := self.marker_listeners.get(tp)) is not None:
+            listener(StagedMarker(appended.last_offset, producer_id, producer_epoch, commits))
         return appended
 
     def _read_wall_ms(self) -> int:
@@ -414,7 +412,6 @@ class Replicas:
 
     def release_waiting(self, tp: TopicPartition) -> None:
         """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
-        self._markers.pop(tp, None)  # its coordinator repeats them
         self.produces.check_and_complete(tp)
         self.consumer_fetches.check_and_complete(tp)
         self.follower_fetches.check_and_complete(tp)
@@ -430,18 +427,8 @@ class Replicas:
             partition = self._partitions.get(tp)
             if listener is not None and partition is not None:
                 listener(partition.replica.high_watermark)
-            if tp in self._markers and partition is not None:
-                self._tell_of_markers(tp, partition.replica.high_watermark)
             self.produces.check_and_complete(tp)
             self.consumer_fetches.check_and_complete(tp)
-
-    def _tell_of_markers(self, tp: TopicPartition, high_watermark: int) -> None:
-        waiting = self._markers.pop(tp)
-        if behind := [marker for marker in waiting if marker[0] >= high_watermark]:
-            self._markers[tp] = behind
-        for offset, marker in waiting:
-            if offset < high_watermark:
-                self.marker_listeners[tp.topic](marker)
 
 
 def _is_repeated(partition: Partition, records: memoryview) -> bool:

@@ -17,6 +17,7 @@ from minikafka.broker.quorum import Quorum
 from minikafka.broker.staging import Staging
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.broker.topic_encodings import TopicEncodings
+from minikafka.broker.transaction_admission import TransactionAdmission
 from minikafka.metrics.requests import Requests
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.hot import ProduceResponses
@@ -41,6 +42,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.replicas,
         data.moves,
         data.quotas,
+        TransactionAdmission(),
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image),
         FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),

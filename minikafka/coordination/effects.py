@@ -1,7 +1,8 @@
 """The effects that the driver of a shard carries out, in order.
 
 ``Respond``      send a response for the request that came with this token
-``Write``        append the records, as one batch, to the shard's partition with acks=all. The driver calls
+``Write``        append the records, as one batch, to the shard's partition with acks=all; as part of the transaction
+                 of `producer`, if there is one (a batch without a sequence). The driver calls
                  ``on_committed(write_id)`` when the high watermark has passed them, in append order, or
                  ``on_write_failed(write_id, error)`` when they will never be in the log. For a slow append it calls
                  neither: the coordinator has a timer of its own.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+from minikafka.model import ProducerIdentity
 from minikafka.wire.versioned import Record
 
 Token = object
@@ -28,10 +30,11 @@ class Respond(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Append `records` as one batch."""
+    """Append `records` as one batch, in the transaction of `producer`."""
 
     write_id: int
     records: tuple[Record, ...]
+    producer: ProducerIdentity | None = None
 
 
 class SetTimer(NamedTuple):

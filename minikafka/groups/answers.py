@@ -15,6 +15,12 @@ from minikafka.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from minikafka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 _NOT_WRITTEN: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -27,7 +33,7 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """The error of an OffsetCommit whose append failed."""
+    """The error of an OffsetCommit or a TxnOffsetCommit whose append failed."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
 
 
@@ -62,6 +68,23 @@ def commit_answer(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommi
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def txn_commit_answer(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """The same error for every partition of `request`."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
                     for partition in topic.partitions
                 ],
             )

@@ -6,7 +6,8 @@ Two kinds of clients may commit:
   commits again in the new generation.
 - Any client without a generation (-1, no member id), while the group has no members: simple consumers and tools.
 
-An offset can be fetched once its record is committed.
+An offset can be fetched once its record is committed. Who asks for stable offsets (KIP-447) is told to wait while a
+commit of the partition is under way, or in an open transaction (:mod:`minikafka.groups.transactional_offsets`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from minikafka.wire.consumer_protocol import PROTOCOL_TYPE
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 from minikafka.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -43,10 +47,26 @@ from minikafka.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from minikafka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 GROUP_ID_NOT_FOUND_FROM_VERSION = 9
 
 LATEST_TIMESTAMP: Final = (1 << 63) - 1
+DEFAULT_RETENTION: Final = -1
+
+CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
+RequestTopic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
+ResponseTopic = OffsetCommitResponseTopic | TxnOffsetCommitResponseTopic
+RequestPartition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+ResponsePartition = OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition
 
 
 def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, token: Token) -> None:
@@ -60,9 +80,9 @@ def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, toke
         member = group.members[request.member_id]
         shard.extend_session(group, member, member.session_timeout_ms)
     response = commit_answer(request, ErrorCode.NONE)
-    records = _commit_records(shard, request, response)
+    records = commit_records(shard, request, response, request.retention_time_ms)
     if records:
-        shard.write(group, records, partial(_offsets_written, shard, token, response))
+        shard.write(group, records, partial(offsets_written, shard, token, response))
     else:
         shard.respond(token, response)
     shard.maybe_forget(group)
@@ -88,19 +108,22 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
     return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.COMPLETING_REBALANCE) else ErrorCode.NONE
 
 
-def _commit_records(
-    shard: Shard, request: OffsetCommitRequest, response: OffsetCommitResponse
+def commit_records(
+    shard: Shard, request: CommitRequest, response: CommitResponse, retention_ms: int = DEFAULT_RETENTION
 ) -> list[OffsetCommitRecord]:
     """The records to write. An offset that cannot be written gets its error in `response`."""
     timestamp = shard.wall_clock_ms()
-    retention_ms = request.retention_time_ms
     expires = min(timestamp + retention_ms, LATEST_TIMESTAMP) if retention_ms >= 0 else NO_TIMESTAMP
     records = []
-    for topic, answered in zip(request.topics, response.topics, strict=True):
+    topics: Iterable[RequestTopic] = request.topics
+    answers: Iterable[ResponseTopic] = response.topics
+    for topic, answered in zip(topics, answers, strict=True):
         topic_id = shard.topic_id_of(topic.name) or ZERO_TOPIC_ID
-        for partition, answer in zip(topic.partitions, answered.partitions, strict=True):
+        partitions: Iterable[RequestPartition] = topic.partitions
+        results: Iterable[ResponsePartition] = answered.partitions
+        for partition, result in zip(partitions, results, strict=True):
             if len((partition.committed_metadata or "").encode()) > shard.settings.offset_metadata_max_bytes:
-                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
             records.append(OffsetCommitRecord(key, _commit_value(partition, topic_id, timestamp, expires)))
@@ -108,7 +131,10 @@ def _commit_records(
 
 
 def _commit_value(
-    partition: OffsetCommitRequestPartition, topic_id: UUID, timestamp: int, expires: int
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    topic_id: UUID,
+    timestamp: int,
+    expires: int,
 ) -> OffsetCommitValue:
     return OffsetCommitValue(
         offset=partition.committed_offset,
@@ -120,7 +146,8 @@ def _commit_value(
     )
 
 
-def _offsets_written(shard: Shard, token: Token, response: OffsetCommitResponse, error: ErrorCode) -> None:
+def offsets_written(shard: Shard, token: Token, response: CommitResponse, error: ErrorCode) -> None:
+    """The records of a commit are committed, or were not written: answer."""
     if error is not ErrorCode.NONE:
         for topic in response.topics:
             for partition in topic.partitions:
@@ -132,46 +159,60 @@ def _offsets_written(shard: Shard, token: Token, response: OffsetCommitResponse,
 # fetching
 
 
-def fetch_offsets(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def fetch_offsets(
+    shard: Shard, request: OffsetFetchRequestGroup, *, require_stable: bool = False
+) -> OffsetFetchResponseGroup:
     """The requested committed offsets, or all for null topics. An absent one is -1 without an error.
 
-    Offsets of a deleted topic are left out, even before their tombstones are written.
+    Offsets of a deleted topic are left out, even before their tombstones are written. ``require_stable``: of a
+    partition whose offset may be about to change, UNSTABLE_OFFSET_COMMIT is told instead.
     """
     group = shard.groups.get(request.group_id)
     if request.topics is None:
-        return OffsetFetchResponseGroup(group_id=request.group_id, topics=_all_offsets(shard, group))
+        topics = _all_offsets(shard, group, require_stable=require_stable)
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
     return OffsetFetchResponseGroup(
         group_id=request.group_id,
         topics=[
             OffsetFetchResponseTopics(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=[_fetched(shard, group, topic.name, partition) for partition in topic.partition_indexes],
+                partitions=[
+                    _fetched(shard, group, TopicPartition(topic.name, partition), require_stable=require_stable)
+                    for partition in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ],
     )
 
 
-def _all_offsets(shard: Shard, group: Group | None) -> list[OffsetFetchResponseTopics]:
+def _all_offsets(shard: Shard, group: Group | None, *, require_stable: bool) -> list[OffsetFetchResponseTopics]:
+    if group is None:
+        return []
     topics: dict[str, OffsetFetchResponseTopics] = {}
-    for (name, partition), committed in group.offsets.items() if group is not None else ():
-        if not shard.is_of_deleted_topic(name, committed.value):
-            topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
-            topic.partitions.append(_fetched(shard, group, name, partition))
+    unstable = [*group.pending.partitions, *group.offsets_in_flight] if require_stable else ()
+    for at in dict.fromkeys([*group.offsets, *unstable]):
+        found = _fetched(shard, group, at, require_stable=require_stable)
+        if found.error_code or found.committed_offset != NO_OFFSET:
+            topics.setdefault(at.topic, OffsetFetchResponseTopics(name=at.topic)).partitions.append(found)
     return list(topics.values())
 
 
-def _fetched(shard: Shard, group: Group | None, topic: str, partition: int) -> OffsetFetchResponsePartitions:
-    committed = group.offsets.get(TopicPartition(topic, partition)) if group is not None else None
-    if committed is None or shard.is_of_deleted_topic(topic, committed.value):
-        return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=NO_OFFSET)
-    return OffsetFetchResponsePartitions(
-        partition_index=partition,
-        committed_offset=committed.value.offset,
-        committed_leader_epoch=committed.value.leader_epoch,
-        metadata=committed.value.metadata,
-    )
+def _fetched(
+    shard: Shard, group: Group | None, at: TopicPartition, *, require_stable: bool
+) -> OffsetFetchResponsePartitions:
+    found = OffsetFetchResponsePartitions(partition_index=at.partition, committed_offset=NO_OFFSET)
+    if group is None:
+        return found
+    committed = group.offsets.get(at)
+    if require_stable and group.is_unstable(at):
+        found.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    elif committed is not None and not shard.is_of_deleted_topic(at.topic, committed.value):
+        found.committed_offset = committed.value.offset
+        found.committed_leader_epoch = committed.value.leader_epoch
+        found.metadata = committed.value.metadata
+    return found
 
 
 # deleting

@@ -16,8 +16,8 @@ Kafka does, a Heartbeat is good (no session ends then), and a SyncGroup is told 
 What holds at the end of every step (the tests check it after each):
 
 - An accepted request is answered exactly once, or parked in a group or a write.
-- Persisted state changes only by replay of committed records. So a coordinator that replays the log has equal
-  generations, members, assignments and offsets.
+- Persisted state changes only by replay of committed records and markers. So a coordinator that replays the log has
+  equal generations, members, assignments, offsets and pending offsets.
 - No assignment and no acknowledgement of an offset is given out before its record is committed.
 - A group has one current generation, all its assignments come from one SyncGroup of that generation's leader.
 """
@@ -31,8 +31,17 @@ from uuid import UUID
 from minikafka.coordination.effects import Effect, Respond, Token
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.groups import commits, deletion, joining, loading, membership, queries, syncing
-from minikafka.groups.answers import commit_answer
+from minikafka.groups import (
+    commits,
+    deletion,
+    joining,
+    loading,
+    membership,
+    queries,
+    syncing,
+    transactional_offsets,
+)
+from minikafka.groups.answers import commit_answer, txn_commit_answer
 from minikafka.groups.group import GroupState
 from minikafka.groups.joining import Caller
 from minikafka.groups.rebalance import on_phase_timer
@@ -40,6 +49,7 @@ from minikafka.groups.records import decode_record
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.shard import Shard
 from minikafka.groups.timers import MemberTimer, RebalanceTimer, RetentionTimer, TimerKey, WriteTimer
+from minikafka.model import NO_PRODUCER_ID
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.describe_groups import DescribedGroup
 from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -50,6 +60,7 @@ from minikafka.wire.messages.offset_commit import OffsetCommitRequest
 from minikafka.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from minikafka.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from minikafka.wire.schema import Buffer
 
 P = ParamSpec("P")
@@ -75,15 +86,18 @@ class GroupCoordinator:
 
     # the life of a shard
 
-    def replay(self, key: Buffer, value: Buffer | None, now_ms: int) -> bool:
-        """Apply a record read from the log, in order; False for an unknown type. Raises WireError."""
+    def replay(self, key: Buffer, value: Buffer | None, now_ms: int, producer_id: int = NO_PRODUCER_ID) -> bool:
+        """Apply a record read from the log, in order; False for an unknown type. Raises WireError.
+
+        ``producer_id``: whose transaction it belongs to.
+        """
         assert self.phase is Phase.LOADING
         assert not self._is_replayed
         record = decode_record(key, value)
         if record is None:
             return False
         self.shard.now_ms = now_ms
-        self.shard.replay(record, self.shard.wall_clock_ms())
+        self.shard.replay(record, self.shard.wall_clock_ms(), producer_id)
         return True
 
     def finish_loading(self, now_ms: int) -> list[Effect]:
@@ -105,6 +119,19 @@ class GroupCoordinator:
     def on_committed(self, write_id: int, now_ms: int) -> list[Effect]:
         """The records of a Write are below the high watermark. Call it in the order of the log."""
         return self._fate(write_id, ErrorCode.NONE, now_ms)
+
+    def on_marker(self, producer_id: int, now_ms: int, *, commits: bool) -> list[Effect]:
+        """The marker that ends a producer's transaction is below the high watermark, or is read from the log.
+
+        Call it in the order of the log, also while the shard is loaded.
+        """
+        match self.phase:
+            case Phase.LOADING:  # what was deleted is looked for at the end
+                self.shard.now_ms = now_ms
+                transactional_offsets.end_transaction(self.shard, producer_id, commits=commits)
+            case Phase.ACTIVE:
+                return self._step(now_ms, transactional_offsets.on_marker, producer_id, commits=commits)
+        return []
 
     def on_write_failed(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The records of a Write were not appended."""
@@ -168,6 +195,14 @@ class GroupCoordinator:
             return [Respond(token, commit_answer(request, error))]
         return self._step(now_ms, commits.offset_commit, request, version, token)
 
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, version: int, token: Token, now_ms: int
+    ) -> list[Effect]:
+        """TxnOffsetCommit 0-6; the handler has checked topics and transaction. The answer waits for the commit."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, txn_commit_answer(request, error))]
+        return self._step(now_ms, transactional_offsets.txn_offset_commit, request, version, token)
+
     def offset_delete(self, request: OffsetDeleteRequest, token: Token, now_ms: int) -> list[Effect]:
         """OffsetDelete 0."""
         if error := self._refusal(request.group_id):
@@ -186,11 +221,13 @@ class GroupCoordinator:
 
     # queries, answered at once; a request may name groups of several shards
 
-    def fetch_offsets(self, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    def fetch_offsets(
+        self, group: OffsetFetchRequestGroup, *, require_stable: bool = False
+    ) -> OffsetFetchResponseGroup:
         """One group of an OffsetFetch 8-10 (for 1-7 see :mod:`minikafka.groups.offset_fetch`)."""
         if error := self._refusal(group.group_id):
             return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
-        return commits.fetch_offsets(self.shard, group)
+        return commits.fetch_offsets(self.shard, group, require_stable=require_stable)
 
     def list_groups(self, states: Collection[GroupState] = queries.ALL_STATES) -> list[ListedGroup]:
         """This shard's part of a ListGroups 0-5; empty unless Active (:attr:`phase` tells the error)."""

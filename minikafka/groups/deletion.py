@@ -9,13 +9,15 @@ Deleted topics: their offsets are removed when the metadata says that they are d
 the deletion may have come while it had no leader; and with every retention sweep, since the append of a tombstone may
 have failed.
 
-An offset with a pending commit stays: a tombstone behind the commit would remove the new offset. Only if the pending
-commit, too, is of a deleted topic, the tombstone is written.
+An offset with a commit under way, or in an open transaction, stays: a tombstone behind the commit would remove the new
+offset. Only if that, too, is of a deleted topic, the tombstone is written. A group with open transactions stays, too.
+DeleteGroups and OffsetDelete take what is pending with them: of their transactions nothing becomes visible there (row
+T45).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,9 +25,10 @@ from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
 from minikafka.groups.commits import tombstones
-from minikafka.groups.group import CommittedOffset, Group, GroupState
+from minikafka.groups.group import Group, GroupState
+from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord, OffsetCommitValue
-from minikafka.groups.shard import Shard
+from minikafka.groups.shard import OffsetInFlight, Shard
 from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.groups.timers import RetentionTimer
 from minikafka.model import NO_TIMESTAMP, TopicPartition
@@ -43,7 +46,7 @@ def delete_group(shard: Shard, group_id: str, token: Token) -> None:
     elif not group.is_in(GroupState.EMPTY):
         _answer_deletion(shard, group_id, token, ErrorCode.NON_EMPTY_GROUP)
     else:
-        doomed = dict.fromkeys(group.offsets)
+        doomed = dict.fromkeys([*group.offsets, *group.pending.partitions])
         doomed |= dict.fromkeys(at for name, at in shard.offsets_in_flight() if name == group_id)
         records: list[GroupRecord] = [*tombstones(group, doomed), _tombstone(group)]
         shard.write(group, records, partial(_answer_deletion, shard, group_id, token))
@@ -57,12 +60,12 @@ def _answer_deletion(shard: Shard, group_id: str, token: Token, error: ErrorCode
     shard.respond(token, DeletableGroupResult(group_id=group_id, error_code=group_write_error(error)))
 
 
-InFlight = Mapping[tuple[str, TopicPartition], OffsetCommitValue | None]
+InFlight = Mapping[tuple[str, TopicPartition], Sequence[OffsetInFlight]]
 
 
-def look_for_deleted_topics(shard: Shard) -> None:
-    """Begin a sweep that removes the offsets of deleted topics, and of topics about to be deleted."""
-    _queue(shard, expires=False)
+def look_for_deleted_topics(shard: Shard, group_ids: Iterable[str] | None = None) -> None:
+    """Begin a sweep of these groups, or all, for offsets of deleted topics, and of topics about to be deleted."""
+    _queue(shard, shard.groups if group_ids is None else group_ids, expires=False)
     shard.set_timer(RetentionTimer(), shard.now_ms, SWEEP_WEIGHT)
 
 
@@ -71,7 +74,7 @@ def sweep(shard: Shard) -> None:
     unswept, settings = shard.unswept, shard.settings
     if shard.now_ms >= shard.next_expiry_ms:
         shard.next_expiry_ms = shard.now_ms + settings.offsets_retention_check_interval_ms
-        _queue(shard, expires=True)
+        _queue(shard, shard.groups, expires=True)
     in_flight = shard.offsets_in_flight()
     groups_left, offsets_left = settings.groups_per_step, settings.offsets_per_sweep_step
     while unswept and groups_left > 0 and offsets_left > 0:
@@ -85,16 +88,16 @@ def sweep(shard: Shard) -> None:
     shard.set_timer(RetentionTimer(), next_ms, SWEEP_WEIGHT)
 
 
-def _queue(shard: Shard, *, expires: bool) -> None:
-    """Queue every group for the sweep. Queued ones keep their place, so every sweep ends."""
-    for group_id in shard.groups:
+def _queue(shard: Shard, group_ids: Iterable[str], *, expires: bool) -> None:
+    """Queue groups for the sweep. Queued ones keep their place, so every sweep ends."""
+    for group_id in group_ids:
         shard.unswept[group_id] = expires or shard.unswept.get(group_id, False)
 
 
 def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bool) -> None:
     doomed = _of_deleted_topics(shard, group, in_flight)
     if expires:
-        unchanged = (at for at in _expired_offsets(shard, group) if (group.group_id, at) not in in_flight)
+        unchanged = (at for at in _expired_offsets(shard, group) if not group.is_unstable(at))
         doomed |= dict.fromkeys(unchanged)
     records: list[GroupRecord] = [*tombstones(group, doomed)]
     if expires and group.offsets.keys() <= doomed.keys() and _is_over(group):
@@ -103,11 +106,26 @@ def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bo
 
 
 def _of_deleted_topics(shard: Shard, group: Group, in_flight: InFlight) -> dict[TopicPartition, None]:
-    """The last commit of each partition counts, also a pending one. A pending tombstone is not written twice."""
-    last: dict[TopicPartition, OffsetCommitValue | None] = {at: offset.value for at, offset in group.offsets.items()}
+    """Partitions of which nothing is, or may become, the committed offset but offsets of deleted topics."""
+    return {
+        at: None
+        for at, values in _candidates(group, in_flight).items()
+        if values and all(shard.is_of_deleted_topic(at.topic, value) for value in values)
+    }
+
+
+def _candidates(group: Group, in_flight: InFlight) -> dict[TopicPartition, list[OffsetCommitValue]]:
+    """By partition, the committed offset and those that may take its place. A tombstone is not written twice."""
+    found = {at: [offset.value] for at, offset in group.offsets.items()}
+    for at in group.pending.partitions:
+        found.setdefault(at, []).extend(offset.value for offset in group.pending.candidates(at))
     if group.writes_in_flight:
-        last |= {at: value for (name, at), value in in_flight.items() if name == group.group_id}
-    return {at: None for at, value in last.items() if value is not None and shard.is_of_deleted_topic(at.topic, value)}
+        for (name, at), written in in_flight.items():
+            if name == group.group_id:
+                for value, is_transactional in written:
+                    before = found.get(at, []) if is_transactional else []
+                    found[at] = before if value is None else [*before, value]
+    return found
 
 
 def _is_over(group: Group) -> bool:
@@ -115,6 +133,7 @@ def _is_over(group: Group) -> bool:
     return (
         group.is_in(GroupState.EMPTY)
         and group.persisted is not None
+        and not group.pending
         and not group.pending_members
         and not group.writes_in_flight
     )

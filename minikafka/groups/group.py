@@ -27,7 +27,8 @@ from enum import Enum
 from typing import Final
 
 from minikafka.coordination.effects import Token
-from minikafka.groups.records import GroupMetadataValue, OffsetCommitValue
+from minikafka.groups.offsets import CommittedOffset, PendingOffsets
+from minikafka.groups.records import GroupMetadataValue
 from minikafka.model import TopicPartition
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -93,16 +94,8 @@ class Member:
 
 
 @dataclass(slots=True)
-class CommittedOffset:
-    """A committed offset and, on the monotonic clock, when it was committed."""
-
-    value: OffsetCommitValue
-    committed_at_ms: int
-
-
-@dataclass(slots=True)
 class Group:
-    """One group. Members change at once; `persisted` and `offsets` only by replaying committed records."""
+    """One group. Members change at once; `persisted`, `offsets` and `pending` only by replaying committed records."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -122,7 +115,9 @@ class Group:
     empty_since_ms: int | None = None
     assignment_in_flight: bool = False  # the leader's assignment of this generation is being written
     writes_in_flight: int = 0
+    offsets_in_flight: Counter[TopicPartition] = field(default_factory=Counter)  # how many of those writes, if any
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    pending: PendingOffsets = field(default_factory=PendingOffsets)  # those of open transactions
     persisted: GroupMetadataValue | None = None
     protocols_bytes: int = 0  # of all members
     _supporters: Counter[str] = field(default_factory=Counter)
@@ -245,12 +240,24 @@ class Group:
             self.protocol_name = None
             self.transition_to(GroupState.EMPTY)
 
+    def land(self, partitions: Iterable[TopicPartition]) -> None:
+        """A write of offsets of these partitions is in flight no more."""
+        for partition in partitions:
+            self.offsets_in_flight[partition] -= 1
+            if not self.offsets_in_flight[partition]:
+                del self.offsets_in_flight[partition]
+
+    def is_unstable(self, partition: TopicPartition) -> bool:
+        """True while a commit of this partition may, or may not, become the committed offset (row T42)."""
+        return partition in self.pending or partition in self.offsets_in_flight
+
     @property
     def is_forgettable(self) -> bool:
         """True when the group has no member, nothing persisted and nothing on its way to the log."""
         return (
             self.state is GroupState.EMPTY
             and not self.offsets
+            and not self.pending
             and self.persisted is None
             and not self.pending_members
             and not self.writes_in_flight
@@ -270,4 +277,6 @@ class Group:
         assert bool(self.members) or self.is_in(GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.DEAD)
         static = {member.group_instance_id: key for key, member in self.members.items() if member.is_static}
         assert static == self.static_members
+        assert all(count > 0 for count in self.offsets_in_flight.values())
+        self.pending.check()
         assert self.protocols_bytes == sum(size_in_bytes(member.protocols) for member in self.members.values())

@@ -21,8 +21,8 @@ def begin_restoring(shard: Shard) -> None:
 def restore_some(shard: Shard) -> None:
     """Restore some groups as last persisted; their members' sessions begin anew."""
     for _ in range(min(len(shard.unrestored), shard.settings.groups_per_step)):
-        group = shard.groups[shard.unrestored.popleft()]
-        if group.persisted is not None:
+        group = shard.groups.get(shard.unrestored.popleft())  # the end of a transaction may have removed it
+        if group is not None and group.persisted is not None:
             _restore(shard, group, group.persisted)
     if not shard.unrestored:
         look_for_deleted_topics(shard)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from minikafka.model import NO_EPOCH, NO_TIMESTAMP
+from minikafka.model import NO_EPOCH, NO_TIMESTAMP, TopicPartition
 from minikafka.wire.schema import Buffer, Message, array, bytes_, int32, int64, string, uuid
 from minikafka.wire.versioned import Record, decode_versioned, encode_versioned, version_of
 
@@ -83,6 +83,11 @@ class OffsetCommitRecord(NamedTuple):
 
     key: OffsetCommitKey
     value: OffsetCommitValue | None
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Whose offset it is."""
+        return TopicPartition(self.key.topic, self.key.partition)
 
     def encode(self) -> Record:
         """As key and value bytes."""

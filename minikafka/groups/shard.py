@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
-from minikafka.groups.group import CommittedOffset, Group, GroupState, Member
+from minikafka.groups.group import Group, GroupState, Member
+from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.timers import MemberTimer, RebalanceTimer, TimerKey, WriteTimer
-from minikafka.model import ZERO_TOPIC_ID, TopicPartition
+from minikafka.model import NO_PRODUCER_ID, ZERO_TOPIC_ID, ProducerIdentity, TopicPartition
 from minikafka.wire.schema import Message
 
 Done = Callable[[ErrorCode], None]
@@ -32,6 +34,19 @@ class PendingWrite:
     group: Group
     records: tuple[GroupRecord, ...]
     done: Done | None
+    producer_id: int = NO_PRODUCER_ID
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Those whose offset it changes."""
+        return [record.partition for record in self.records if isinstance(record, OffsetCommitRecord)]
+
+
+class OffsetInFlight(NamedTuple):
+    """An offset on its way to the log, or its tombstone."""
+
+    value: OffsetCommitValue | None
+    is_transactional: bool
 
 
 @dataclass(slots=True)
@@ -51,6 +66,8 @@ class Shard:
     unswept: OrderedDict[str, bool] = field(default_factory=OrderedDict)
     """Groups that the sweep under way has yet to look at: True where offsets may expire, too."""
     next_expiry_ms: int = 0
+    open_transactions: dict[int, dict[str, None]] = field(default_factory=dict)
+    """By producer id, the groups in which it has, or had, pending offsets."""
     _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object per name: there are many offsets
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
@@ -118,17 +135,24 @@ class Shard:
 
     # writes
 
-    def write(self, group: Group, records: Iterable[GroupRecord], done: Done) -> None:
-        """Append `records` of `group`; `done` runs when they are committed and replayed, or when the append failed."""
+    def write(
+        self, group: Group, records: Iterable[GroupRecord], done: Done, producer: ProducerIdentity | None = None
+    ) -> None:
+        """Append `records` of `group`; `done` runs when they are committed and replayed, or when the append failed.
+
+        ``producer``: they belong to its transaction.
+        """
         records = tuple(records)
         if len(self.writes) >= self.settings.writes_in_flight_max:
             done(ErrorCode.NOT_ENOUGH_REPLICAS)
             return
         encoded = tuple(record.encode() for record in records)
         write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
-        self.writes[write_id] = PendingWrite(group, records, done)
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        write = self.writes[write_id] = PendingWrite(group, records, done, producer_id)
         group.writes_in_flight += 1
-        self._effects.append(Write(write_id, encoded))
+        group.offsets_in_flight.update(write.partitions)
+        self._effects.append(Write(write_id, encoded, producer))
         self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.offsets_commit_timeout_ms)
 
     def finish_write(self, write_id: int, error: ErrorCode) -> None:
@@ -136,8 +160,9 @@ class Shard:
         write = self.writes.pop(write_id)
         if error is ErrorCode.NONE:
             for record in write.records:
-                self.replay(record)
+                self.replay(record, producer_id=write.producer_id)
         write.group.writes_in_flight -= 1
+        write.group.land(write.partitions)
         if write.done is not None:
             self.cancel_timer(WriteTimer(write_id))
             write.done(error)
@@ -150,14 +175,16 @@ class Shard:
             done, write.done = write.done, None
             done(ErrorCode.REQUEST_TIMED_OUT)
 
-    def offsets_in_flight(self) -> dict[tuple[str, TopicPartition], OffsetCommitValue | None]:
-        """By group and partition, the last of written offsets that are not committed yet; None for a tombstone."""
-        return {
-            (record.key.group, TopicPartition(record.key.topic, record.key.partition)): record.value
-            for write in self.writes.values()
-            for record in write.records
-            if isinstance(record, OffsetCommitRecord)
-        }
+    def offsets_in_flight(self) -> dict[tuple[str, TopicPartition], list[OffsetInFlight]]:
+        """By group and partition, written offsets that are not committed yet, in the order of the log."""
+        found: dict[tuple[str, TopicPartition], list[OffsetInFlight]] = {}
+        for write in self.writes.values():
+            is_transactional = write.producer_id != NO_PRODUCER_ID
+            for record in write.records:
+                if isinstance(record, OffsetCommitRecord):
+                    at = record.key.group, record.partition
+                    found.setdefault(at, []).append(OffsetInFlight(record.value, is_transactional))
+        return found
 
     def is_of_deleted_topic(self, topic: str, value: OffsetCommitValue) -> bool:
         """True for an offset of a deleted topic, or of an earlier topic of the same name.
@@ -170,8 +197,8 @@ class Shard:
 
     # replay: the only way that what is persisted changes
 
-    def replay(self, record: GroupRecord, wall_now_ms: int | None = None) -> None:
-        """Apply a committed record.
+    def replay(self, record: GroupRecord, wall_now_ms: int | None = None, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Apply a committed record; with a producer id, one of its open transaction.
 
         A record that was just committed has age 0. The age of a record read from the log is `wall_now_ms` less its
         timestamp: the only use of the wall clock. From then on ages grow by the monotonic clock, so a jump of the wall
@@ -181,14 +208,23 @@ class Shard:
         if isinstance(record, GroupMetadataRecord):
             group.persisted = record.value
         else:
-            self._replay_offset(group, record, wall_now_ms)
+            self._replay_offset(group, record, wall_now_ms, producer_id)
         self.maybe_forget(group)
 
-    def _replay_offset(self, group: Group, record: OffsetCommitRecord, wall_now_ms: int | None) -> None:
-        partition = TopicPartition(record.key.topic, record.key.partition)
+    def _replay_offset(
+        self, group: Group, record: OffsetCommitRecord, wall_now_ms: int | None, producer_id: int
+    ) -> None:
+        partition = record.partition
         if record.value is None:
             group.offsets.pop(partition, None)
+            group.pending.remove(partition)
             return
         record.value.topic_id = self._topic_ids.setdefault(record.value.topic_id, record.value.topic_id)
         age_ms = 0 if wall_now_ms is None else max(0, wall_now_ms - record.value.commit_timestamp)
-        group.offsets[partition] = CommittedOffset(record.value, self.now_ms - age_ms)
+        offset = CommittedOffset(record.value, self.now_ms - age_ms)
+        if producer_id == NO_PRODUCER_ID:
+            group.offsets[partition] = offset
+            group.pending.overtake(partition)
+        else:
+            group.pending.add(producer_id, partition, offset)
+            self.open_transactions.setdefault(producer_id, {})[group.group_id] = None

@@ -76,8 +76,8 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find_duplicate(self, header: BatchHeader) -> ProducedBatch | None:
-        """The kept batch with the epoch and the sequences of ``header``."""
-        if header.producer_epoch == self.epoch:
+        """The kept batch with the epoch and the sequences of ``header``; None if it has none (row T47)."""
+        if header.producer_epoch == self.epoch and header.base_sequence != NO_SEQUENCE:
             for batch in self.batches:
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                     return batch
@@ -146,7 +146,8 @@ class ProducerState:
             return duplicate
         if header.producer_epoch < entry.epoch:
             raise _old_epoch(header, entry)
-        self._check_sequence(entry, header)
+        if header.base_sequence != NO_SEQUENCE:
+            self._check_sequence(entry, header)
         self._check_transaction(entry, header)
         return None
 

@@ -21,6 +21,8 @@ NEVER: Final = VERSION_MAX
 CLIENTS: Final = frozenset({"CLIENT"})
 NODES: Final = frozenset({"REPLICATION"})
 ALL: Final = CLIENTS | NODES
+NOBODY: Final[frozenset[str]] = frozenset()
+"""Its handler is there, but not all that it needs."""
 BROKERS: Final = frozenset({"CONTROLLER"})
 """What a broker asks of the active controller on its own behalf (as ``broker_id``)."""
 FORWARDED: Final = CLIENTS | BROKERS
@@ -68,6 +70,7 @@ class ApiKey(IntEnum):
     INIT_PRODUCER_ID = 22, "0-5", 2, CLIENTS
     OFFSET_FOR_LEADER_EPOCH = 23, "2-4", 4, ALL
     WRITE_TXN_MARKERS = 27, "1-2", 1, ALL
+    TXN_OFFSET_COMMIT = 28, "0-6", 3, NOBODY
     DESCRIBE_CONFIGS = 32, "1-4", 4, CLIENTS
     ALTER_REPLICA_LOG_DIRS = 34, "1-2", 2, CLIENTS
     DESCRIBE_LOG_DIRS = 35, "1-4", 2, CLIENTS

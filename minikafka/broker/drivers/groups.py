@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from uuid import UUID
 
 from minikafka.broker.drivers.shards import Shard, Shards
 from minikafka.broker.partition import Partition
 from minikafka.broker.ports import Ports
-from minikafka.broker.replicas import Replicas
+from minikafka.broker.replicas import Replicas, StagedMarker
 from minikafka.config import BrokerConfig
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
-from minikafka.model import CONSUMER_OFFSETS_TOPIC
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, TopicPartition
+from minikafka.records.batch import BatchHeader
+from minikafka.records.control import parse_end_txn_marker
+from minikafka.records.record import Record
 
 GroupShard = Shard[GroupCoordinator]
 
@@ -25,6 +30,46 @@ class Groups(Shards[GroupCoordinator]):
     def __init__(self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage]) -> None:
         super().__init__(CONSUMER_OFFSETS_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
+        self._admissions: dict[object, tuple[GroupShard, int]] = {}
+        self.replay = _replay
+
+    def on_leading(self, partition: Partition) -> None:
+        """This node became leader of a partition."""
+        super().on_leading(partition)
+        tp = partition.topic_partition
+        if tp.topic == CONSUMER_OFFSETS_TOPIC:
+            self._replicas.marker_listeners[tp] = partial(self._on_marker, self._shards[tp.partition])
+
+    def on_leading_no_more(self, tp: TopicPartition) -> None:
+        """Another node leads it, or it was deleted."""
+        if tp.topic == CONSUMER_OFFSETS_TOPIC:
+            self._replicas.marker_listeners.pop(tp, None)
+        super().on_leading_no_more(tp)
+
+    def _on_marker(self, shard: GroupShard, marker: StagedMarker) -> None:
+        """The end of a transaction is on its way to the log, in which it takes effect in its place."""
+        ended = [token for token, each in self._admissions.items() if each == (shard, marker.producer_id)]
+        for token in ended:
+            del self._admissions[token]
+        shard.when_committed(
+            marker.offset,
+            lambda now_ms: shard.coordinator.on_marker(marker.producer_id, now_ms, commits=marker.commits),
+        )
+
+    @contextmanager
+    def admission(self, group_id: str, producer_id: int) -> Iterator[Callable[[], bool]]:
+        """Whether a group is still led here, by the same shard, and no transaction of the producer has ended meanwhile.
+
+        What the coordinator of the transaction said may be old when its answer comes: without this, records could get
+        into the log behind the marker of their transaction, and nobody would end them (row T48, KIP-890).
+        """
+        token, shard = object(), self.shard_of(group_id)
+        if shard is not None:
+            self._admissions[token] = shard, producer_id
+        try:
+            yield lambda: token in self._admissions and self.shard_of(group_id) is shard
+        finally:
+            self._admissions.pop(token, None)
 
     def _new(self, _partition: Partition) -> GroupCoordinator:
         clock = self._ports.clock
@@ -39,6 +84,18 @@ class Groups(Shards[GroupCoordinator]):
         if delta.deleted_topics:
             for shard in self:
                 shard.step(shard.coordinator.on_topics_deleted(self._ports.clock.monotonic_ms()))
+
+
+def _replay(coordinator: GroupCoordinator, batch: BatchHeader, record: Record, now_ms: int) -> bool:
+    if batch.is_control:
+        marker = parse_end_txn_marker(record)
+        if marker is not None:
+            coordinator.on_marker(batch.producer_id, now_ms, commits=marker.is_commit)
+        return marker is not None
+    if record.key is None:
+        return False
+    producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
+    return coordinator.replay(record.key, record.value, now_ms, producer_id)
 
 
 def _settings(config: BrokerConfig) -> CoordinatorSettings:

@@ -14,7 +14,7 @@ from typing import Final
 from minikafka.broker.partition import Partition
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.records.batch import iter_batches
+from minikafka.records.batch import BatchHeader, iter_batches
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 
@@ -26,9 +26,12 @@ RECORDS_PER_FREEZE: Final = 20_000
 
 
 async def replay_log(
-    partition: Partition, replay: Callable[[Record], None], is_wanted: Callable[[], bool], read: RunInThread
+    partition: Partition,
+    replay: Callable[[BatchHeader, Record], None],
+    is_wanted: Callable[[], bool],
+    read: RunInThread,
 ) -> int:
-    """Pass every record to ``replay`` and return the log's end offset.
+    """Pass every record, with its batch, to ``replay``, and return the log's end offset.
 
     Stops early, at any offset, when the load is cancelled. KafkaError or OSError: the log cannot be read now.
     """
@@ -45,10 +48,10 @@ async def replay_log(
         region.release()
         chunk_offset = offset
         for position, header in iter_batches(data):
-            for record in () if header.is_control else iter_records(data, position, header):
+            for record in iter_records(data, position, header):
                 if not is_wanted():
                     return offset
-                replay(record)
+                replay(header, record)
                 count += 1
                 if count % RECORDS_PER_TURN == 0:
                     await asyncio.sleep(0)

@@ -26,8 +26,8 @@ from minikafka.coordination.partitioning import partition_for
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
-from minikafka.model import TopicPartition
-from minikafka.records.batch import parse_header
+from minikafka.model import ProducerIdentity, TopicPartition
+from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.wire.errors import WireError
@@ -87,6 +87,9 @@ class Shards(Generic[C]):
         self._shards: dict[int, Shard[C]] = {}
         self.carry_out: Callable[[Shard[C], Any], None] = _unknown
         """Called with an effect that not all coordinators have."""
+        self.replay: Callable[[C, BatchHeader, Record, int], bool] = _replay
+        """Called with a record of the log, its batch and the time. False for an unknown type; WireError or KafkaError
+        for a damaged one."""
 
     def on_leading(self, partition: Partition) -> None:
         """This node became leader of a partition; if it is one of the topic, load what it holds."""
@@ -101,6 +104,7 @@ class Shards(Generic[C]):
             self._ports,
             self._loading,
             lambda shard, effect: self.carry_out(shard, effect),
+            lambda *what: self.replay(*what),
         )
         self._shards[tp.partition] = shard
         self._ports.tasks.start(shard.load(), f"load-{tp}")
@@ -126,6 +130,12 @@ class Shards(Generic[C]):
         return iter(list(self._shards.values()))
 
 
+def _replay(coordinator: Coordinator, batch: BatchHeader, record: Record, now_ms: int) -> bool:
+    if batch.is_control or record.key is None:
+        return False
+    return coordinator.replay(record.key, record.value, now_ms)
+
+
 def _unknown(_shard: object, effect: object) -> None:
     raise AssertionError(f"nobody carries out {effect}")
 
@@ -141,8 +151,9 @@ class Shard(Generic[C]):
         ports: Ports,
         loading: asyncio.Lock,
         carry_out: Callable[[Shard[C], Any], None],
+        replay: Callable[[C, BatchHeader, Record, int], bool],
     ) -> None:
-        """``loading`` is held during a load: one shard at a time. ``carry_out``: what not all coordinators order."""
+        """``loading`` is held during a load: one shard at a time. ``carry_out`` and ``replay``: see :class:`Shards`."""
         self.coordinator = new_coordinator()
         self._new_coordinator = new_coordinator
         self._partition = partition
@@ -153,8 +164,9 @@ class Shard(Generic[C]):
         self._timers = ports.timers
         self._loading = loading
         self._carry_out = carry_out
+        self._replay = replay
         self._alarms: dict[Hashable, Alarm] = {}
-        self._writes: deque[tuple[int, int]] = deque()  # (required offset, write id) in log order
+        self._staged: deque[tuple[int, Callable[[int], Sequence[Any]]]] = deque()  # offset, what follows its commit
         self._records = 0
         self._loaded_offset = 0
         self._is_committed = asyncio.Event()  # what was loaded; also set when it will never be
@@ -188,7 +200,7 @@ class Shard(Generic[C]):
             try:
                 async with self._loading:
                     self._loaded_offset = await replay_log(
-                        self._partition, self._replay, lambda: self._is_loading, self._ports.threads.read
+                        self._partition, self._replay_record, lambda: self._is_loading, self._ports.threads.read
                     )
                 return
             except (KafkaError, OSError) as error:
@@ -207,8 +219,15 @@ class Shard(Generic[C]):
         for alarm in self._alarms.values():
             self._timers.cancel(alarm)
         self._alarms.clear()
-        self._writes.clear()
+        self._staged.clear()
         self._is_committed.set()
+
+    def when_committed(self, offset: int, act: Callable[[int], Sequence[Any]]) -> None:
+        """Call ``act`` with the time, for effects, once what was just staged there is below the high watermark.
+
+        It is called in the order of the log; not if the load has found what is there, nor after :meth:`resign`.
+        """
+        self._staged.append((offset, act))
 
     def step(self, effects: Iterable[Any]) -> None:
         """Carry out the machine's effects, in order."""
@@ -235,19 +254,17 @@ class Shard(Generic[C]):
     def _is_loading(self) -> bool:
         return self.coordinator.phase is Phase.LOADING and self._partition.leader_epoch == self._leader_epoch
 
-    def _replay(self, record: Record) -> None:
-        if record.key is None:
-            return
+    def _replay_record(self, batch: BatchHeader, record: Record) -> None:
         try:
-            self._records += self.coordinator.replay(record.key, record.value, self._clock.monotonic_ms())
-        except WireError as error:
+            self._records += self._replay(self.coordinator, batch, record, self._clock.monotonic_ms())
+        except (WireError, KafkaError) as error:
             tp = str(self._partition.topic_partition)
             log.error("skipping a damaged record", partition=tp, offset=record.offset, why=str(error))
 
     def _write(self, write: Write) -> Sequence[Any]:
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
         records = [Record(index, wall_ms, record.key, record.value) for index, record in enumerate(write.records)]
-        batch = memoryview(build_batch(records))
+        batch = memoryview(_batch(records, write.producer))
         partition = self._partition
         try:
             if partition.leader is None or partition.leader_epoch != self._leader_epoch:
@@ -256,16 +273,17 @@ class Shard(Generic[C]):
             appended = self._replicas.stage(partition, batch, parse_header(batch))
         except KafkaError as error:
             return self.coordinator.on_write_failed(write.write_id, error.code, now_ms)
-        self._writes.append((appended.last_offset + 1, write.write_id))
+        self.when_committed(appended.last_offset, lambda now_ms: self.coordinator.on_committed(write.write_id, now_ms))
         self._replicas.commit_soon()
         return ()
 
     def _on_high_watermark(self, high_watermark: int) -> None:
         if high_watermark >= self._loaded_offset:
             self._is_committed.set()
-        while self._writes and self._writes[0][0] <= high_watermark:
-            _, write_id = self._writes.popleft()
-            self.step(self.coordinator.on_committed(write_id, self._clock.monotonic_ms()))
+        while self._staged and self._staged[0][0] < high_watermark:
+            offset, act = self._staged.popleft()
+            if offset >= self._loaded_offset:
+                self.step(act(self._clock.monotonic_ms()))
 
     def _set_timer(self, key: Hashable, deadline_ms: int, weight: int) -> None:
         alarm = self._alarms.get(key)
@@ -276,3 +294,10 @@ class Shard(Generic[C]):
     def _on_timer(self, key: Hashable) -> None:
         self._alarms.pop(key, None)
         self.step(self.coordinator.on_timer(key, self._clock.monotonic_ms()))
+
+
+def _batch(records: Sequence[Record], producer: ProducerIdentity | None) -> bytearray:
+    """In a transaction it has no sequence: only producers count their batches."""
+    if producer is None:
+        return build_batch(records)
+    return build_batch(records, producer_id=producer.producer_id, producer_epoch=producer.epoch, is_transactional=True)

@@ -1,6 +1,7 @@
 """OffsetFetch (key 9), versions 1-10: what groups committed. A group that is not known has no offsets, and no error.
 
-From version 10 on topics are named by their ids, in the request and in the answer.
+Who requires stable offsets (version 7, KIP-447) gets UNSTABLE_OFFSET_COMMIT for a partition with a commit under way, or
+in an open transaction. From version 10 on topics are named by their ids, in the request and in the answer.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ async def handle(
     found: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for group in wanted.values():
-            fetched = _fetch_by_id(group, groups, metadata.image) if by_id else _fetch(group, groups)
+            if by_id:
+                fetched = _fetch_by_id(group, groups, metadata.image, request.require_stable)
+            else:
+                fetched = _fetch(group, groups, request.require_stable)
             rows = GROUP_ROWS + sum(len(topic.partitions) for topic in fetched.topics)
             if context.version < offset_fetch.GROUPS_FROM_VERSION:
                 await answer.add(rows)
@@ -51,14 +55,16 @@ async def handle(
     return None
 
 
-def _fetch(group: OffsetFetchRequestGroup, groups: Groups) -> OffsetFetchResponseGroup:
+def _fetch(group: OffsetFetchRequestGroup, groups: Groups, require_stable: bool) -> OffsetFetchResponseGroup:
     shard = groups.shard_of(group.group_id)
     if shard is None:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=why_not_here(group.group_id))
-    return shard.coordinator.fetch_offsets(group)
+    return shard.coordinator.fetch_offsets(group, require_stable=require_stable)
 
 
-def _fetch_by_id(group: OffsetFetchRequestGroup, groups: Groups, image: MetadataImage) -> OffsetFetchResponseGroup:
+def _fetch_by_id(
+    group: OffsetFetchRequestGroup, groups: Groups, image: MetadataImage, require_stable: bool
+) -> OffsetFetchResponseGroup:
     unknown: list[OffsetFetchResponseTopics] = []
     if group.topics is not None:
         known = []
@@ -70,7 +76,7 @@ def _fetch_by_id(group: OffsetFetchRequestGroup, groups: Groups, image: Metadata
                 topic.name = named.name
                 known.append(topic)
         group.topics = known
-    answer = _fetch(group, groups)
+    answer = _fetch(group, groups, require_stable)
     for found in answer.topics:
         if (named := image.topic(found.name)) is not None:
             found.topic_id = named.topic_id

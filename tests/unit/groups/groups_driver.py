@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Token, Write
@@ -15,6 +15,7 @@ from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.joining import Caller
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.timers import TimerKey
+from minikafka.model import ProducerIdentity
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
@@ -32,22 +33,54 @@ from minikafka.wire.messages.offset_delete import (
 )
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minikafka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from minikafka.wire.schema import VersionRange
 from minikafka.wire.versioned import Record
 
 WALL_START_MS = 1_700_000_000_000
+UNSTABLE = -2  # an offset that is not told
+
+
+class InTransaction(NamedTuple):
+    """A record of a producer's transaction."""
+
+    record: Record
+    producer: ProducerIdentity
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction; later records need its epoch."""
+
+    producer: ProducerIdentity
+    commits: bool
+
+
+Logged = Record | InTransaction | Marker
+
+
+def logged(entry: Write | Marker) -> list[Logged]:
+    """What the log has of an appended entry."""
+    if isinstance(entry, Marker):
+        return [entry]
+    producer = entry.producer
+    return [record if producer is None else InTransaction(record, producer) for record in entry.records]
 
 
 class Driver:
-    """Does what the coordinator asks. Writes wait for :meth:`committed` or :meth:`failed` unless `auto_commit`."""
+    """Does what the coordinator asks. Writes and markers wait for :meth:`committed`, or :meth:`failed`, unless
+    `auto_commit`. The log refuses records of a transaction whose epoch is over."""
 
     def __init__(self, *, auto_commit: bool = True, **settings: int) -> None:
         self.settings = CoordinatorSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         self.auto_commit = auto_commit
         self.now_ms = 0
         self.wall_ms = WALL_START_MS
-        self.log: list[Record] = []
-        self.appended: list[Write] = []  # in the log, not committed yet
+        self.log: list[Logged] = []
+        self.appended: list[Write | Marker] = []  # in the log, not committed yet
         self.timers: dict[TimerKey, int] = {}
         self.answers: dict[Token, Any] = {}
         self.parked: set[Token] = set()
@@ -75,18 +108,40 @@ class Driver:
         self.coordinator = GroupCoordinator(
             self.settings, lambda: str(next(self.suffixes)), lambda: self.wall_ms, self.topic_id
         )
-        for key, value in self.log:
-            assert self.coordinator.replay(key, value, self.now_ms)
+        self.replay_into(self.coordinator)
         while self.coordinator.phase is Phase.LOADING:
             self.run(self.coordinator.finish_loading(self.now_ms))
+
+    def replay_into(self, coordinator: GroupCoordinator) -> None:
+        """Let it read the log."""
+        for entry in self.log:
+            if isinstance(entry, Marker):
+                assert not coordinator.on_marker(entry.producer.producer_id, self.now_ms, commits=entry.commits)
+            elif isinstance(entry, InTransaction):
+                key, value = entry.record
+                assert coordinator.replay(key, value, self.now_ms, entry.producer.producer_id)
+            else:
+                assert coordinator.replay(*entry, self.now_ms)
+
+    def epoch_of(self, producer_id: int) -> int:
+        """The producer's epoch in the log; -1 before its first record."""
+        entries = [*self.log, *(each for entry in self.appended for each in logged(entry))]
+        return max(
+            (
+                entry.producer.epoch
+                for entry in entries
+                if isinstance(entry, InTransaction | Marker) and entry.producer.producer_id == producer_id
+            ),
+            default=-1,
+        )
 
     def failover(self, survive: int | None = None) -> None:
         """The coordinator resigns; a new one starts with the first `survive` uncommitted writes (None: all)."""
         self.run(self.coordinator.resign(self.now_ms))
         assert not self.timers
         assert not self.parked, "a request was left without an answer"
-        for write in self.appended[:survive]:
-            self.log += write.records
+        for entry in self.appended[:survive]:
+            self.log += logged(entry)
         self.appended.clear()
         self.start()
 
@@ -111,8 +166,13 @@ class Driver:
                 self.answers[token] = response
                 for version in VersionRange.parse(response.VERSIONS):
                     encode(response, version)  # whatever the version of the request, the answer can be sent
-            case Write():
-                self.appended.append(effect)
+            case Write(write_id, _, producer):
+                if producer is not None and producer.epoch < self.epoch_of(producer.producer_id):
+                    refused = ErrorCode.INVALID_PRODUCER_EPOCH
+                    for following in self.coordinator.on_write_failed(write_id, refused, self.now_ms):
+                        self.do(following)
+                else:
+                    self.appended.append(effect)
             case SetTimer(key, deadline_ms):
                 assert deadline_ms >= self.now_ms
                 self.timers[key] = deadline_ms
@@ -124,19 +184,25 @@ class Driver:
         shard = self.coordinator.shard
         for group in shard.groups.values():
             group.check()
+        for producer_id, groups in shard.open_transactions.items():
+            assert groups, f"producer {producer_id} has no group"
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())
         waiting += sum(write.done is not None for write in shard.writes.values())
         assert len(self.parked) <= waiting, "a request is neither answered nor parked"
 
     def committed(self) -> None:
-        """The oldest write is committed."""
-        write = self.appended.pop(0)
-        self.log += write.records
-        self.run(self.coordinator.on_committed(write.write_id, self.now_ms))
+        """The oldest write, or marker, is committed."""
+        entry = self.appended.pop(0)
+        self.log += logged(entry)
+        if isinstance(entry, Marker):
+            self.run(self.coordinator.on_marker(entry.producer.producer_id, self.now_ms, commits=entry.commits))
+        else:
+            self.run(self.coordinator.on_committed(entry.write_id, self.now_ms))
 
     def failed(self, error: ErrorCode, which: int = 0) -> None:
         """A write (the oldest) was not appended."""
         write = self.appended.pop(which)
+        assert isinstance(write, Write)
         self.run(self.coordinator.on_write_failed(write.write_id, error, self.now_ms))
 
     def advance(self, ms: int) -> list[Effect]:
@@ -282,16 +348,57 @@ class Driver:
         )
         return self.ask(lambda token: self.coordinator.offset_commit(request, version, token, self.now_ms), token)
 
-    def fetch(self, *partitions: tuple[str, int], group: str = "g") -> dict[tuple[str, int], int]:
-        """OffsetFetch of these partitions, or of all: {(topic, partition): offset}."""
+    def txn_commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        producer: tuple[int, int] = (7, 0),
+        member: str = "",
+        generation: int = -1,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        metadata: str | None = "",
+        version: int = 5,
+        token: Token | None = None,
+    ) -> Any:
+        """TxnOffsetCommit of {(topic, partition): offset} by a producer of this id and epoch."""
+        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic)).partitions.append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=4,
+                    committed_metadata=metadata,
+                )
+            )
+        request = TxnOffsetCommitRequest(
+            transactional_id=f"transactional-{producer[0]}",
+            group_id=group,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            generation_id=generation,
+            member_id=member,
+            group_instance_id=instance,
+            topics=list(topics.values()),
+        )
+        return self.ask(lambda token: self.coordinator.txn_offset_commit(request, version, token, self.now_ms), token)
+
+    def end(self, producer_id: int = 7, *, commits: bool = True) -> None:
+        """The marker that ends the producer's transaction, in the next epoch."""
+        self.appended.append(Marker(ProducerIdentity(producer_id, max(0, self.epoch_of(producer_id)) + 1), commits))
+        self.run([])
+
+    def fetch(self, *partitions: tuple[str, int], group: str = "g", stable: bool = False) -> dict[tuple[str, int], int]:
+        """OffsetFetch of these partitions, or of all: {(topic, partition): offset}; UNSTABLE if `stable` says so."""
         topics: dict[str, OffsetFetchRequestTopics] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, OffsetFetchRequestTopics(name=topic)).partition_indexes.append(partition)
         request = OffsetFetchRequestGroup(group_id=group, topics=list(topics.values()) if partitions else None)
-        response = self.coordinator.fetch_offsets(request)
+        response = self.coordinator.fetch_offsets(request, require_stable=stable)
         assert not response.error_code
         return {
-            (topic.name, partition.partition_index): partition.committed_offset
+            (topic.name, partition.partition_index): UNSTABLE if partition.error_code else partition.committed_offset
             for topic in response.topics
             for partition in topic.partitions
         }

@@ -51,6 +51,16 @@ def test_any_of_the_last_five_batches_is_a_duplicate_and_older_ones_are_out_of_o
     assert refused(state, header(10, count=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@pytest.mark.spec("T47")
+def test_batches_without_a_sequence_are_no_repetitions_and_have_an_epoch() -> None:
+    """Offsets of a group, which its coordinator writes in the transaction of a producer."""
+    offsets = header(-1, txn=True)
+    state = state_after(offsets, offsets, header(-1, epoch=2, txn=True))
+    assert not state.has(header(-1, epoch=2, txn=True))
+    assert refused(state, header(-1, epoch=1, txn=True)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(state, header(-1, epoch=2)) is ErrorCode.INVALID_TXN_STATE
+
+
 def test_sequences_wrap_to_zero() -> None:
     state = state_after(header(MAX_SEQUENCE - 1, count=2))
     assert state.check(header(0)) is None

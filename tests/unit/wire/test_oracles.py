@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
+from uuid import UUID
 
 import kafka.protocol.admin
 import kafka.protocol.consumer
@@ -18,16 +19,30 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
+from minikafka.errors import ErrorCode
 from minikafka.wire.api import BROKERS, ApiKey, request_header_version, response_header_version
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from minikafka.wire.schema import Message
 
 quick = settings(
     max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], derandomize=True
 )
 NOT_IN_KAFKA_PYTHON = {ApiKey.UNREGISTER_BROKER, *(key for key in ApiKey if key.listeners == BROKERS)}
-YOUNGER = {(ApiVersionsRequest, 5), (ApiVersionsResponse, 5)}
+YOUNGER = {
+    (ApiVersionsRequest, 5),
+    (ApiVersionsResponse, 5),
+    (TxnOffsetCommitRequest, 6),
+    (TxnOffsetCommitResponse, 6),
+}
 """Of Kafka 4.4, which neither of the two knows yet."""
 Messages = Callable[..., st.SearchStrategy[Message]]
 
@@ -98,6 +113,49 @@ def test_api_versions_5_is_what_the_java_client_of_kafka_44_writes(fields: dict[
     request = ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="4.4.0", **fields)
     assert encode(request, 5).hex() == encoded
     assert decode(ApiVersionsRequest, 5, bytes.fromhex(encoded)) == (request, len(encoded) // 2)
+
+
+@pytest.mark.parametrize(
+    ("version", "by", "request_bytes", "response_bytes"),
+    [
+        (
+            5,
+            {"name": "t"},
+            "027802670000000000000007000200000005036d6502690202740200000003000000000000000900000004026d000000",
+            "0000000102027402000000030016000000",
+        ),
+        (
+            6,
+            {"topic_id": UUID(int=(1 << 64) + 2)},
+            "027802670000000000000007000200000005036d6502690200000000000000010000000000000002"
+            "0200000003000000000000000900000004026d000000",
+            "00000001020000000000000001000000000000000202000000030016000000",
+        ),
+    ],
+)
+def test_txn_offset_commit_is_what_the_classes_of_kafka_44_write(
+    version: int, by: dict[str, Any], request_bytes: str, response_bytes: str
+) -> None:
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=3, committed_offset=9, committed_leader_epoch=4, committed_metadata="m"
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=7,
+        producer_epoch=2,
+        generation_id=5,
+        member_id="me",
+        group_instance_id="i",
+        topics=[TxnOffsetCommitRequestTopic(**by, partitions=[partition])],
+    )
+    answer = TxnOffsetCommitResponsePartition(partition_index=3, error_code=ErrorCode.ILLEGAL_GENERATION)
+    response = TxnOffsetCommitResponse(
+        throttle_time_ms=1, topics=[TxnOffsetCommitResponseTopic(**by, partitions=[answer])]
+    )
+    assert encode(request, version).hex() == request_bytes
+    assert encode(response, version).hex() == response_bytes
+    assert decode(TxnOffsetCommitRequest, version, bytes.fromhex(request_bytes))[0] == request
 
 
 def compare(value: Any, twin: Any) -> None:

@@ -22,7 +22,7 @@ from minikafka.broker.topic_creation import TopicCreation
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
-from minikafka.records.batch import parse_header
+from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.records.record import Record
 from minikafka.storage.log import LogSlice
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
@@ -325,7 +325,7 @@ async def test_loading_lets_others_have_their_turn(
         await client.ask(commit(f"g{number}", number))
     taken, per_turn = 0, []
 
-    def replay(_record: Record) -> None:
+    def replay(_batch: BatchHeader, _record: Record) -> None:
         nonlocal taken
         taken += 1
 
@@ -350,7 +350,7 @@ async def test_a_commit_waits_for_replication(start_node: StartNode, dial: Dial)
     assert leader is not None
     leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms())  # another replica that has yet to fetch
     waiting = client.send(commit("g", 7))
-    await eventually(lambda: next(iter(node.groups))._writes, "the write")
+    await eventually(lambda: next(iter(node.groups))._staged, "the write")
     await asyncio.sleep(0.01)
     assert not waiting.done()
     assert (await committed(await dial(node), "g"))[1] == {}, "not shown before it is committed"

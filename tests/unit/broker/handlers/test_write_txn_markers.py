@@ -8,7 +8,7 @@ from broker_node import create_topic, eventually, led
 
 from minikafka.broker.handlers import write_txn_markers
 from minikafka.broker.node import Node
-from minikafka.broker.replicas import CommittedMarker
+from minikafka.broker.replicas import StagedMarker
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches, parse_header
@@ -105,34 +105,21 @@ async def test_markers_of_many_partitions_are_written_in_portions(
     assert {led(node, tp).log.last_stable_offset(2) for tp in partitions} == {2}
 
 
-async def test_the_answer_and_listeners_wait_for_the_replicas(start_node: StartNode, join: Join, dial: Dial) -> None:
+async def test_the_answer_waits_for_the_replicas(start_node: StartNode, join: Join, dial: Dial) -> None:
     leader = await start_node()
     follower = await join(leader)
     await create_topic(leader, "orders", replicas=[[1, 2]])
     client = await dial(leader)
-    told: list[CommittedMarker] = []
-    leader.replicas.marker_listeners["orders"] = told.append
+    told: list[StagedMarker] = []
+    leader.replicas.marker_listeners[ORDERS] = told.append
     write(leader)
     assert await end(client, marker(ORDERS, commits=False)) == [0]
-    assert told == [CommittedMarker(ORDERS, PRODUCER, 3, False)]
+    assert told == [StagedMarker(1, PRODUCER, 3, False)]
     assert led(leader, ORDERS).high_watermark == 2
     copy = follower.replicas.get(ORDERS)
     assert copy is not None
     assert copy.log.log_end_offset == 2
     await eventually(lambda: copy.log.last_stable_offset(copy.high_watermark) == 2, "the follower to know it")
-    assert not leader.replicas._markers
-
-
-async def test_who_leads_no_more_tells_nobody(node: Node) -> None:
-    await create_topic(node, "orders")
-    replicas, partition = node.replicas, led(node, ORDERS)
-    told: list[CommittedMarker] = []
-    replicas.marker_listeners["orders"] = told.append
-    replicas.stage_marker(partition, PRODUCER, 0, 0, commits=True, transaction_version=0)
-    replicas.release_waiting(ORDERS)
-    replicas.commit_staged()
-    replicas._wake()
-    assert (partition.high_watermark, told) == (1, [])
 
 
 async def test_producers_are_described(node: Node, client: Client) -> None:

@@ -1,0 +1,55 @@
+"""What the handlers of OffsetCommit and TxnOffsetCommit have in common: topics that exist, and each partition once.
+
+Offsets of partitions that do not exist are refused one by one. Of a partition that is named several times the last
+offset counts: one request could write 10,000 for it, 0.16 s of the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from minikafka.errors import ErrorCode
+from minikafka.metadata.image import MetadataImage
+from minikafka.wire.messages.offset_commit import OffsetCommitRequest
+from minikafka.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+
+class Refused(NamedTuple):
+    """Partitions of a topic that do not exist."""
+
+    name: str
+    topic_id: UUID
+    partitions: list[int]
+    error: ErrorCode
+
+
+def take_unknown(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest, image: MetadataImage, *, by_id: bool
+) -> list[Refused]:
+    """Take out of the request, and return, what does not exist. A topic that is left has its name, and is there once.
+
+    ``by_id``: the request names topics by their ids.
+    """
+    refused: list[Refused] = []
+    known: dict[str, Any] = {}
+    offsets: dict[str, dict[int, Any]] = {}
+    for topic in request.topics:
+        found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
+        missing = {
+            partition.partition_index: None
+            for partition in topic.partitions
+            if found is None or partition.partition_index not in found.partitions
+        }
+        if missing:
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(Refused(topic.name, topic.topic_id, list(missing), error))
+        kept = {each.partition_index: each for each in topic.partitions if each.partition_index not in missing}
+        if kept and found is not None:
+            topic.name = found.name
+            known.setdefault(found.name, topic)
+            offsets.setdefault(found.name, {}).update(kept)
+    for name, topic in known.items():
+        topic.partitions = list(offsets[name].values())
+    request.topics = list(known.values())
+    return refused
