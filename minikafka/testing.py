@@ -23,7 +23,9 @@ from minikafka.chaos.ports import free_base_port
 
 @contextmanager
 def temporary_cluster(
-    brokers: int = 3, settings: Mapping[str, str] | None = None, directory: Path | None = None
+    brokers: int = 3,
+    settings: Mapping[str, str | int | float] | None = None,
+    directory: str | Path | None = None,
 ) -> Iterator[LocalCluster]:
     """A cluster that is ready; ``settings`` by Kafka's names. ClusterError when it does not start.
 
@@ -31,13 +33,19 @@ def temporary_cluster(
     an error in the block: a note to the exception names the brokers' logs. In ``directory`` (empty or missing) they
     stay in any case: for a fixture, which does not see the errors of its tests.
     """
-    chosen = directory or Path(tempfile.mkdtemp(prefix="minikafka-"))
-    cluster = LocalCluster.create(
-        chosen, brokers=brokers, base_port=free_base_port(brokers), settings=dict(settings or {}), detached=False
-    )
+    texts = {name: _text(value) for name, value in (settings or {}).items()}
+    chosen = Path(directory or tempfile.mkdtemp(prefix="minikafka-"))
+    try:
+        cluster = LocalCluster.create(
+            chosen, brokers=brokers, base_port=free_base_port(brokers), settings=texts, detached=False
+        )
+        cluster.check()
+    except BaseException:
+        if directory is None:
+            shutil.rmtree(chosen)  # nothing ran, so there are no logs
+        raise
     try:
         try:
-            cluster.check()
             cluster.start()
             yield cluster
         finally:
@@ -47,3 +55,7 @@ def temporary_cluster(
         raise
     if directory is None:
         shutil.rmtree(chosen)
+
+
+def _text(value: str | int | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

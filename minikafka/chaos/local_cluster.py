@@ -451,7 +451,7 @@ class LocalCluster:
         """Raise ClusterError unless the cluster has such a node."""
         if node_id not in self.node_ids:
             names = ", ".join(map(str, self.node_ids))
-            raise ClusterError(f"node {node_id} not found; the nodes of this cluster are {names}")
+            raise ClusterError(f"node {node_id!r} not found; the nodes of this cluster are {names}")
 
 
 def running_directories() -> list[Path]:

@@ -6,6 +6,7 @@ those that take no value, and puts brackets of its own around the names of argum
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from inspect import cleandoc
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ class FittingGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0].startswith("--") and args[0][2:] in self.commands:  # as to Kafka's own tools
             ctx.fail(f"No such option: {args[0]}. Try: {ctx.command_path} {args[0][2:]}")
+        if args and args[0].startswith("-") and not _takes(self, args[0]) and any(_verbs_that_take(self, args[0])):
+            ctx.fail(f"No such option: {args[0]}. It belongs behind the verb: {ctx.command_path} ... {args[0]} ...")
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -77,6 +80,15 @@ class FittingGroup(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _fit_options(self.get_params(ctx))
         super().format_help(ctx, formatter)
+
+
+def _takes(command: Any, option: str) -> bool:
+    return any(option.partition("=")[0] in (*param.opts, *param.secondary_opts) for param in command.params)
+
+
+def _verbs_that_take(group: TyperGroup, option: str) -> Iterator[bool]:
+    for command in group.commands.values():
+        yield any(_verbs_that_take(command, option)) if isinstance(command, TyperGroup) else _takes(command, option)
 
 
 def _called(group: TyperGroup, name: str) -> list[str]:

@@ -67,6 +67,23 @@ def test_after_an_error_the_logs_are_kept_and_named() -> None:
     assert "started" in log.read_text()
 
 
+def test_settings_may_be_numbers_and_a_directory_text(tmp_path: Path) -> None:
+    settings: dict[str, str | int | float] = {"num.partitions": 2, "auto.create.topics.enable": False}
+    with temporary_cluster(brokers=1, settings=settings, directory=str(tmp_path / "kafka")) as cluster:
+        written = cluster.layout.config_file(1).read_text()
+        with pytest.raises(ClusterError, match="node '1' not found; the nodes of this cluster are 1"):
+            cluster.kill("1")  # type: ignore[arg-type]
+    assert "num.partitions=2\nauto.create.topics.enable=false\n" in written
+
+
+@pytest.mark.parametrize(("brokers", "settings"), [(0, {}), (1, {"nope": "1"})])
+def test_nothing_is_left_of_a_cluster_that_cannot_be(brokers: int, settings: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(ClusterError) as raised, temporary_cluster(brokers, settings):
+        pass
+    assert not hasattr(raised.value, "__notes__")  # there are no logs to name
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:
     """A status said that it had been killed, a start that its port was in use, and a stop that no node was running."""
     with temporary_cluster(brokers=1) as cluster:

@@ -110,6 +110,21 @@ def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) 
 
 
 @pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        ("--dir /tmp/x cluster status", "minikafka ... --dir ..."),
+        ("cluster --dir=/tmp/x status", "minikafka cluster ... --dir=/tmp/x ..."),
+        ("-b localhost:9092 topic list", "minikafka ... -b ..."),
+    ],
+)
+def test_an_option_before_the_verb_is_told_its_place(words: str, right: str) -> None:
+    said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
+    assert said.exit_code == 2
+    assert f"It belongs behind the verb: {right} " in said.output
+    assert "belongs" not in CliRunner().invoke(app, ["--nope", "topic", "list"], prog_name="minikafka").output
+
+
+@pytest.mark.parametrize(
     ("words", "verb"),
     [("topic rm", "topic delete"), ("cluster unpause", "cluster resume"), ("status", "cluster status")],
 )
