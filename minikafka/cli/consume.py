@@ -87,7 +87,7 @@ def consume(
         await _check_exists(cluster, topic, partition, offset)
         await _consume(consumer, by_hand, offset, line, count, wait_ms, new_only)
 
-    run(verb(), Concern(cluster, topic))
+    run(verb(), Concern(cluster, topic, needs_isr=True))
 
 
 async def _check_exists(cluster: Target, topic: str, partition: int | None, offset: int | None) -> None:

@@ -216,7 +216,7 @@ def _batch_line(entry: dict[str, Any]) -> str:
     parts = [
         f"offsets {entry['base_offset']}-{entry['last_offset']}",
         f"byte {entry['position']}+{entry['size']}",
-        f"{entry['records']} records",
+        f"{entry['records']} record{'' if entry['records'] == 1 else 's'}",
         f"epoch {entry['leader_epoch']}",
         _time(entry["max_timestamp"]),
     ]

@@ -99,7 +99,7 @@ def produce(
         with _ledger(history, topic, acks) as ledger:
             sending = _produce(producer, topic, source, separator, tally, file is not None, ledger)
             try:
-                run(sending, Concern(cluster, topic, writes=acks is Acks.ALL))
+                run(sending, Concern(cluster, topic, needs_isr=acks is Acks.ALL))
             except typer.Exit:
                 print_note(f"interrupted: {tally.records:,} of the {tally.lines:,} lines read are acknowledged")
                 raise

@@ -21,11 +21,14 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 class Concern(NamedTuple):
-    """What a verb depends on: a cluster, a topic, and whether it writes with acks=all."""
+    """What a verb depends on: a cluster, a topic, and whether its ISR is large enough.
+
+    Without that acks=all is refused, and what is written otherwise is not committed: nobody reads it.
+    """
 
     target: Target
     topic: str | None = None
-    writes: bool = False
+    needs_isr: bool = False
 
 
 async def explained(verb: Coroutine[Any, Any, None], concern: Concern) -> None:
@@ -111,7 +114,7 @@ async def _of_topic(admin: Admin, concern: Concern) -> str | None:
     leaderless = [index for index, partition in sorted(topic.partitions.items()) if partition.leader < 0]
     if leaderless:
         return f"topic {topic.name!r}: no leader of {_partitions(leaderless)}"
-    if not concern.writes:
+    if not concern.needs_isr:
         return None
     settings = {entry.name: entry.value for entry in await admin.describe_configs(topic.name)}
     minimum = int(settings.get(MIN_ISR) or 1)

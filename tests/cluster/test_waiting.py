@@ -62,6 +62,11 @@ async def test_an_isr_that_is_too_small_is_named(cluster: LocalCluster) -> None:
     said = says(cluster, "produce", "orders", "--timeout", "9", given=b"one\n").splitlines()
     assert "is smaller than min.insync.replicas 3" in said[0]
     assert said[-1].count("min.insync.replicas") == 1
+    minikafka = CommandLine(cluster.layout.directory)
+    minikafka("produce", "orders", "--acks", "1", given=b"one\n")
+    unread = minikafka.run("consume", "orders", "--from-beginning", "--timeout", "6")
+    assert unread.stdout == b""  # nothing is committed
+    assert "is smaller than min.insync.replicas 3" in unread.stderr.decode().splitlines()[0]
 
 
 async def test_a_partition_without_a_leader_is_named(cluster: LocalCluster) -> None:

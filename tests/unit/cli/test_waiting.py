@@ -39,5 +39,5 @@ async def test_an_isr_is_too_small_when_a_broker_says_so(
     replicas: tuple[int, ...], in_sync_replicas: tuple[int, ...], min_insync_replicas: int, is_short: bool
 ) -> None:
     admin = cast("Admin", FakeAdmin(replicas, in_sync_replicas, min_insync_replicas))
-    said = await _of_topic(admin, Concern(cast("Target", None), "orders", writes=True))
+    said = await _of_topic(admin, Concern(cast("Target", None), "orders", needs_isr=True))
     assert (said is not None) == is_short
