@@ -23,7 +23,8 @@ LOST_DIRECTORY: Final = UUID(int=1)  # Kafka's id for a directory that is gone: 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 CLUSTER_METADATA_TOPIC_ID: Final = UUID(int=1)  # the id Apache Kafka reserves for it
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC})
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
 
 
 class TopicPartition(NamedTuple):

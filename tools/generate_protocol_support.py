@@ -36,7 +36,7 @@ Brokers send AlterPartition, BrokerRegistration, BrokerHeartbeat, AllocateProduc
 active controller on the CONTROLLER listener. They forward clients' changes of metadata the same way. The framing of
 that listener is our own; the messages inside are Kafka's.
 
-Not served, and not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit), ACLs,
+Not served, and not announced: ACLs,
 quotas, SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-848 and KIP-932.
 """
 

@@ -19,9 +19,11 @@
 - ``liveness``            probes whether other nodes' processes are alive
 - ``threads``             thread pools for blocking work, by purpose
 - ``supervision``         restarts failed loops
+- ``marker_writes``       markers of transactions, written as a leader
+- ``peers``               calls to other nodes
 - ``topic_creation``      creation of topics on first use
 - ``producer_ids``, ``quorum``   producer ids from the controller; description of the metadata quorum
-- ``transaction_admission``  whether a producer may write to a partition in its transaction
+- ``transaction_admission``   whether a producer may write to a partition in its transaction
 - ``quotas``, ``descriptors``    bounds: bytes per second of replication, open files
 - ``long_answers``        answers of many portions, one at a time
 - ``lookups``             reads inside batches, and cold reads, in threads

@@ -54,6 +54,11 @@ class ControlPlane:
     liveness: Liveness
     """Probes whether other nodes' processes are alive."""
 
+    def endpoint_of(self, broker_id: int) -> Endpoint | None:
+        """Where other nodes reach a broker; None for one that is not registered."""
+        broker = self.metadata.image.broker(broker_id)
+        return None if broker is None else broker.listeners.get(REPLICATION)
+
 
 def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], dict[str, Endpoint]]) -> ControlPlane:
     """Recover the metadata log from ``store`` and build the rest. ``advertised``: addresses for the registration."""

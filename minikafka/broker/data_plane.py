@@ -23,9 +23,8 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import TopicConfig
-from minikafka.config.node import REPLICATION
 from minikafka.metadata.effective import broker_config
-from minikafka.model import Endpoint, TopicPartition
+from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
@@ -77,10 +76,6 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     def broker_epoch() -> int:
         return control.lifecycle.broker_epoch
 
-    def endpoint_of(broker_id: int) -> Endpoint | None:
-        broker = metadata.image.broker(broker_id)
-        return None if broker is None else broker.listeners.get(REPLICATION)
-
     def move_rate() -> int:
         return broker_config(metadata.image, config).replica_alter_log_dirs_io_max_bytes_per_second
 
@@ -98,7 +93,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         ports.tasks,
         jobs,
         quotas,
-        endpoint_of,
+        control.endpoint_of,
         broker_epoch,
         control.liveness.doubt,
     )

@@ -24,12 +24,15 @@ from minikafka.broker.control_plane import METADATA_PARTITION, build_control_pla
 from minikafka.broker.data_plane import build_data_plane, open_store
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
+from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
 from minikafka.broker.metrics.collect import Sources
 from minikafka.broker.metrics.endpoint import MetricsEndpoint
 from minikafka.broker.metrics.isr_changes import IsrChanges
 from minikafka.broker.metrics.loop_lag import LoopLag
+from minikafka.broker.partition import Partition
+from minikafka.broker.peers import Peers
 from minikafka.broker.ports import Ports
 from minikafka.broker.services import build_parts
 from minikafka.broker.supervision import supervised
@@ -41,7 +44,7 @@ from minikafka.errors import KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.metrics.requests import Requests
-from minikafka.model import Endpoint
+from minikafka.model import Endpoint, TopicPartition
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk
@@ -119,6 +122,7 @@ class Node:
         self.listeners = build_listeners(ports, control, self.parts)
         self.metadata, self.controller = control.metadata, control.client
         self.replicas, self.groups = data.replicas, self.parts.part(Groups)
+        self.transactions = self.parts.part(Transactions)
         self.metrics = self._build_metrics(ports)
         self._wire()
 
@@ -143,8 +147,8 @@ class Node:
         lifecycle.on_registered = self._maybe_take_up_roles
         for on_gone in (raft.on_gone, controller.on_gone, absences.on_gone):
             control.liveness.subscribe(on_gone)
-        data.driver.on_leading = self.groups.on_leading
-        data.driver.on_leading_no_more = self.groups.on_leading_no_more
+        data.driver.on_leading = self._on_leading
+        data.driver.on_leading_no_more = self._on_leading_no_more
         for subscriber in (
             absences.on_metadata,
             data.synced_topics.on_metadata,
@@ -231,6 +235,7 @@ class Node:
         await self.tasks.close()
         for link in control.links.values():
             link.close()
+        self.parts.part(Peers).close()
         if self.failure is None:
             high_watermarks = self.data_plane.maintenance.high_watermarks()
             # One that never registered leaves the logs as it found them: they continue what they did before.
@@ -308,6 +313,14 @@ class Node:
         await run_job(self.threads.sync, for_others)
         registrations.complete(for_others)
         del self._unforgotten[directory]
+
+    def _on_leading(self, partition: Partition) -> None:
+        self.groups.on_leading(partition)
+        self.transactions.on_leading(partition)
+
+    def _on_leading_no_more(self, tp: TopicPartition) -> None:
+        self.groups.on_leading_no_more(tp)
+        self.transactions.on_leading_no_more(tp)
 
     def _on_fatal(self, error: BaseException) -> None:
         """A fatal error: the process ends, and the cluster fails over."""

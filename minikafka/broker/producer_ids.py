@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers, in blocks from the controller."""
+"""Producer ids for idempotent and transactional producers, in blocks from the controller."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 CALL_TIMEOUT_S: Final = 5.0
@@ -24,10 +25,20 @@ class ProducerIds:
 
     async def next(self) -> int:
         """A fresh id. KafkaError when the controller is not reached."""
+        await self.ensure()
+        return self.take()
+
+    async def ensure(self) -> None:
+        """Have an id at hand. KafkaError when the controller is not reached."""
         while self._next == self._end:
             async with self._refilling:
                 if self._next == self._end:
                     await self._refill()
+
+    def take(self) -> int:
+        """A fresh id, if one is at hand (:meth:`ensure`). KafkaError(COORDINATOR_LOAD_IN_PROGRESS) otherwise."""
+        if self._next == self._end:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is at hand; try again")
         self._next += 1
         return self._next - 1
 

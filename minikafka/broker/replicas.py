@@ -41,6 +41,18 @@ class UncheckedKeysError(Exception):
     """A batch for a compacted topic whose keys are not checked yet."""
 
 
+class UnverifiedError(Exception):
+    """The first batch of a transaction in a partition: its coordinator must be asked."""
+
+
+class Unverified(NamedTuple):
+    """A producer that begins a transaction in a partition, and the ends of its transactions there so far."""
+
+    producer_id: int
+    producer_epoch: int
+    ends: int
+
+
 class StagedMarker(NamedTuple):
     """The end of a producer's transaction in a partition. It counts once the high watermark has passed its offset."""
 
@@ -140,11 +152,14 @@ class Replicas:
         version: int,
         *,
         has_keys: bool = False,
+        verified_at: int | None = None,
     ) -> ProduceResult:
         """Check a producer's batch and stage it for the log (row R1). The result is final after :meth:`commit_staged`.
 
         ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
         stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
+        Raises UnverifiedError for one that begins a transaction here; then call again with ``verified_at``, which is
+        :meth:`unverified` as it was before the coordinator was asked.
         """
         result = ProduceResult(tp)
         view = memoryview(b"") if records is None else memoryview(records)
@@ -161,8 +176,8 @@ class Replicas:
                 if not _is_repeated(partition, view):
                     raise
                 header = validate_produce(view, UNLIMITED, version, 0)
-            if header.attributes & TRANSACTIONAL_FLAG:  # nobody would end it, and read_committed would wait for ever
-                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster does not support transactions")
+            if header.attributes & TRANSACTIONAL_FLAG:
+                _check_verified(partition, header, verified_at)
             if partition.needs_keys and not has_keys and not partition.log.producers.has(header):
                 if is_costly_inside(header):
                     raise UncheckedKeysError
@@ -177,6 +192,17 @@ class Replicas:
         result.required_offset = appended.last_offset + 1
         result.leader_epoch = leader.leader_epoch
         return result
+
+    def unverified(self, tp: TopicPartition, records: Buffer | None) -> Unverified | None:
+        """What to ask a coordinator before the batch is staged; None when there is nothing to ask."""
+        partition = self._partitions.get(tp)
+        if partition is None or records is None or len(records) < HEADER_SIZE:
+            return None
+        header = parse_header(records)
+        if not header.attributes & TRANSACTIONAL_FLAG or not _must_verify(partition, header):
+            return None
+        ends = partition.log.producers.ends_of(header.producer_id)
+        return Unverified(header.producer_id, header.producer_epoch, ends)
 
     def _refusal(self, tp: TopicPartition) -> KafkaError:
         """Why nothing can be produced to a partition that is not led here, or is not for clients."""
@@ -429,6 +455,22 @@ class Replicas:
                 listener(partition.replica.high_watermark)
             self.produces.check_and_complete(tp)
             self.consumer_fetches.check_and_complete(tp)
+
+
+def _must_verify(partition: Partition, header: BatchHeader) -> bool:
+    """A transaction of the producer is not open here, and the batch is not one that is here already."""
+    producers = partition.log.producers
+    return not producers.is_in_transaction(header) and not producers.has(header)
+
+
+def _check_verified(partition: Partition, header: BatchHeader, verified_at: int | None) -> None:
+    """No record begins a transaction that its coordinator does not know of: nobody would end it (KIP-890)."""
+    if not _must_verify(partition, header):
+        return
+    if verified_at is None:
+        raise UnverifiedError
+    if verified_at != partition.log.producers.ends_of(header.producer_id):
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction ended before the record came")
 
 
 def _is_repeated(partition: Partition, records: memoryview) -> bool:

@@ -8,9 +8,11 @@ from minikafka.broker.absences import Absences
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
+from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.lookups import Lookups
 from minikafka.broker.parts import Parts
+from minikafka.broker.peers import Peers
 from minikafka.broker.ports import Ports
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.quorum import Quorum
@@ -26,6 +28,9 @@ from minikafka.wire.hot import ProduceResponses
 def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
     """All parts for handlers."""
     config, metadata = ports.config, control.metadata
+    peers = Peers(ports.identity, control.endpoint_of, control.liveness.doubt)
+    producer_ids = ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch)
+    transactions = Transactions(ports, data.replicas, lambda: metadata.image, peers, producer_ids)
 
     def topic_name(topic_id: UUID) -> str | None:
         topic = metadata.image.topic_by_id(topic_id)
@@ -42,12 +47,14 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.replicas,
         data.moves,
         data.quotas,
-        TransactionAdmission(),
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image),
+        transactions,
+        TransactionAdmission(config.node_id, lambda: metadata.image, transactions, peers, ports.clock),
+        peers,
         FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
         TopicCreation(config, control.client, metadata),
-        ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),
+        producer_ids,
         Quorum(config.node_id, control.raft, control.links, ports.clock),
         Lookups(ports.threads.read),
         LongAnswers(),

@@ -1,4 +1,4 @@
-"""Creation of topics on first use, and of the offsets topic.
+"""Creation of topics on first use, and of the topics of coordinators.
 
 All missing topics of one request are created by one request to the controller, which bounds the number of partitions.
 """
@@ -17,7 +17,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.topic_names import check_topic_name
-from minikafka.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from minikafka.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -29,10 +29,15 @@ log = structlog.get_logger(__name__)
 
 CREATE_TIMEOUT_S: Final = 5.0
 SEEN_TIMEOUT_S: Final = 2.0
-OFFSETS_SEGMENT_BYTES: Final = 104_857_600
+COORDINATOR_SEGMENT_BYTES: Final = 104_857_600
 
 _TRY_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER})
 _THERE: Final = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
+
+_REPLICATION_FACTOR: Final = {
+    CONSUMER_OFFSETS_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+}
 
 Errors = dict[str, ErrorCode]
 
@@ -61,15 +66,15 @@ class TopicCreation:
             errors[name] = ErrorCode.LEADER_NOT_AVAILABLE if error in _TRY_AGAIN else error
         return errors
 
-    async def create_offsets_topic(self) -> None:
-        """Create the offsets topic. KafkaError(COORDINATOR_NOT_AVAILABLE) while too few brokers are alive for it."""
-        topic = self._offsets_topic()
+    async def create_internal(self, name: str) -> None:
+        """Create the topic of a coordinator. KafkaError(COORDINATOR_NOT_AVAILABLE) with too few live brokers for it."""
+        topic = self._internal(name)
         errors = await self._ensure([topic])
         if errors:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"{CONSUMER_OFFSETS_TOPIC} cannot be created now ({errors[topic.name].name}); it needs"
-                f" {topic.replication_factor} live brokers (offsets.topic.replication.factor)",
+                f"{name} cannot be created now ({errors[name].name}); it needs {topic.replication_factor} live brokers"
+                f" ({_REPLICATION_FACTOR[name]})",
             )
 
     async def _ensure(self, topics: Iterable[CreatableTopic]) -> Errors:
@@ -122,20 +127,24 @@ class TopicCreation:
             return
 
     def _default(self, name: str) -> CreatableTopic:
-        if name == CONSUMER_OFFSETS_TOPIC:
-            return self._offsets_topic()
+        if name in INTERNAL_TOPICS:
+            return self._internal(name)
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
-    def _offsets_topic(self) -> CreatableTopic:
-        assert CONSUMER_OFFSETS_TOPIC in INTERNAL_TOPICS
+    def _internal(self, name: str) -> CreatableTopic:
+        config = self._config
+        settings = {"cleanup.policy": "compact", "segment.bytes": str(COORDINATOR_SEGMENT_BYTES)}
+        if name == CONSUMER_OFFSETS_TOPIC:
+            partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+        else:
+            partitions = config.transaction_state_log_num_partitions
+            replicas = config.transaction_state_log_replication_factor
+            settings["min.insync.replicas"] = str(min(config.transaction_state_log_min_isr, replicas))
         return CreatableTopic(
-            name=CONSUMER_OFFSETS_TOPIC,
-            num_partitions=self._config.offsets_topic_num_partitions,
-            replication_factor=self._config.offsets_topic_replication_factor,
-            configs=[
-                CreatableTopicConfig(name="cleanup.policy", value="compact"),
-                CreatableTopicConfig(name="segment.bytes", value=str(OFFSETS_SEGMENT_BYTES)),
-            ],
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
         )
 
 

@@ -1,13 +1,55 @@
-"""May a producer write to a partition in its transaction? The transaction's coordinator, on whatever node, says so."""
+"""Whether a transaction may write to partitions that this node leads: its coordinator knows (KIP-890).
+
+A leader asks before the first record of a transaction. For a client of transaction version 2 it has the partition added
+to the transaction; for an older client, which has done that itself, it only asks. So no record gets into a log whose
+transaction nobody would end.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.transactions import Transactions
+from minikafka.broker.peers import UNREACHABLE, Peers
 from minikafka.errors import ErrorCode
-from minikafka.model import TopicPartition
+from minikafka.metadata.image import MetadataImage
+from minikafka.model import NO_NODE, ProducerIdentity, TopicPartition
+from minikafka.transactions.effects import Outcome
+from minikafka.transactions.transaction import EPOCH_BUMPS
+from minikafka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+ANSWER_TIMEOUT_S: Final = 10.0
+COMPLETION_WAIT_S: Final = 0.1
+"""How long the end of the transaction before is waited for. Mostly its markers are on their way."""
+COMPLETION_PAUSE_S: Final = 0.005
+
+Errors = dict[TopicPartition, ErrorCode]
 
 
 class TransactionAdmission:
-    """Asks the coordinator. No coordinator runs yet: nobody is admitted, and no listener serves what needs it."""
+    """Asks coordinators, on this node and on others."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: Callable[[], MetadataImage],
+        transactions: Transactions,
+        peers: Peers,
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._transactions = transactions
+        self._peers = peers
+        self._clock = clock
 
     async def admit(
         self,
@@ -18,9 +60,97 @@ class TransactionAdmission:
         *,
         adds: bool,
     ) -> ErrorCode:
-        """NONE if ``partition`` is part of the producer's open transaction, or has become so (``adds``).
+        """:meth:`admit_all` of one partition."""
+        producer = ProducerIdentity(producer_id, producer_epoch)
+        return (await self.admit_all(transactional_id, producer, (partition,), adds=adds))[partition]
 
-        A client of transaction version 2 lets the leader add the partition (KIP-890); an older one has done so itself,
-        and the leader verifies it. TRANSACTION_ABORTABLE for one that is not part of it.
+    async def admit_all(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Collection[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Errors:
+        """NONE for each partition that is part of the producer's open transaction, or has become so (``adds``).
+
+        TRANSACTION_ABORTABLE for one that is not. NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+        COORDINATOR_LOAD_IN_PROGRESS and CONCURRENT_TRANSACTIONS: try again. INVALID_PRODUCER_EPOCH: the producer has
+        another epoch now, or another producer has the transactional id.
         """
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        give_up_s = asyncio.get_running_loop().time() + COMPLETION_WAIT_S
+        while True:
+            errors = await self._ask(transactional_id, producer, partitions, adds=adds)
+            is_completing = adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+            if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
+                return {tp: _as_told_by_leaders(error) for tp, error in errors.items()}
+            await asyncio.sleep(COMPLETION_PAUSE_S)
+
+    async def _ask(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Collection[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Errors:
+        home = self._transactions.partition_of(transactional_id)
+        state = None if home is None else self._image().partition(home)
+        if state is None or state.leader == NO_NODE:
+            return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if state.leader == self._node_id:
+            return await self._ask_here(transactional_id, producer, partitions, adds=adds)
+        request = _request(transactional_id, producer, partitions, adds=adds)
+        try:
+            response = await self._peers.call(
+                state.leader, request, AddPartitionsToTxnResponse, timeout_s=ANSWER_TIMEOUT_S
+            )
+        except UNREACHABLE:
+            return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if response.error_code:
+            return dict.fromkeys(partitions, ErrorCode.of(response.error_code))
+        return {
+            TopicPartition(topic.name, partition.partition_index): ErrorCode.of(partition.partition_error_code)
+            for topic in response.results_by_transaction[0].topic_results
+            for partition in topic.results_by_partition
+        }
+
+    async def _ask_here(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], *, adds: bool
+    ) -> Errors:
+        shard = self._transactions.shard_of(transactional_id)
+        if shard is None:
+            return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)
+        if not adds:
+            return shard.coordinator.verify_partitions(transactional_id, producer, partitions)
+        answered: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        now_ms = self._clock.monotonic_ms()
+
+        def answer(outcome: Outcome) -> None:
+            if not answered.done():
+                answered.set_result(outcome)
+
+        shard.step(
+            shard.coordinator.add_partitions(transactional_id, producer, partitions, EPOCH_BUMPS, answer, now_ms)
+        )
+        return dict.fromkeys(partitions, (await answered).error)
+
+
+def _as_told_by_leaders(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
+
+
+def _request(
+    transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], *, adds: bool
+) -> AddPartitionsToTxnRequest:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(index)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        verify_only=not adds,
+        topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in by_topic.items()],
+    )
+    return AddPartitionsToTxnRequest(transactions=[transaction])

@@ -268,6 +268,7 @@ def replication_defaults(brokers: int) -> dict[str, str]:
         "default.replication.factor": copies,
         "min.insync.replicas": str(min(2, brokers)),
         "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
     }
 
 

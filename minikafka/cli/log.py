@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from minikafka.cli.output import fail, print_json_line, print_line, text_or_base64
-from minikafka.model import CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC
+from minikafka.model import CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from minikafka.records.record import Record
@@ -137,6 +137,12 @@ def _explain_offsets(record: Record) -> str:
     return repr(decode_record(record.key or b"", record.value))
 
 
+def _explain_transactions(record: Record) -> str:
+    from minikafka.transactions.records import decode_record
+
+    return repr(decode_record(record.key or b"", record.value))
+
+
 def _explain_control(record: Record) -> str:
     from minikafka.records.control import control_type
 
@@ -146,6 +152,7 @@ def _explain_control(record: Record) -> str:
 _EXPLAINERS: Final[dict[str, Explain]] = {
     CLUSTER_METADATA_TOPIC: _explain_metadata,
     CONSUMER_OFFSETS_TOPIC: _explain_offsets,
+    TRANSACTION_STATE_TOPIC: _explain_transactions,
 }
 
 

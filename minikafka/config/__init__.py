@@ -9,6 +9,7 @@ Map:
 * ``quorum``      rows: broker sessions and the controller quorum
 * ``logs``        rows: segments, retention, flushing, cleaning
 * ``groups``      rows: consumer groups and the offsets topic
+* ``transactions``  rows: transactions and the topic of their states
 * ``broker``      :class:`BrokerConfig`, all rows of a node and what must hold between them
 * ``topic``       :class:`TopicConfig`, the rows a topic may override, each with the node's setting it falls back to
 * ``sources``     ``.properties`` text, TOML text and environment variables to mappings that BrokerConfig takes

@@ -14,12 +14,21 @@ from minikafka.config.quorum import QuorumSettings
 from minikafka.config.setting import ConfigEntry, ConfigError, ConfigSource, ConfigSynonym, Setting, parse_settings
 from minikafka.config.sources import flatten
 from minikafka.config.topics import ReplicationSettings, TopicDefaultSettings
+from minikafka.config.transactions import TransactionSettings
 from minikafka.model import Endpoint
 
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
 
 
-class BrokerConfig(NodeSettings, TopicDefaultSettings, ReplicationSettings, QuorumSettings, LogSettings, GroupSettings):
+class BrokerConfig(
+    NodeSettings,
+    TopicDefaultSettings,
+    ReplicationSettings,
+    QuorumSettings,
+    LogSettings,
+    GroupSettings,
+    TransactionSettings,
+):
     """A node's settings: ``config.replica_lag_time_max_ms``; on the class, the declared row.
 
     ``BrokerConfig(file, environment, flags)`` merges its sources, later ones first. A source maps Kafka's names, or

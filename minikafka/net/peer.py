@@ -16,11 +16,13 @@ from minikafka.wire import auth
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.headers import decode_response_header, encode_request
+from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from minikafka.wire.messages.fetch import FetchRequest
 from minikafka.wire.messages.list_offsets import ListOffsetsRequest
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from minikafka.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from minikafka.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
@@ -32,6 +34,8 @@ _KEYS: Final[dict[type[Message], ApiKey]] = {
     FetchRequest: ApiKey.FETCH,
     ListOffsetsRequest: ApiKey.LIST_OFFSETS,
     OffsetForLeaderEpochRequest: ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    AddPartitionsToTxnRequest: ApiKey.ADD_PARTITIONS_TO_TXN,
+    WriteTxnMarkersRequest: ApiKey.WRITE_TXN_MARKERS,
     SaslHandshakeRequest: ApiKey.SASL_HANDSHAKE,
     SaslAuthenticateRequest: ApiKey.SASL_AUTHENTICATE,
 }

@@ -64,6 +64,7 @@ class ProducerEntry:
     last_timestamp: int = NO_TIMESTAMP
     is_active: bool = True  # wrote something since the last sweep
     idle_since_ms: int = 0  # monotonic; meaningful once a sweep saw it idle
+    ends: int = 0  # of its transactions, since this process knows it
 
     @property
     def last_sequence(self) -> int:
@@ -156,6 +157,20 @@ class ProducerState:
         entry = self._entries.get(header.producer_id)
         return entry is not None and not header.attributes & CONTROL_FLAG and entry.find_duplicate(header) is not None
 
+    def is_in_transaction(self, header: BatchHeader) -> bool:
+        """True while a transaction of this producer, in this epoch, is open here."""
+        entry = self._entries.get(header.producer_id)
+        is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
+        return entry is not None and is_open and entry.epoch == header.producer_epoch
+
+    def ends_of(self, producer_id: int) -> int:
+        """How often a transaction of this producer was ended here, by a marker.
+
+        Whoever asked the coordinator before the last of them must ask again (KIP-890).
+        """
+        entry = self._entries.get(producer_id)
+        return 0 if entry is None else entry.ends
+
     def append(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of a producer was given its offset."""
         entry = self._entries.pop(header.producer_id, None)
@@ -204,6 +219,7 @@ class ProducerState:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         entry.is_active = True
+        entry.ends += 1
         if entry.current_txn_first_offset != NO_OFFSET:
             del self._ongoing[entry.current_txn_first_offset]
             self._completed.append((entry.current_txn_first_offset, offset))

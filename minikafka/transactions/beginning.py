@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_PRODUCER_EPOCH, NO_TIMESTAMP, TopicPartition
+from minikafka.model import NO_PRODUCER_EPOCH, NO_TIMESTAMP, ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome
 from minikafka.transactions.ending import abort_for_another
 from minikafka.transactions.shard import Entry, Shard
-from minikafka.transactions.transaction import EPOCH_MAX, ProducerIdentity, Transaction, TransactionState
+from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
 
 _ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 

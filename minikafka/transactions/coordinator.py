@@ -23,13 +23,13 @@ from typing import Concatenate, ParamSpec
 from minikafka.coordination.effects import Token
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions import beginning, ending, expiry, loading, queries
 from minikafka.transactions.effects import Effect, ExpiryTimer, Outcome, TimerKey, TransactionTimer, WriteTimer
 from minikafka.transactions.records import decode_record
 from minikafka.transactions.settings import TransactionSettings
 from minikafka.transactions.shard import Shard
-from minikafka.transactions.transaction import ProducerIdentity, Transaction, TransactionState
+from minikafka.transactions.transaction import Transaction, TransactionState
 from minikafka.wire.schema import Buffer
 
 P = ParamSpec("P")

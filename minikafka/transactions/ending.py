@@ -26,10 +26,10 @@ from typing import Final
 
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_PRODUCER_ID, TopicPartition
+from minikafka.model import NO_PRODUCER_ID, ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome, SendMarkers
 from minikafka.transactions.shard import Done, Entry, Shard
-from minikafka.transactions.transaction import EPOCH_BUMPS, EPOCH_MAX, ProducerIdentity, Transaction, TransactionState
+from minikafka.transactions.transaction import EPOCH_BUMPS, EPOCH_MAX, Transaction, TransactionState
 
 COMMITTING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 ENDING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)

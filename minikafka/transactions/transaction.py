@@ -26,22 +26,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ProducerIdentity, TopicPartition
 
 EPOCH_MAX: Final = (1 << 15) - 1
 """Kept for fencing: a producer never gets it."""
 EPOCH_BUMPS: Final = 2
 """From this transaction version on, each transaction has an epoch of its own (KIP-890)."""
-
-
-class ProducerIdentity(NamedTuple):
-    """What a producer writes into its batches and requests."""
-
-    producer_id: int
-    epoch: int
 
 
 class TransactionState(Enum):

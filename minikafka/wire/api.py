@@ -21,8 +21,6 @@ NEVER: Final = VERSION_MAX
 CLIENTS: Final = frozenset({"CLIENT"})
 NODES: Final = frozenset({"REPLICATION"})
 ALL: Final = CLIENTS | NODES
-NOBODY: Final[frozenset[str]] = frozenset()
-"""Its handler is there, but not all that it needs."""
 BROKERS: Final = frozenset({"CONTROLLER"})
 """What a broker asks of the active controller on its own behalf (as ``broker_id``)."""
 FORWARDED: Final = CLIENTS | BROKERS
@@ -69,8 +67,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21, "0-2", 2, CLIENTS
     INIT_PRODUCER_ID = 22, "0-5", 2, CLIENTS
     OFFSET_FOR_LEADER_EPOCH = 23, "2-4", 4, ALL
+    ADD_PARTITIONS_TO_TXN = 24, "0-5", 3, ALL
+    ADD_OFFSETS_TO_TXN = 25, "0-4", 3, CLIENTS
+    END_TXN = 26, "0-5", 3, CLIENTS
     WRITE_TXN_MARKERS = 27, "1-2", 1, ALL
-    TXN_OFFSET_COMMIT = 28, "0-6", 3, NOBODY
+    TXN_OFFSET_COMMIT = 28, "0-6", 3, CLIENTS
     DESCRIBE_CONFIGS = 32, "1-4", 4, CLIENTS
     ALTER_REPLICA_LOG_DIRS = 34, "1-2", 2, CLIENTS
     DESCRIBE_LOG_DIRS = 35, "1-4", 2, CLIENTS
@@ -89,6 +90,8 @@ class ApiKey(IntEnum):
     BROKER_REGISTRATION = 62, "4", 0, BROKERS
     BROKER_HEARTBEAT = 63, "1", 0, BROKERS
     UNREGISTER_BROKER = 64, "0", 0, FORWARDED
+    DESCRIBE_TRANSACTIONS = 65, "0", 0, CLIENTS
+    LIST_TRANSACTIONS = 66, "0-1", 0, CLIENTS
     ALLOCATE_PRODUCER_IDS = 67, "0", 0, BROKERS
     ASSIGN_REPLICAS_TO_DIRS = 73, "0", 0, BROKERS
     DESCRIBE_TOPIC_PARTITIONS = 75, "0", 0, CLIENTS

@@ -19,5 +19,6 @@
 - ``replication``                 the follower's fetchers
 - ``isr``                         sends ISR proposals to the controller
 - ``shards``, ``shard_loading``   coordinators, one per partition of their topic, and the replay of their logs
-- ``groups``                      the coordinators of groups
+- ``groups``, ``transactions``    the coordinators of groups and of transactions
+- ``markers``                     markers that transaction coordinators order
 """

@@ -157,7 +157,7 @@ class Shard(Generic[C]):
         self.coordinator = new_coordinator()
         self._new_coordinator = new_coordinator
         self._partition = partition
-        self._leader_epoch = partition.leader_epoch
+        self.leader_epoch = partition.leader_epoch
         self._replicas = replicas
         self._ports = ports
         self._clock = ports.clock
@@ -252,7 +252,7 @@ class Shard(Generic[C]):
 
     @property
     def _is_loading(self) -> bool:
-        return self.coordinator.phase is Phase.LOADING and self._partition.leader_epoch == self._leader_epoch
+        return self.coordinator.phase is Phase.LOADING and self._partition.leader_epoch == self.leader_epoch
 
     def _replay_record(self, batch: BatchHeader, record: Record) -> None:
         try:
@@ -267,7 +267,7 @@ class Shard(Generic[C]):
         batch = memoryview(_batch(records, write.producer))
         partition = self._partition
         try:
-            if partition.leader is None or partition.leader_epoch != self._leader_epoch:
+            if partition.leader is None or partition.leader_epoch != self.leader_epoch:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is led elsewhere")
             partition.leader.check_enough_in_sync()
             appended = self._replicas.stage(partition, batch, parse_header(batch))

@@ -1,7 +1,6 @@
-"""FindCoordinator (key 10), versions 0-6: the leader of the offsets partition that a group hashes to.
+"""FindCoordinator (key 10), versions 0-6: the leader of the partition that a group or a transactional id hashes to.
 
-The offsets topic is created when it is first needed. Only groups have a coordinator here: a transactional id gets
-TRANSACTIONAL_ID_NOT_FOUND with a message, because the transaction APIs are not offered.
+Their topics, ``__consumer_offsets`` and ``__transaction_state``, are created when they are first needed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from minikafka.broker.pacing import paced
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.coordination.partitioning import partition_for
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import CONSUMER_OFFSETS_TOPIC
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP, TRANSACTION, BATCHED_FROM_VERSION = 0, 1, 4
@@ -33,22 +32,21 @@ class Locator:
         if key_type not in (GROUP, TRANSACTION):
             message = f"key type {key_type} is not supported; it must be 0 (group) or 1 (transaction)"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        if key_type == TRANSACTION:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "this cluster does not support transactions")
-        if not key:
+        if not key and key_type == GROUP:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        if self.metadata.image.topic(CONSUMER_OFFSETS_TOPIC) is None:
-            await self.topic_creation.create_offsets_topic()
+        if not key:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        name = CONSUMER_OFFSETS_TOPIC if key_type == GROUP else TRANSACTION_STATE_TOPIC
+        if self.metadata.image.topic(name) is None:
+            await self.topic_creation.create_internal(name)
         image = self.metadata.image
-        topic = image.topic(CONSUMER_OFFSETS_TOPIC)
+        topic = image.topic(name)
         if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the offsets topic is being created")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {name} is being created")
         leader = image.broker(topic.partitions[partition_for(key, len(topic.partitions))].leader)
         endpoint = leader.listeners.get(listener) if leader is not None else None
         if leader is None or endpoint is None:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the offsets partition of the group has no leader now"
-            )
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {name} for it has no leader now")
         return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port)
 
 

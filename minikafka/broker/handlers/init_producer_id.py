@@ -1,26 +1,59 @@
-"""InitProducerId (key 22), versions 0-5: an id for an idempotent producer (KIP-98, KIP-360).
+"""InitProducerId (key 22), versions 0-5: an id and an epoch for an idempotent or transactional producer (KIP-98, -360).
 
-Ids come in blocks from the controller. Transactions are not offered, so a transactional id is refused; a producer that
-names its old id gets a new one, which is always right: it begins with fresh sequences.
+Ids come in blocks from the controller. An idempotent producer that names its old id gets a new one, which is always
+right: it begins with fresh sequences. A transactional id keeps its producer id, in the next epoch.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.transactions import TransactionCoordinators, told
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+FIRST_WITH_FENCED: Final = 4
 
 
 async def handle(
-    request: InitProducerIdRequest, context: RequestContext, producer_ids: ProducerIds
+    request: InitProducerIdRequest,
+    context: RequestContext,
+    producer_ids: ProducerIds,
+    coordinators: TransactionCoordinators,
 ) -> InitProducerIdResponse:
-    """The next id of this node's block, in epoch 0."""
-    if request.transactional_id is not None:
-        error = ErrorCode.INVALID_REQUEST if not request.transactional_id else ErrorCode.UNSUPPORTED_VERSION
-        return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+    """The next id of this node's block in epoch 0, or what the coordinator of the transactional id says."""
     try:
-        producer_id = await producer_ids.next()
+        await producer_ids.ensure()
+        if request.transactional_id is None:
+            outcome = Outcome(ErrorCode.NONE, producer_ids.take(), 0)
+        else:
+            outcome = await _of_coordinator(request, request.transactional_id, coordinators)
     except KafkaError:
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        outcome = Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return InitProducerIdResponse(
+        error_code=told(outcome.error, context.version, FIRST_WITH_FENCED),
+        producer_id=outcome.producer_id,
+        producer_epoch=outcome.producer_epoch,
+    )
+
+
+async def _of_coordinator(
+    request: InitProducerIdRequest, transactional_id: str, coordinators: TransactionCoordinators
+) -> Outcome:
+    expected = ProducerIdentity(request.producer_id, request.producer_epoch)
+    if (expected.producer_id == NO_PRODUCER_ID) != (expected.epoch == NO_PRODUCER_EPOCH):
+        return Outcome(ErrorCode.INVALID_REQUEST)
+    return await coordinators.ask(
+        transactional_id,
+        lambda coordinator, token, now_ms: coordinator.init_producer_id(
+            transactional_id,
+            request.transaction_timeout_ms,
+            None if expected.producer_id == NO_PRODUCER_ID else expected,
+            token,
+            now_ms,
+        ),
+    )

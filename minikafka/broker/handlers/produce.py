@@ -5,6 +5,8 @@ The hot path. Batches are staged while the read event's frames are handled and w
 connection; acks=1 is answered after the write; acks=all waits in the purgatory for the high watermark (rows R23, D4).
 
 From version 13 on a topic is named by its id: records for a deleted topic never land in a new one of the same name.
+
+The first batch of a transaction in a partition waits until its coordinator was asked (``handlers.verification``).
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.new_leaders import NewLeader, NewLeaders, reached_at
+from minikafka.broker.handlers.verification import Verification, Verified
 from minikafka.broker.logs import one_line
 from minikafka.broker.lookups import Lookups
-from minikafka.broker.replicas import Replicas, UncheckedKeysError
+from minikafka.broker.replicas import Replicas, UncheckedKeysError, UnverifiedError
 from minikafka.broker.staging import Staging
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
@@ -74,6 +77,7 @@ class Parts:
     responses: ProduceResponses
     metadata: Metadata
     new_leaders: NewLeaders
+    verification: Verification
 
 
 def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
@@ -85,8 +89,8 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     request, _ = decode(frame, position, CLIENT_ELEMENTS_MAX)
     acks = request.acks
     results: list[ProduceResult] = []
-    if acks not in _KNOWN_ACKS or request.transactional_id is not None:
-        refusal = _refusal(request)
+    if acks not in _KNOWN_ACKS:
+        refusal = _unknown_acks(acks)
         results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
     elif len(frame) > LARGE_FRAME and sum(len(topic.partition_data) for topic in request.topic_data) > BATCHES_AT_ONCE:
         _stage_later(bytearray(frame), position, context, parts, results)
@@ -101,7 +105,7 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
                         continue
                     tp = _new_tuple(TopicPartition, (topic.name, data.index))
                     results.append(stage(tp, data.records, acks, version))
-        except UncheckedKeysError:
+        except (UncheckedKeysError, UnverifiedError):
             _stage_later(bytearray(frame), position, context, parts, results)
             return
     if len(results) > 1:
@@ -121,6 +125,7 @@ def _stage(
     parts: Parts,
     *,
     has_keys: bool = False,
+    verified_at: int | None = None,
 ) -> ProduceResult:
     """As ``Replicas.stage_produced``, where the topic may be named by its id."""
     if version >= FIRST_VERSION_WITH_IDS:
@@ -132,7 +137,7 @@ def _stage(
         if not topic.name or (partition is not None and partition.topic_id != topic.topic_id):
             refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic.topic_id} not found")
             return _failed(topic, data.index, refusal)
-    result = parts.replicas.stage_produced(tp, data.records, acks, version, has_keys=has_keys)
+    result = parts.replicas.stage_produced(tp, data.records, acks, version, has_keys=has_keys, verified_at=verified_at)
     result.topic_id = topic.topic_id
     return result
 
@@ -146,7 +151,7 @@ def _failed(topic: TopicProduceData, index: int, error: KafkaError) -> ProduceRe
 def _stage_later(
     copy: bytearray, position: int, context: RequestContext, parts: Parts, staged: list[ProduceResult]
 ) -> None:
-    """There are many batches, or the next one has to be looked into beside the loop: go on in a copy of the frame.
+    """There are many batches, or the next one must wait, for a look into it or for its coordinator: go on in a copy.
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
     """
@@ -159,31 +164,63 @@ def _stage_later(
 async def _stage_in_portions(
     request: ProduceRequest, results: list[ProduceResult], context: RequestContext, parts: Parts
 ) -> None:
-    """Stage the batches that have no result, in portions, and check the keys of costly ones in a thread."""
-    acks, version = request.acks, context.version
+    """Stage the batches that have no result, in portions, when what they wait for is known."""
+    later = _batches(request)[len(results) :]
     try:
-        for topic, data in _batches(request)[len(results) :]:
-            if len(results) % BATCHES_AT_ONCE == 0:
-                parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
-                await context.connection.wait_for_turn()
-            try:
-                result = _stage(topic, data, acks, version, parts)
-            except UncheckedKeysError:
-                assert data.records is not None
-                parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
-                error = await parts.lookups.check_keys(data.records)
-                if error is None:
-                    result = _stage(topic, data, acks, version, parts, has_keys=True)
-                else:
-                    result = _failed(topic, data.index, error)
-            results.append(result)
-        parts.staging.add(PendingProduce(context, parts, acks, request.timeout_ms, results))
+        for start in range(0, len(later), BATCHES_AT_ONCE):
+            parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
+            await context.connection.wait_for_turn()
+            portion = later[start : start + BATCHES_AT_ONCE]
+            verified = await _verified(request, portion, context.version, parts)
+            for topic, data in portion:
+                results.append(await _stage_patiently(request, topic, data, verified, context.version, parts))
+        parts.staging.add(PendingProduce(context, parts, request.acks, request.timeout_ms, results))
         parts.staging.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
         log.error("batch check failed", why=one_line(error), exc_info=error)
         context.connection.close()
     finally:
         context.connection.resume()
+
+
+async def _stage_patiently(
+    request: ProduceRequest,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    verified: Verified,
+    version: int,
+    parts: Parts,
+) -> ProduceResult:
+    """Check keys of a costly batch in a thread, and ask for the transaction of one that begins it."""
+    has_keys = False
+    try:
+        while True:
+            verified_at = verified.get(TopicPartition(topic.name, data.index))
+            if isinstance(verified_at, KafkaError):
+                raise verified_at
+            try:
+                return _stage(topic, data, request.acks, version, parts, has_keys=has_keys, verified_at=verified_at)
+            except UncheckedKeysError:
+                assert data.records is not None
+                parts.staging.on_read_event_end()
+                error = await parts.lookups.check_keys(data.records)
+                if error is not None:
+                    raise error from None
+                has_keys = True
+            except UnverifiedError:  # when the others were verified, its transaction was open
+                parts.staging.on_read_event_end()
+                verified |= await _verified(request, [(topic, data)], version, parts)
+    except KafkaError as error:
+        return _failed(topic, data.index, error)
+
+
+async def _verified(request: ProduceRequest, batches: Batches, version: int, parts: Parts) -> Verified:
+    if version >= FIRST_VERSION_WITH_IDS:
+        for topic, _data in batches:
+            found = parts.metadata.image.topic_by_id(topic.topic_id)
+            topic.name = "" if found is None else found.name
+    asked = ((TopicPartition(topic.name, data.index), data.records) for topic, data in batches)
+    return await parts.verification.verify(request.transactional_id, asked, version)
 
 
 class PendingProduce:
@@ -255,8 +292,5 @@ class PendingProduce:
             self._context.connection.close(f"produce with acks=0 to {failed.tp} failed: {failed.message}")
 
 
-def _refusal(request: ProduceRequest) -> KafkaError:
-    """What is wrong with the request as a whole."""
-    if request.acks not in _KNOWN_ACKS:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; it must be -1 (all), 0 or 1")
-    return KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster does not support transactions")
+def _unknown_acks(acks: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; it must be -1 (all), 0 or 1")

@@ -7,27 +7,14 @@ of the records.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.delayed import ProduceResult
+from minikafka.broker.marker_writes import write_markers
 from minikafka.broker.pacing import paced
-from minikafka.broker.replicas import ALL_IN_SYNC, Replicas
-from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
-from minikafka.wire.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from minikafka.broker.replicas import Replicas
+from minikafka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-TIMEOUT_MS: Final = 30_000
-"""Default of Kafka's ``request.timeout.ms``; the request has none of its own."""
 MARKERS_AT_ONCE: Final = 100
 
 
@@ -35,68 +22,4 @@ async def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, replicas: Replicas
 ) -> WriteTxnMarkersResponse:
     """Write all markers, and answer when the replicas have them."""
-    wanted = (
-        (marker, TopicPartition(topic.name, index))
-        for marker in request.markers
-        for topic in marker.topics
-        for index in topic.partition_indexes
-    )
-    results: list[ProduceResult] = []
-    async for marker, tp in paced(wanted, MARKERS_AT_ONCE, context):
-        results.append(_stage(replicas, tp, marker))
-        replicas.commit_soon()
-    await _committed(results, replicas)
-    return _response(request, results)
-
-
-def _stage(replicas: Replicas, tp: TopicPartition, marker: WritableTxnMarker) -> ProduceResult:
-    result = ProduceResult(tp)
-    try:
-        partition = replicas.leader_of(tp)
-        appended = replicas.stage_marker(
-            partition,
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            commits=marker.transaction_result,
-            transaction_version=marker.transaction_version,
-        )
-        result.required_offset = appended.last_offset + 1
-        result.leader_epoch = partition.leader_epoch
-    except KafkaError as error:
-        result.fail(error)
-    return result
-
-
-async def _committed(results: Sequence[ProduceResult], replicas: Replicas) -> None:
-    """Until each marker has its final result."""
-    done = asyncio.Event()
-    replicas.commit_staged()
-    waiting = replicas.await_acks(results, ALL_IN_SYNC, TIMEOUT_MS, lambda _results: done.set())
-    try:
-        await done.wait()
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-
-
-def _response(request: WriteTxnMarkersRequest, results: Sequence[ProduceResult]) -> WriteTxnMarkersResponse:
-    errors = iter([result.error for result in results])
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(errors))
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
+    return await write_markers(request, replicas, lambda wanted: paced(wanted, MARKERS_AT_ONCE, context))

@@ -19,7 +19,7 @@ from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.records import TopicRecord
-from minikafka.model import CONSUMER_OFFSETS_TOPIC, OffsetAndEpoch
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, OffsetAndEpoch
 from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 Answer = Callable[[str], ErrorCode]
@@ -177,10 +177,21 @@ async def test_the_offsets_topic_has_settings_of_its_own() -> None:
     world.call = note  # type: ignore[method-assign]
     world.answer = lambda _name: ErrorCode.INVALID_REPLICATION_FACTOR
     with pytest.raises(KafkaError, match=r"INVALID_REPLICATION_FACTOR.*needs 2 live brokers") as caught:
-        await world.creation.create_offsets_topic()
+        await world.creation.create_internal("__consumer_offsets")
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.answer = lambda _name: ErrorCode.NONE
     assert await world.creation.create_missing([CONSUMER_OFFSETS_TOPIC]) == {}
-    await world.creation.create_offsets_topic()
-    assert [topic for request in asked for topic in request.topics] == [world.creation._offsets_topic()] * 2
+    await world.creation.create_internal("__consumer_offsets")
+    assert [topic for request in asked for topic in request.topics] == [
+        world.creation._internal(CONSUMER_OFFSETS_TOPIC)
+    ] * 2
     assert (asked[0].topics[0].num_partitions, asked[0].topics[0].replication_factor) == (7, 2)
+
+
+@pytest.mark.parametrize(("replicas", "min_isr"), [(1, "1"), (3, "2")])
+async def test_the_topic_of_transactions_never_asks_for_more_replicas_than_it_has(replicas: int, min_isr: str) -> None:
+    world = World(transaction_state_log_replication_factor=str(replicas), transaction_state_log_num_partitions="4")
+    topic = world.creation._internal(TRANSACTION_STATE_TOPIC)
+    assert (topic.num_partitions, topic.replication_factor) == (4, replicas)
+    settings = {config.name: config.value for config in topic.configs}
+    assert (settings["min.insync.replicas"], settings["cleanup.policy"]) == (min_isr, "compact")

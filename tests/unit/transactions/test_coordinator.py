@@ -6,11 +6,11 @@ import pytest
 from transactions_driver import FIRST_PRODUCER_ID, Driver
 
 from minikafka.errors import ErrorCode
-from minikafka.model import TopicPartition
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import Outcome
 from minikafka.transactions.records import encode_transaction
-from minikafka.transactions.transaction import EPOCH_MAX, ProducerIdentity, Transaction, TransactionState
+from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
 
 S = TransactionState
 E = ErrorCode

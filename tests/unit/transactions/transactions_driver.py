@@ -9,12 +9,12 @@ from typing import Any
 from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import Effect, Outcome, SendMarkers, TimerKey
 from minikafka.transactions.ending import ENDING
 from minikafka.transactions.settings import TransactionSettings
-from minikafka.transactions.transaction import ProducerIdentity, Transaction
+from minikafka.transactions.transaction import Transaction
 from minikafka.wire.versioned import Record
 
 WALL_START_MS = 1_700_000_000_000

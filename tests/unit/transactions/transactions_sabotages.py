@@ -14,10 +14,10 @@ import minikafka.transactions.ending as ending
 import minikafka.transactions.expiry as expiry
 import minikafka.transactions.loading as loading
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome
 from minikafka.transactions.shard import Done, Entry, Shard
-from minikafka.transactions.transaction import ProducerIdentity, Transaction, TransactionState
+from minikafka.transactions.transaction import Transaction, TransactionState
 
 SUITE = Suite("transactions", "the transaction coordinator", run, 4_000, trace=trace_of)
 

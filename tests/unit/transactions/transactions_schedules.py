@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 from transactions_driver import Driver
 
 from minikafka.errors import ErrorCode
-from minikafka.model import TopicPartition
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome, SendMarkers
 from minikafka.transactions.records import encode_transaction
-from minikafka.transactions.transaction import EPOCH_MAX, ProducerIdentity, Transaction, TransactionState
+from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
 
 E = ErrorCode
 STEPS = 400

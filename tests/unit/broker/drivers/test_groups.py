@@ -47,7 +47,7 @@ SETTINGS = {
 
 async def with_groups(node: Node) -> Node:
     """The node, once its groups are loaded."""
-    await node.parts.part(TopicCreation).create_offsets_topic()
+    await node.parts.part(TopicCreation).create_internal("__consumer_offsets")
     await loaded(node)
     return node
 

@@ -35,6 +35,8 @@ async def test_followers_are_told_what_their_listener_serves(node: Node, dial: D
         ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
         ApiKey.API_VERSIONS,

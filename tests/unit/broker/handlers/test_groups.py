@@ -54,7 +54,7 @@ async def node(start_node: StartNode) -> Node:
         group_initial_rebalance_delay_ms=0,
         group_min_session_timeout_ms=1,
     )
-    await node.parts.part(TopicCreation).create_offsets_topic()
+    await node.parts.part(TopicCreation).create_internal("__consumer_offsets")
     await eventually(lambda: is_loaded(node), "the groups to be loaded")
     return node
 
@@ -284,16 +284,21 @@ async def test_offsets_of_a_deleted_topic_are_dropped(node: Node, client: Client
 
 @pytest.mark.parametrize("version", range(ApiKey.FIND_COORDINATOR.versions.last + 1))
 async def test_the_coordinator_is_found(start_node: StartNode, dial: Dial, version: int) -> None:
-    node = await start_node(offsets_topic_num_partitions=2, offsets_topic_replication_factor=1)
+    node = await start_node(
+        offsets_topic_num_partitions=2,
+        offsets_topic_replication_factor=1,
+        transaction_state_log_replication_factor=1,
+    )
     client = await dial(node)
-    keys = {"coordinator_keys": ["g"]} if version >= 4 else {"key": "g"}
-    answer = await client.ask(FindCoordinatorRequest(**keys), version)  # type: ignore[arg-type]
-    found = answer.coordinators[0] if version >= 4 else answer
-    assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
-    assert node.image.topic("__consumer_offsets") is not None, "made when first needed"
+    for key_type, topic in [(0, "__consumer_offsets"), (1, "__transaction_state")][: 1 + bool(version)]:
+        keys = {"coordinator_keys": ["g"]} if version >= 4 else {"key": "g"}
+        answer = await client.ask(FindCoordinatorRequest(**keys, key_type=key_type), version)  # type: ignore[arg-type]
+        found = answer.coordinators[0] if version >= 4 else answer
+        assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
+        assert node.image.topic(topic) is not None, "made when first needed"
     for bad, error in [
         ({"key": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"key": "t", "key_type": 1}, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+        ({"key": "", "key_type": 1}, ErrorCode.INVALID_REQUEST),
         ({"key": "g:AAAAAAAAAAAAAAAAAAAAAA:0", "key_type": 2}, ErrorCode.INVALID_REQUEST),
     ]:
         if "key_type" in bad and not version:

@@ -45,14 +45,6 @@ async def test_ids_are_not_given_out_again_after_a_restart(start_node, dial) -> 
     assert len(set(given)) == 6
 
 
-@pytest.mark.parametrize(
-    ("transactional_id", "error"), [("", ErrorCode.INVALID_REQUEST), ("t", ErrorCode.UNSUPPORTED_VERSION)]
-)
-async def test_transactions_are_not_offered(client: Client, transactional_id: str, error: ErrorCode) -> None:
-    answer = await client.ask(InitProducerIdRequest(transactional_id=transactional_id))
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
-
-
 async def test_without_a_controller_there_is_none(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(_request: object) -> object:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")

@@ -230,16 +230,6 @@ async def test_unknown_acks_are_refused(node: Node, client: Client, acks: int, e
     assert led(node, ORDERS).log.log_end_offset == 0
 
 
-async def test_transactions_are_refused(node: Node, client: Client) -> None:
-    await create_topic(node, "orders")
-    request = produce_request("orders", batch(b"x"))
-    request.transactional_id = "t"
-    answer = await client.ask(request)
-    result = answer.responses[0].partition_responses[0]
-    assert result.error_code == ErrorCode.INVALID_TXN_STATE
-    assert "transactions" in result.error_message
-
-
 @pytest.mark.spec("P3")
 async def test_an_idempotent_producer_is_held_to_its_sequence(node: Node, client: Client) -> None:
     await create_topic(node, "orders")

@@ -54,11 +54,12 @@ def test_what_brokers_ask_of_the_controller_alone_has_no_handler() -> None:
             handler_module(key)
 
 
-def test_followers_may_ask_only_what_followers_ask() -> None:
+def test_nodes_may_ask_only_what_nodes_ask() -> None:
     asked = {key for key in ApiKey if REPLICATION in key.listeners}
     followers = {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH}
-    assert asked == followers | AUTHENTICATION | {ApiKey.API_VERSIONS}
-    assert AUTHENTICATION.isdisjoint(followers)
+    coordinators = {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS}
+    assert asked == followers | coordinators | AUTHENTICATION | {ApiKey.API_VERSIONS}
+    assert AUTHENTICATION.isdisjoint(followers | coordinators)
 
 
 class Clock:

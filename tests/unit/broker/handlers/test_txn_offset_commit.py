@@ -10,7 +10,6 @@ import pytest
 from broker_client import Client
 from broker_node import create_topic, eventually, led, turns
 
-from minikafka.broker.handlers import txn_offset_commit
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.broker.transaction_admission import TransactionAdmission
@@ -20,7 +19,7 @@ from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.records.batch import iter_batches
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
-from minikafka.wire.api import CLIENTS, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -52,11 +51,10 @@ UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 @pytest.fixture
-async def node(start_node: StartNode, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """It serves the API; its one shard of groups is loaded, and there is a topic."""
-    monkeypatch.setattr(ApiKey.TXN_OFFSET_COMMIT, "listeners", CLIENTS)
+async def node(start_node: StartNode) -> Node:
+    """Its one shard of groups is loaded, and there is a topic."""
     node = await start_node(offsets_topic_num_partitions=1, offsets_topic_replication_factor=1)
-    await node.parts.part(TopicCreation).create_offsets_topic()
+    await node.parts.part(TopicCreation).create_internal("__consumer_offsets")
     await loaded(node)
     await create_topic(node, "orders", partitions=2)
     return node
@@ -419,11 +417,6 @@ async def test_huge_metadata_and_foreign_producers_are_refused(
     nobody = commit(5, producer=ProducerIdentity(-1, -1))
     assert errors(await client.ask(nobody, NAMES)) == {("orders", 0): ErrorCode.INVALID_PRODUCER_ID_MAPPING}
     assert led(node, SHARD).log.log_end_offset == 0
-
-
-async def test_the_api_is_not_offered_before_there_is_a_coordinator() -> None:
-    assert not ApiKey.TXN_OFFSET_COMMIT.listeners
-    assert VERSIONS.last == txn_offset_commit.FIRST_VERSION_WITH_IDS
 
 
 async def test_a_stable_fetch_waits_for_an_ordinary_commit_too(node: Node, client: Client) -> None:

@@ -1,0 +1,198 @@
+"""Writes the markers that transaction coordinators order to the leaders of the partitions, until they are there.
+
+What is ordered in one iteration of the loop goes to a node in one request. Several requests to a node are under way at
+a time: one partition whose followers are slow holds up nobody else's markers. What fails is tried again after growing
+pauses, at the leader of then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from minikafka.broker.backoff import Backoff
+from minikafka.broker.drivers.shards import Shard
+from minikafka.broker.marker_writes import write_markers
+from minikafka.broker.peers import UNREACHABLE, Peers
+from minikafka.broker.ports import Ports
+from minikafka.broker.replicas import Replicas
+from minikafka.coordination.phase import Phase
+from minikafka.errors import ErrorCode
+from minikafka.metadata.image import MetadataImage
+from minikafka.model import NO_NODE, ProducerIdentity, TopicPartition
+from minikafka.transactions.coordinator import TransactionCoordinator
+from minikafka.transactions.effects import SendMarkers
+from minikafka.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+log = structlog.get_logger(__name__)
+
+ANSWER_TIMEOUT_S: Final = 35.0
+"""A leader waits for its followers for half a minute."""
+REQUESTS_AT_ONCE: Final = 16
+"""To one node."""
+MARKERS_PER_REQUEST: Final = 1_000
+FIRST_RETRY_MS: Final = 10
+LAST_RETRY_MS: Final = 500
+
+
+@dataclass(slots=True, eq=False)
+class _Order:
+    """The marker of one transaction."""
+
+    shard: Shard[TransactionCoordinator]
+    markers: SendMarkers
+    pauses: Backoff
+
+    @property
+    def is_wanted(self) -> bool:
+        """False once another coordinator writes it."""
+        return self.shard.coordinator.phase is not Phase.RESIGNED
+
+
+@dataclass(slots=True, eq=False)
+class _Destination:
+    """A node that leads partitions."""
+
+    waiting: dict[_Order, list[TopicPartition]] = field(default_factory=dict)
+    under_way: int = 0
+
+
+class Markers:
+    """All markers of the coordinators on this node."""
+
+    def __init__(self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage], peers: Peers) -> None:
+        self._node_id = ports.config.node_id
+        self._clock = ports.clock
+        self._rng = ports.rng
+        self._tasks = ports.tasks
+        self._replicas = replicas
+        self._image = image
+        self._peers = peers
+        self._destinations: defaultdict[int, _Destination] = defaultdict(_Destination)
+        self._is_scheduled = False
+
+    def send(self, shard: Shard[TransactionCoordinator], markers: SendMarkers) -> None:
+        """Write the marker to each partition, and report to the shard's coordinator."""
+        pauses = Backoff(self._rng, first_ms=FIRST_RETRY_MS, last_ms=LAST_RETRY_MS)
+        self._order(_Order(shard, markers, pauses), sorted(markers.partitions))
+
+    def _order(self, order: _Order, partitions: Iterable[TopicPartition]) -> None:
+        gone, leaderless = [], []
+        for tp in partitions:
+            partition = self._image().partition(tp)
+            if partition is None:
+                gone.append(tp)  # deleted, with what the transaction wrote there
+            elif partition.leader == NO_NODE:
+                leaderless.append(tp)
+            else:
+                self._destinations[partition.leader].waiting.setdefault(order, []).append(tp)
+        if gone:  # not in the middle of a step
+            asyncio.get_running_loop().call_soon(self._report, order, gone)
+        if leaderless:
+            self._tasks.start(self._try_again(order, leaderless), "markers without a leader")
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._send_waiting)
+
+    def _send_waiting(self) -> None:
+        self._is_scheduled = False
+        if self._tasks.is_closed:
+            return
+        for node_id, destination in self._destinations.items():
+            while destination.waiting and destination.under_way < REQUESTS_AT_ONCE:
+                orders = [*destination.waiting.items()][:MARKERS_PER_REQUEST]
+                for order, _partitions in orders:
+                    del destination.waiting[order]
+                destination.under_way += 1
+                self._tasks.start(self._write(node_id, destination, orders), f"markers-to-{node_id}")
+
+    async def _write(
+        self, node_id: int, destination: _Destination, orders: list[tuple[_Order, list[TopicPartition]]]
+    ) -> None:
+        wanted = [(order, partitions) for order, partitions in orders if order.is_wanted]
+        try:
+            failed = await self._written(node_id, wanted) if wanted else []
+        finally:
+            destination.under_way -= 1
+            if destination.waiting and not self._is_scheduled:
+                self._is_scheduled = True
+                asyncio.get_running_loop().call_soon(self._send_waiting)
+        for order, partitions in failed:
+            self._tasks.start(self._try_again(order, partitions), "markers again")
+
+    async def _written(
+        self, node_id: int, wanted: list[tuple[_Order, list[TopicPartition]]]
+    ) -> list[tuple[_Order, list[TopicPartition]]]:
+        """Write these; what has to be tried again."""
+        request = WriteTxnMarkersRequest(markers=[_marker(order, partitions) for order, partitions in wanted])
+        try:
+            if node_id == self._node_id:
+                response = await write_markers(request, self._replicas)
+            else:
+                response = await self._peers.call(node_id, request, WriteTxnMarkersResponse, timeout_s=ANSWER_TIMEOUT_S)
+        except UNREACHABLE as error:
+            log.debug("markers not written", node=node_id, why=str(error))
+            return wanted
+        failed = []
+        for (order, _partitions), result in zip(wanted, response.markers, strict=True):
+            errors = {
+                TopicPartition(topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+                for topic in result.topics
+                for partition in topic.partitions
+            }
+            again = [tp for tp, error in errors.items() if not _is_settled(order, tp, error)]
+            if again:
+                failed.append((order, again))
+            self._report(order, [tp for tp in errors if tp not in again])
+        return failed
+
+    async def _try_again(self, order: _Order, partitions: list[TopicPartition]) -> None:
+        await asyncio.sleep(order.pauses.next_s())
+        if order.is_wanted:
+            self._order(order, partitions)
+
+    def _report(self, order: _Order, partitions: list[TopicPartition]) -> None:
+        markers, shard = order.markers, order.shard
+        producer = ProducerIdentity(markers.producer_id, markers.producer_epoch)
+        now_ms = self._clock.monotonic_ms()
+        shard.step(shard.coordinator.on_marked(markers.transactional_id, producer, partitions, now_ms))
+
+
+def _is_settled(order: _Order, tp: TopicPartition, error: ErrorCode) -> bool:
+    """The partition has the marker, or a later one of the same producer: the transaction is not open there."""
+    if error is ErrorCode.INVALID_PRODUCER_EPOCH:
+        markers = order.markers
+        log.warning(
+            "a transaction was ended by another marker",
+            transactional_id=markers.transactional_id,
+            producer_id=markers.producer_id,
+            producer_epoch=markers.producer_epoch,
+            partition=str(tp),
+        )
+        return True
+    return error is ErrorCode.NONE
+
+
+def _marker(order: _Order, partitions: list[TopicPartition]) -> WritableTxnMarker:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(index)
+    markers = order.markers
+    return WritableTxnMarker(
+        producer_id=markers.producer_id,
+        producer_epoch=markers.producer_epoch,
+        transaction_result=markers.commits,
+        topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in by_topic.items()],
+        coordinator_epoch=order.shard.leader_epoch,
+        transaction_version=markers.transaction_version,
+    )

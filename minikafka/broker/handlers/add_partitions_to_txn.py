@@ -1,0 +1,142 @@
+"""AddPartitionsToTxn (key 24), versions 0-5: partitions that a transaction writes to (KIP-98, KIP-890).
+
+Up to version 3 a client asks, for one transaction. From version 4 on leaders ask, for several: for a client of
+transaction version 2 they add a partition, for an older one they only verify that it was added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.handlers.transactions import (
+    CLASSIC,
+    VERSION_2,
+    TransactionCoordinators,
+    told,
+    why_not_here,
+)
+from minikafka.errors import ErrorCode
+from minikafka.metadata.image import MetadataImage
+from minikafka.model import ProducerIdentity, TopicPartition
+from minikafka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+FIRST_OF_LEADERS: Final = 4
+FIRST_WITH_ABORTABLE: Final = 5
+FIRST_WITH_FENCED: Final = 2
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+async def handle(
+    request: AddPartitionsToTxnRequest,
+    context: RequestContext,
+    coordinators: TransactionCoordinators,
+    metadata: Metadata,
+) -> AddPartitionsToTxnResponse:
+    """Add or verify the partitions of each transaction."""
+    if context.version < FIRST_OF_LEADERS:
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=await _of_client(request, context, coordinators, metadata.image)
+        )
+    if not context.is_replica:
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    results = await asyncio.gather(
+        *(_of_leader(transaction, context, coordinators) for transaction in request.transactions)
+    )
+    return AddPartitionsToTxnResponse(results_by_transaction=list(results))
+
+
+async def _of_client(
+    request: AddPartitionsToTxnRequest,
+    context: RequestContext,
+    coordinators: TransactionCoordinators,
+    image: MetadataImage,
+) -> list[AddPartitionsToTxnTopicResult]:
+    """All partitions or none: where one does not exist, the others are not tried."""
+    partitions = _partitions(request.v3_and_below_topics)
+    unknown = {tp for tp in partitions if image.partition(tp) is None}
+    if unknown:
+        return _results(
+            {
+                tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if tp in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+                for tp in partitions
+            }
+        )
+    producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    error = await _added(request.v3_and_below_transactional_id, producer, partitions, CLASSIC, coordinators)
+    return _results(dict.fromkeys(partitions, told(error, context.version, FIRST_WITH_FENCED)))
+
+
+async def _of_leader(
+    transaction: AddPartitionsToTxnTransaction, context: RequestContext, coordinators: TransactionCoordinators
+) -> AddPartitionsToTxnResult:
+    partitions = _partitions(transaction.topics)
+    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+    transactional_id = transaction.transactional_id
+    if transaction.verify_only:
+        errors = _verified(transactional_id, producer, partitions, coordinators)
+    else:
+        error = await _added(transactional_id, producer, partitions, VERSION_2, coordinators)
+        errors = dict.fromkeys(partitions, error)
+    if context.version < FIRST_WITH_ABORTABLE:
+        errors = {tp: _before_abortable(error) for tp, error in errors.items()}
+    return AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=_results(errors))
+
+
+def _before_abortable(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.INVALID_TXN_STATE if error is ErrorCode.TRANSACTION_ABORTABLE else error
+
+
+async def _added(
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: list[TopicPartition],
+    client_version: int,
+    coordinators: TransactionCoordinators,
+) -> ErrorCode:
+    outcome = await coordinators.ask(
+        transactional_id,
+        lambda coordinator, token, now_ms: coordinator.add_partitions(
+            transactional_id, producer, partitions, client_version, token, now_ms
+        ),
+    )
+    return outcome.error
+
+
+def _verified(
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: list[TopicPartition],
+    coordinators: TransactionCoordinators,
+) -> Errors:
+    shard = coordinators.transactions.shard_of(transactional_id)
+    if shard is None:
+        return dict.fromkeys(partitions, why_not_here(transactional_id))
+    return shard.coordinator.verify_partitions(transactional_id, producer, partitions)
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    """Each once."""
+    return list(dict.fromkeys(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions))
+
+
+def _results(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, index), error in errors.items():
+        result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+        by_topic.setdefault(topic, []).append(result)
+    return [
+        AddPartitionsToTxnTopicResult(name=name, results_by_partition=results) for name, results in by_topic.items()
+    ]

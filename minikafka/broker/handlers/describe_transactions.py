@@ -1,0 +1,54 @@
+"""DescribeTransactions (key 65), version 0: producer, state and partitions of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.transactions import Transactions
+from minikafka.broker.handlers.transactions import why_not_here
+from minikafka.broker.long_answers import LongAnswers
+from minikafka.errors import KafkaError
+from minikafka.wire.codec import encode_around
+from minikafka.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+async def handle(
+    request: DescribeTransactionsRequest,
+    context: RequestContext,
+    transactions: Transactions,
+    long_answers: LongAnswers,
+) -> None:
+    """Ask each id's coordinator, once."""
+    described: list[bytes] = []
+    async with long_answers.prepare(context) as answer:
+        for transactional_id in dict.fromkeys(request.transactional_ids):
+            state = _describe(transactional_id, transactions)
+            described.append(await answer.encoded(state, 1 + sum(len(topic.partitions) for topic in state.topics)))
+        body = encode_around(DescribeTransactionsResponse(), context.version, "transaction_states", described)
+        context.send_body(body)
+
+
+def _describe(transactional_id: str, transactions: Transactions) -> TransactionState:
+    shard = transactions.shard_of(transactional_id)
+    if shard is None:
+        return TransactionState(transactional_id=transactional_id, error_code=why_not_here(transactional_id))
+    try:
+        found = shard.coordinator.describe(transactional_id)
+    except KafkaError as error:
+        return TransactionState(transactional_id=transactional_id, error_code=error.code)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(found.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=found.state.camel_name,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.started_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+    )

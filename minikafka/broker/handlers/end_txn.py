@@ -1,0 +1,40 @@
+"""EndTxn (key 26), versions 0-5: answered once the end of the transaction is decided; its markers follow.
+
+A client of version 5 speaks transaction version 2: the next transaction has another epoch, which it is told (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.transactions import CLASSIC, VERSION_2, TransactionCoordinators, told
+from minikafka.model import ProducerIdentity
+from minikafka.transactions.effects import Outcome
+from minikafka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+FIRST_OF_VERSION_2: Final = 5
+FIRST_WITH_FENCED: Final = 2
+
+
+def handle(request: EndTxnRequest, context: RequestContext, coordinators: TransactionCoordinators) -> None:
+    """Commit or abort."""
+    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+    client_version = VERSION_2 if context.version >= FIRST_OF_VERSION_2 else CLASSIC
+
+    def answer(outcome: Outcome) -> None:
+        context.send(
+            EndTxnResponse(
+                error_code=told(outcome.error, context.version, FIRST_WITH_FENCED),
+                producer_id=outcome.producer_id,
+                producer_epoch=outcome.producer_epoch,
+            )
+        )
+
+    coordinators.serve(
+        request.transactional_id,
+        lambda coordinator, token, now_ms: coordinator.end_transaction(
+            request.transactional_id, producer, client_version, token, now_ms, commits=request.committed
+        ),
+        answer,
+    )

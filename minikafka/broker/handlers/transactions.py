@@ -1,0 +1,61 @@
+"""What the handlers of the transaction APIs share: finding the coordinator of an id, and handing it a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.transactions import Transactions
+from minikafka.errors import ErrorCode
+from minikafka.transactions.coordinator import TransactionCoordinator
+from minikafka.transactions.effects import Effect, Outcome
+from minikafka.transactions.transaction import EPOCH_BUMPS
+
+CLASSIC: Final = 0
+"""The transaction version that clients have before version 2, as Kafka writes it."""
+VERSION_2: Final = EPOCH_BUMPS
+
+Answer = Callable[[Outcome], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCoordinators:
+    """The transaction coordinators of this node, and the time that they are told."""
+
+    transactions: Transactions
+    clock: Clock
+
+    def serve(
+        self,
+        transactional_id: str,
+        call: Callable[[TransactionCoordinator, Answer, int], Iterable[Effect]],
+        answer: Answer,
+    ) -> None:
+        """Let the id's coordinator call ``answer``, now or later; NOT_COORDINATOR when that is another node."""
+        shard = self.transactions.shard_of(transactional_id)
+        if shard is None:
+            answer(Outcome(why_not_here(transactional_id)))
+            return
+        shard.step(call(shard.coordinator, answer, self.clock.monotonic_ms()))
+
+    async def ask(
+        self, transactional_id: str, call: Callable[[TransactionCoordinator, Answer, int], Iterable[Effect]]
+    ) -> Outcome:
+        """The same, for a handler that waits."""
+        answered: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.serve(transactional_id, call, lambda outcome: None if answered.done() else answered.set_result(outcome))
+        return await answered
+
+
+def why_not_here(transactional_id: str) -> ErrorCode:
+    """The error for an id that has no coordinator on this node."""
+    return ErrorCode.NOT_COORDINATOR if transactional_id else ErrorCode.INVALID_REQUEST
+
+
+def told(error: ErrorCode, version: int, first_with_fenced: int) -> ErrorCode:
+    """Clients of older versions of the API know INVALID_PRODUCER_EPOCH only (KIP-588)."""
+    is_unknown = error is ErrorCode.PRODUCER_FENCED and version < first_with_fenced
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else error

@@ -1,0 +1,86 @@
+"""What a leader asks a transaction's coordinator before the first records of the transaction (KIP-890).
+
+A client that speaks Produce 12 or later has transaction version 2: the partition is added to its transaction by this.
+An older one has added it by AddPartitionsToTxn, and the leader asks whether that is so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.broker.replicas import Replicas
+from minikafka.broker.transaction_admission import TransactionAdmission
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import ProducerIdentity, TopicPartition
+from minikafka.wire.schema import Buffer
+
+FIRST_VERSION_WITH_ABORTABLE: Final = 11
+FIRST_VERSION_THAT_ADDS: Final = 12
+
+_TRY_AGAIN: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+Verified = dict[TopicPartition, int | KafkaError]
+"""For each partition that was asked about ``verified_at`` of ``Replicas.stage_produced``, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Asks for the batches of a Produce."""
+
+    replicas: Replicas
+    admission: TransactionAdmission
+    config: BrokerConfig
+
+    async def verify(
+        self, transactional_id: str | None, batches: Iterable[tuple[TopicPartition, Buffer | None]], version: int
+    ) -> Verified:
+        """Of the batches of a request of that version, those that begin a transaction in their partition."""
+        ends: dict[TopicPartition, int] = {}
+        asked: defaultdict[ProducerIdentity, list[TopicPartition]] = defaultdict(list)
+        for tp, records in batches:
+            begins = self.replicas.unverified(tp, records)
+            if begins is not None:
+                ends[tp] = begins.ends
+                asked[ProducerIdentity(begins.producer_id, begins.producer_epoch)].append(tp)
+        verified: Verified = dict(ends)
+        adds = version >= FIRST_VERSION_THAT_ADDS
+        if not adds and not self.config.transaction_partition_verification_enable:
+            return verified
+        for producer, partitions in asked.items():
+            errors = await self._errors(transactional_id, producer, partitions, adds=adds)
+            verified |= {tp: _refusal(error, version) for tp, error in errors.items() if error is not ErrorCode.NONE}
+        return verified
+
+    async def _errors(
+        self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], *, adds: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        if transactional_id is None:
+            return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return await self.admission.admit_all(transactional_id, producer, partitions, adds=adds)
+
+
+def _refusal(error: ErrorCode, version: int) -> KafkaError:
+    """As producers of that version understand it.
+
+    Old ones do not try again after errors of coordinators. NOT_ENOUGH_REPLICAS makes all try again, and none looks for
+    another leader.
+    """
+    if error in _TRY_AGAIN or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS):
+        return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction's coordinator says {error.name}; try again")
+    if error is ErrorCode.INVALID_PRODUCER_EPOCH:
+        return KafkaError(error, "the transaction is over, or another producer has the transactional id now")
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
+        return KafkaError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
+    if error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return KafkaError(error, "records of a transaction come without a transactional id")
+    return KafkaError(error, f"the transaction's coordinator says {error.name}")

@@ -1,0 +1,66 @@
+"""Calls of this node to other nodes, for coordinators of transactions and for leaders that ask them.
+
+One connection to each node, over the REPLICATION listener, opened when it is needed and again when it broke. Calls
+share it: none waits for another. Fetchers have connections of their own (:mod:`minikafka.broker.drivers.replication`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Endpoint
+from minikafka.net.channel import ChannelClosedError
+from minikafka.net.identity import Identity
+from minikafka.net.peer import PeerConnection
+from minikafka.wire.errors import WireError
+from minikafka.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+UNREACHABLE = (OSError, TimeoutError, ChannelClosedError, WireError, KafkaError)
+"""What a call fails with."""
+
+
+class Peers:
+    """Found by node id."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        endpoint_of: Callable[[int], Endpoint | None],
+        on_connection_lost: Callable[[int], None],
+    ) -> None:
+        self._identity = identity
+        self._endpoint_of = endpoint_of
+        self._on_connection_lost = on_connection_lost
+        self._connections: dict[int, PeerConnection] = {}
+        self._opening: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def call(self, node_id: int, request: Message, response_type: type[R], *, timeout_s: float) -> R:
+        """One request and its answer, at the API's newest version. One of ``UNREACHABLE``: there is none in time."""
+        connection = await self._connected(node_id)
+        try:
+            return await connection.call(request, response_type, timeout_s=timeout_s)
+        except ChannelClosedError:
+            self._on_connection_lost(node_id)
+            raise
+
+    async def _connected(self, node_id: int) -> PeerConnection:
+        async with self._opening[node_id]:
+            connection = self._connections.get(node_id)
+            if connection is None or not connection.is_open:
+                endpoint = self._endpoint_of(node_id)
+                if endpoint is None:
+                    raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not registered")
+                connection = await PeerConnection.open(endpoint, self._identity, node_id)
+                self._connections[node_id] = connection
+            return connection
+
+    def close(self) -> None:
+        """Close all connections; waiting calls fail."""
+        for connection in self._connections.values():
+            connection.close()

@@ -1,0 +1,45 @@
+"""Settings: transactions and the topic that keeps their states."""
+
+from __future__ import annotations
+
+from minikafka.config.kinds import boolean, integer
+from minikafka.config.setting import Setting, SettingGroup
+
+
+class TransactionSettings(SettingGroup):
+    """Transactions and their coordinators."""
+
+    transaction_state_log_replication_factor = Setting(
+        integer(1, 32767),
+        3,
+        doc="""Replicas of the topic with the states of transactions. It is created once that many brokers are
+        registered, and not before.""",
+    )
+    transaction_state_log_min_isr = Setting(
+        integer(1),
+        2,
+        doc="""In-sync replicas that must have a state. Where there are fewer replicas (see
+        transaction.state.log.replication.factor), that many.""",
+    )
+    transaction_state_log_num_partitions = Setting(
+        integer(1),
+        10,
+        kafka="50",
+        doc="""Partitions of that topic, over which transactional ids and their coordinators are spread. Each costs
+        files and replication on every broker.""",
+    )
+    transaction_max_timeout_ms = Setting(
+        integer(1), 900_000, doc="Longest transaction.timeout.ms that a producer may ask for."
+    )
+    transactional_id_expiration_ms = Setting(
+        integer(1), 604_800_000, doc="A transactional id that was not used for this time is forgotten."
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms = Setting(
+        integer(1), 3_600_000, doc="Interval at which coordinators look for transactional ids to forget."
+    )
+    transaction_partition_verification_enable = Setting(
+        boolean(),
+        True,
+        doc="""Leaders ask the coordinator before the first record of a transaction, so that a late one does not hang
+        for ever. Records of clients that speak transaction version 2 are always asked about.""",
+    )

@@ -1,0 +1,422 @@
+"""Transactions from the first request to the markers, on real nodes; what coordinators decide is tested in
+tests/unit/transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from broker_client import Client, batch, produce_request
+from broker_node import create_topic, delete_topic, eventually, led
+
+from minikafka.broker.node import Node
+from minikafka.broker.transaction_admission import TransactionAdmission
+from minikafka.coordination.partitioning import partition_for
+from minikafka.coordination.phase import Phase
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TRANSACTION_STATE_TOPIC, ProducerIdentity, TopicPartition
+from minikafka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from minikafka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from minikafka.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from minikafka.wire.messages.end_txn import EndTxnRequest
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
+from minikafka.wire.messages.list_transactions import ListTransactionsRequest
+
+StartNode = Callable[..., Awaitable[Node]]
+Join = Callable[[Node], Awaitable[Node]]
+Dial = Callable[..., Awaitable[Client]]
+E = ErrorCode
+
+SETTINGS = {
+    "offsets_topic_num_partitions": 1,
+    "offsets_topic_replication_factor": 1,
+    "transaction_state_log_num_partitions": 2,
+    "transaction_state_log_replication_factor": 1,
+}
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+OLD, NEW = 11, 12
+"""Versions of Produce: with 12 begins transaction version 2."""
+
+
+@pytest.fixture
+async def node(start_node: StartNode) -> Node:
+    node = await start_node(**SETTINGS)
+    for topic in ("orders", "payments"):
+        await create_topic(node, topic)
+    return node
+
+
+async def init(client: Client, name: str = "copier", version: int | None = None, **how: Any) -> ProducerIdentity:
+    """A producer of that id, whose coordinator is found and loaded."""
+    await client.ask(FindCoordinatorRequest(coordinator_keys=[name], key_type=1))
+    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, **how)
+    async with asyncio.timeout(30):
+        while True:
+            answer = await client.ask(request, version)
+            if answer.error_code not in (E.NOT_COORDINATOR, E.COORDINATOR_LOAD_IN_PROGRESS, E.CONCURRENT_TRANSACTIONS):
+                break
+            await asyncio.sleep(0.001)
+    assert answer.error_code == 0, ErrorCode.of(answer.error_code)
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+async def add(client: Client, producer: ProducerIdentity, *partitions: TopicPartition, version: int = 3) -> list[int]:
+    topics = [AddPartitionsToTxnTopic(name=tp.topic, partitions=[tp.partition]) for tp in partitions]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="copier",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=topics,
+    )
+    answer = await client.ask(request, version)
+    return [
+        partition.partition_error_code
+        for topic in answer.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    ]
+
+
+async def produce(
+    client: Client,
+    producer: ProducerIdentity,
+    sequence: int = 0,
+    *,
+    topic: str = "orders",
+    version: int = OLD,
+    name: str | None = "copier",
+) -> int:
+    records = batch(b"value", producer=(*producer, sequence), is_transactional=True)
+    request = produce_request(topic, records)
+    request.transactional_id = name
+    answer = await client.ask(request, version)
+    error: int = answer.responses[0].partition_responses[0].error_code
+    return error
+
+
+async def end(client: Client, producer: ProducerIdentity, *, commits: bool, version: int = 4) -> Any:
+    request = EndTxnRequest(
+        transactional_id="copier", producer_id=producer.producer_id, producer_epoch=producer.epoch, committed=commits
+    )
+    return await client.ask(request, version)
+
+
+async def described(client: Client, name: str = "copier") -> TransactionState:
+    answer = await client.ask(DescribeTransactionsRequest(transactional_ids=[name]))
+    state: TransactionState = answer.transaction_states[0]
+    return state
+
+
+async def is_in_state(client: Client, state: str) -> None:
+    async with asyncio.timeout(30):
+        while (await described(client)).transaction_state != state:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+# -- a transaction of an old client -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commits", [True, False])
+async def test_a_transaction_of_version_1(node: Node, client: Client, commits: bool) -> None:
+    producer = await init(client)
+    assert await add(client, producer, ORDERS, PAYMENTS) == [0, 0]
+    for topic in ("orders", "payments"):
+        assert await produce(client, producer, topic=topic) == 0
+        assert await produce(client, producer, 1, topic=topic) == 0
+    state = await described(client)
+    assert (state.transaction_state, state.producer_id, state.producer_epoch) == ("Ongoing", *producer)
+    assert {(topic.topic, *topic.partitions) for topic in state.topics} == {("orders", 0), ("payments", 0)}
+    assert led(node, ORDERS).log.last_stable_offset(2) == 0
+    answer = await end(client, producer, commits=commits)
+    assert answer.error_code == 0
+    await is_in_state(client, "CompleteCommit" if commits else "CompleteAbort")
+    for tp in (ORDERS, PAYMENTS):
+        assert led(node, tp).log.log_end_offset == 3, "two records and the marker"
+        assert led(node, tp).log.last_stable_offset(3) == 3
+    assert await add(client, producer, ORDERS) == [0], "the next one"
+    assert await produce(client, producer, 2) == 0
+
+
+@pytest.mark.parametrize("version", range(4, 6))
+async def test_a_producer_that_comes_back_aborts_what_it_left(node: Node, client: Client, version: int) -> None:
+    first = await init(client)
+    await add(client, first, ORDERS)
+    await produce(client, first)
+    second = await init(client, version=version)
+    assert second > first
+    assert led(node, ORDERS).log.last_stable_offset(2) == 2, "aborted"
+    assert await produce(client, first, 1) == E.INVALID_PRODUCER_EPOCH
+    assert await add(client, first, ORDERS) == [E.PRODUCER_FENCED]
+    assert await add(client, first, ORDERS, version=1) == [E.INVALID_PRODUCER_EPOCH], "older clients know no other"
+    assert (await end(client, first, commits=True)).error_code == E.PRODUCER_FENCED
+    assert (await end(client, first, commits=True, version=1)).error_code == E.INVALID_PRODUCER_EPOCH
+
+
+async def test_records_of_a_partition_that_was_not_added_are_refused(node: Node, client: Client) -> None:
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    assert await produce(client, producer, topic="payments") == E.TRANSACTION_ABORTABLE
+    assert await produce(client, producer, topic="payments", version=10) == E.INVALID_TXN_STATE
+    assert await produce(client, producer, name=None) == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert await produce(client, producer, name="another") == E.INVALID_PRODUCER_ID_MAPPING
+    assert led(node, PAYMENTS).log.log_end_offset == 0
+    assert led(node, ORDERS).log.log_end_offset == 0
+
+
+async def test_a_late_record_does_not_hang(node: Node, client: Client) -> None:
+    """KIP-890: it comes after the end of its transaction, and nobody would end it."""
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    await produce(client, producer)
+    await end(client, producer, commits=True)
+    await is_in_state(client, "CompleteCommit")
+    assert await produce(client, producer, 1) == E.TRANSACTION_ABORTABLE
+    assert led(node, ORDERS).log.last_stable_offset(2) == 2
+
+
+async def test_a_repeated_record_of_a_transaction_that_is_over_is_known(node: Node, client: Client) -> None:
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    assert await produce(client, producer) == 0
+    await end(client, producer, commits=True)
+    await is_in_state(client, "CompleteCommit")
+    assert await produce(client, producer) == 0
+    assert led(node, ORDERS).log.log_end_offset == 2
+
+
+async def test_without_verification_leaders_do_not_ask(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(**SETTINGS, transaction_partition_verification_enable="false")
+    await create_topic(node, "orders")
+    client = await dial(node)
+    producer = await init(client)
+    assert await produce(client, producer) == 0, "as Kafka before 3.7"
+
+
+async def test_a_record_that_was_verified_before_the_end_comes_too_late(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    ask = TransactionAdmission.admit_all
+
+    async def slow(self: TransactionAdmission, *args: Any, **how: Any) -> Any:
+        errors = await ask(self, *args, **how)
+        await end(other, producer, commits=True)
+        await is_in_state(other, "CompleteCommit")
+        return errors
+
+    other = await Client.connect(node)
+    monkeypatch.setattr(TransactionAdmission, "admit_all", slow)
+    assert await produce(client, producer) == E.INVALID_TXN_STATE
+    other.close()
+
+
+async def test_what_does_not_exist_is_not_added_and_neither_is_the_rest(node: Node, client: Client) -> None:
+    producer = await init(client)
+    missing = TopicPartition("orders", 7)
+    assert await add(client, producer, PAYMENTS, missing) == [
+        E.OPERATION_NOT_ATTEMPTED,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert (await described(client)).transaction_state == "Empty"
+
+
+# -- a transaction of version 2 ---------------------------------------------------------------------------------------
+
+
+async def test_a_transaction_of_version_2(node: Node, client: Client) -> None:
+    producer = await init(client)
+    for commits in (True, False):
+        assert await produce(client, producer, version=NEW) == 0, "the leader adds the partition"
+        assert (await described(client)).transaction_state == "Ongoing"
+        answer = await end(client, producer, commits=commits, version=5)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
+            0,
+            producer.producer_id,
+            producer.epoch + 1,
+        )
+        repeated = await end(client, producer, commits=commits, version=5)
+        assert repeated.error_code in (E.NONE, E.CONCURRENT_TRANSACTIONS)
+        late = await produce(client, producer, 1, version=NEW)
+        assert late == E.INVALID_PRODUCER_EPOCH, "in an epoch that is over"
+        producer = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+async def test_partitions_of_one_request_are_added_together(node: Node, client: Client) -> None:
+    producer = await init(client)
+    request = produce_request("orders", batch(b"x", producer=(*producer, 0), is_transactional=True))
+    request.topic_data += produce_request(
+        "payments", batch(b"x", producer=(*producer, 0), is_transactional=True)
+    ).topic_data
+    request.transactional_id = "copier"
+    answer = await client.ask(request, NEW)
+    assert [each.partition_responses[0].error_code for each in answer.responses] == [0, 0]
+    assert len((await described(client)).topics) == 2
+    records = led(node, TopicPartition(TRANSACTION_STATE_TOPIC, partition_for("copier", 2))).log.log_end_offset
+    assert records == 2, "the epoch, and both partitions"
+
+
+# -- leaders and other nodes ------------------------------------------------------------------------------------------
+
+
+async def test_only_nodes_ask_for_many_transactions(node: Node, client: Client) -> None:
+    producer = await init(client)
+    asked = AddPartitionsToTxnTransaction(
+        transactional_id="copier",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[AddPartitionsToTxnTopic(name="orders", partitions=[0])],
+    )
+    for version in (4, 5):
+        answer = await client.ask(AddPartitionsToTxnRequest(transactions=[asked]), version)
+        assert answer.error_code == E.CLUSTER_AUTHORIZATION_FAILED
+    assert (await described(client)).transaction_state == "Empty"
+
+
+async def test_coordinator_and_leader_are_on_different_nodes(start_node: StartNode, join: Join, dial: Dial) -> None:
+    first = await start_node(**SETTINGS)
+    second = await join(first)
+    await create_topic(first, "orders", partitions=2, replicas=[[1], [2]])
+    await create_topic(first, TRANSACTION_STATE_TOPIC, partitions=2, replicas=[[1], [2]])
+    clients = {1: await dial(first), 2: await dial(second)}
+    await eventually(
+        lambda: (
+            [shard.coordinator.phase for node in (first, second) for shard in node.transactions] == [Phase.ACTIVE] * 2
+        ),
+        "the coordinators",
+    )
+    home = partition_for("copier", 2) + 1
+    producer = await init(clients[home])
+    for node_id, node in ((1, first), (2, second)):
+        tp = TopicPartition("orders", node_id - 1)
+        records = batch(b"x", producer=(*producer, 0), is_transactional=True)
+        request = produce_request("orders", records, partition=tp.partition)
+        request.transactional_id = "copier"
+        answer = await clients[node_id].ask(request, NEW)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert led(node, tp).log.last_stable_offset(1) == 0
+        request.transactional_id = "unknown"
+    await end(clients[home], producer, commits=True, version=5)
+    await is_in_state(clients[home], "CompleteCommit")
+    for node_id, node in ((1, first), (2, second)):
+        assert led(node, TopicPartition("orders", node_id - 1)).log.last_stable_offset(2) == 2
+    away = clients[3 - home]
+    assert (await end(away, producer, commits=True)).error_code == E.NOT_COORDINATOR
+
+
+async def test_a_partition_that_is_deleted_needs_no_marker(node: Node, client: Client) -> None:
+    producer = await init(client)
+    await add(client, producer, ORDERS, PAYMENTS)
+    await produce(client, producer)
+    await delete_topic(node, "payments")
+    assert (await end(client, producer, commits=True)).error_code == 0
+    await is_in_state(client, "CompleteCommit")
+
+
+async def test_the_next_coordinator_goes_on(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(**SETTINGS)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    await produce(client, producer)
+    await node.stop()
+    node = await start_node(**SETTINGS)
+    client = await dial(node)
+    async with asyncio.timeout(30):
+        while (answer := await end(client, producer, commits=True)).error_code:
+            assert answer.error_code in (E.NOT_COORDINATOR, E.COORDINATOR_LOAD_IN_PROGRESS)
+            await asyncio.sleep(0.001)
+    await is_in_state(client, "CompleteCommit")
+    assert led(node, ORDERS).log.last_stable_offset(2) == 2
+
+
+async def test_a_coordinator_that_is_not_there_makes_producers_try_again(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    (shard,) = (each for each in node.transactions if "copier" in each.coordinator.shard.entries)
+    monkeypatch.setattr(shard.coordinator, "phase", Phase.LOADING)
+    assert await produce(client, producer) == E.NOT_ENOUGH_REPLICAS
+    assert await produce(client, producer, version=NEW) == E.NOT_ENOUGH_REPLICAS
+    assert (await end(client, producer, commits=True)).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+    listed = await client.ask(ListTransactionsRequest())
+    assert listed.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+    assert (await described(client)).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+
+
+# -- offsets, queries, bad input --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_a_group_is_added(node: Node, client: Client, version: int) -> None:
+    producer = await init(client)
+    request = AddOffsetsToTxnRequest(
+        transactional_id="copier", producer_id=producer.producer_id, producer_epoch=producer.epoch, group_id="g"
+    )
+    assert (await client.ask(request, version)).error_code == 0
+    (topic,) = (await described(client)).topics
+    assert topic.topic == "__consumer_offsets", "made when first needed"
+    request.group_id = ""
+    assert (await client.ask(request, version)).error_code == E.INVALID_GROUP_ID
+    request.group_id, request.producer_epoch = "g", 7
+    fenced = E.PRODUCER_FENCED if version >= 2 else E.INVALID_PRODUCER_EPOCH
+    assert (await client.ask(request, version)).error_code == fenced
+
+
+async def test_transactions_are_listed_and_described(node: Node, client: Client) -> None:
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    other = await init(client, "other")
+
+    async def listed(**how: Any) -> list[tuple[str, int, str]]:
+        answer = await client.ask(ListTransactionsRequest(**how))
+        assert answer.error_code == 0
+        found = answer.transaction_states
+        return sorted((each.transactional_id, each.producer_id, each.transaction_state) for each in found)
+
+    both = [("copier", producer.producer_id, "Ongoing"), ("other", other.producer_id, "Empty")]
+    assert await listed() == both
+    assert await listed(state_filters=["Ongoing"]) == both[:1]
+    assert await listed(producer_id_filters=[other.producer_id]) == both[1:]
+    assert await listed(duration_filter=3_600_000) == []
+    answer = await client.ask(ListTransactionsRequest(state_filters=["Nonsense"]))
+    assert (answer.unknown_state_filters, answer.transaction_states) == (["Nonsense"], [])
+    assert (await described(client, "unknown")).error_code == E.TRANSACTIONAL_ID_NOT_FOUND
+    assert (await described(client, "")).error_code == E.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"transactional_id": ""}, E.INVALID_REQUEST),
+        ({"transaction_timeout_ms": 900_001}, E.INVALID_TRANSACTION_TIMEOUT),
+        ({"transaction_timeout_ms": 0}, E.INVALID_TRANSACTION_TIMEOUT),
+        ({"producer_id": 5}, E.INVALID_REQUEST),
+        ({"producer_id": 5, "producer_epoch": 1}, E.PRODUCER_FENCED),
+    ],
+)
+async def test_what_cannot_be_is_refused(node: Node, client: Client, how: dict[str, Any], error: ErrorCode) -> None:
+    await init(client)
+    request = InitProducerIdRequest(**{"transactional_id": "copier", "transaction_timeout_ms": 60_000, **how})
+    answer = await client.ask(request)
+    assert (answer.error_code, answer.producer_id) == (error, -1)
+
+
+async def test_without_a_controller_no_producer_begins(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never() -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
+
+    await init(client)
+    monkeypatch.setattr(node.transactions._producer_ids, "ensure", never)
+    answer = await client.ask(InitProducerIdRequest(transactional_id="new", transaction_timeout_ms=60_000))
+    assert answer.error_code == E.COORDINATOR_NOT_AVAILABLE
