@@ -9,6 +9,7 @@
 ``segments``         the ordered segments of a log; ``segment_list``: the same on disk, to notice lost ones
 ``epochs``           the leader-epoch cache: start offset of each epoch, written and cut with the log (rows E1, E2)
 ``producer_state``   last batches of each producer, open transactions; ``snapshots``: the same on disk
+``aborted``          look-ups of aborted transactions; ``transaction_index``: those of a segment
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;
                      ``small_file``: a file that is replaced as a whole, by any thread
 ``durable_end``      the exact synced end of a log; ``log_ends``: the written end of each log, for a start after a kill
@@ -21,7 +22,7 @@
                      ``rewinding``: producer state after it
 ``flush``            syncs, with a slow part for a thread
 ``compaction``       the log cleaner: keeps the last value of each key. ``key_map``: last offset of each key;
-                     ``cleaning``: records of a batch that stay
+                     ``cleaning``: records of a batch that stay; ``cleaned_transactions``: what it knows of transactions
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: unfinished compactions and
                      deletions; ``damage``: torn tail or corruption; ``closed``: checks of closed segments' ends;
                      ``impostors``: foreign files with a log's names; ``aside``: their new names;

@@ -120,7 +120,7 @@ class Appender:
             append_time = wall_ms
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
-        if not self._has_room(last_offset, size, wall_ms):
+        if not self._has_room(last_offset, size, wall_ms) or (marker is not None and self._is_full_of_aborted()):
             self.roll()
             log.segments.active.first_append_ms = wall_ms
         if leader_epoch != log.epochs.latest_epoch:
@@ -176,7 +176,8 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
-            if not self._has_room(header.last_offset, size, wall_ms):
+            is_full = header.attributes & CONTROL_FLAG and self._is_full_of_aborted()
+            if is_full or not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])
                 self._roll_for(header)
                 log.segments.active.first_append_ms = wall_ms
@@ -184,7 +185,9 @@ class Appender:
             if header.leader_epoch != log.epochs.latest_epoch:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                replay(log.producers, header, records[position : position + size])
+                aborted = replay(log.producers, header, records[position : position + size])
+                if aborted is not None:
+                    log.segments.active.note_aborted(aborted)
             self._staged.append((header.last_offset, size, header.max_timestamp))
             self._staged_bytes += size
             self._next_offset = header.next_offset
@@ -254,6 +257,12 @@ class Appender:
             and active.index.size_in_bytes < config.segment_index_bytes
         )
 
+    def _is_full_of_aborted(self) -> bool:
+        """The index of aborted transactions is in memory: it has the limit of the offset index."""
+        log = self._log
+        active = log.segments.active
+        return active.has_aborted and active.aborted.size_in_bytes >= log._config.segment_index_bytes
+
     def _commit_run(self, run: memoryview) -> None:
         if self._staged:
             self._buffers.append(run)
@@ -270,6 +279,8 @@ class Appender:
     def _note_producer(self, header: BatchHeader, base_offset: int, marker: EndTxnMarker | None) -> None:
         log = self._log
         if marker is not None:
-            log.producers.end_transaction(header, marker, base_offset)
+            aborted = log.producers.end_transaction(header, marker, base_offset)
+            if aborted is not None:
+                log.segments.active.note_aborted(aborted)
         elif not header.attributes & CONTROL_FLAG:
             log.producers.append(header, base_offset)

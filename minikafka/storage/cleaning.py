@@ -1,5 +1,9 @@
 """The cleaner's work on one batch: the records that stay.
 
+Records of an aborted transaction go (row T26). Its marker, and that of a committed one, stays as long as a batch of the
+transaction is there. Then it goes as a tombstone does: the first pass gives it a delete horizon, a later one drops it.
+Like the last batch of each producer, the marker with its last epoch stays, without a record if need be.
+
 Offsets do not change, nor does the offset range of a batch, so producer state can still be rebuilt from the batches. A
 batch that keeps all its records is copied unchanged. For the part that was mapped in this pass, the map knows the
 surviving offsets, so most batches are not decoded.
@@ -11,9 +15,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from minikafka.errors import KafkaError
+from minikafka.model import NO_OFFSET
 from minikafka.records.batch import (
     DELETE_HORIZON_FLAG,
-    TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
     parse_header,
@@ -21,25 +25,48 @@ from minikafka.records.batch import (
 from minikafka.records.build import rebuild_batch
 from minikafka.records.keys import KeyedRecord, iter_keys
 from minikafka.records.read import read_body
+from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.key_map import LARGE_BATCH_RECORDS, KeyMap
+from minikafka.storage.producer_state import ProducerEntry
+from minikafka.storage.transaction_index import AbortedTransaction
 
 
 class Kept(NamedTuple):
-    """A batch to write."""
+    """A batch to write, and the aborted transaction that it ends, if any batch of that is left."""
 
     last_offset: int
     batch: Buffer
     max_timestamp: int
+    aborted: AbortedTransaction | None = None
+
+
+class LastOfProducer(NamedTuple):
+    """What the log must keep of a producer: its last batch of this epoch; with none (-1), the markers of the epoch."""
+
+    epoch: int
+    offset: int
+
+    @classmethod
+    def of(cls, entry: ProducerEntry) -> LastOfProducer:
+        """That of a producer that the log knows."""
+        return cls(entry.epoch, entry.last_offset)
 
 
 class Cleaner:
     """Decides batch by batch. Batches from ``end_offset`` on were not mapped, and stay."""
 
     def __init__(
-        self, keys: KeyMap, end_offset: int, last_of_producer: Mapping[int, int], wall_ms: int, delete_retention_ms: int
+        self,
+        keys: KeyMap,
+        end_offset: int,
+        transactions: CleanedTransactions,
+        last_of_producer: Mapping[int, LastOfProducer],
+        wall_ms: int,
+        delete_retention_ms: int,
     ) -> None:
         self._keys = keys
         self._end_offset = end_offset
+        self._transactions = transactions
         self._last_of_producer = last_of_producer
         self._wall_ms = wall_ms
         self._delete_retention_ms = delete_retention_ms
@@ -47,7 +74,14 @@ class Cleaner:
     def clean(self, header: BatchHeader, batch: Buffer) -> Kept | None:
         """The batch with its remaining records; None to drop it."""
         unchanged = Kept(header.last_offset, batch, header.max_timestamp)
-        if header.is_control or header.base_offset >= self._end_offset or header.base_offset in self._keys.unreadable:
+        if header.is_control:
+            return self._clean_control(unchanged, header)
+        self._transactions.on_batch(header)
+        if header.base_offset >= self._end_offset:
+            return unchanged
+        if self._transactions.is_aborted(header):
+            return self._emptied(unchanged, header)
+        if header.base_offset in self._keys.unreadable:
             return unchanged
         offsets: Container[int] | None = None
         if self._is_mapped(header):
@@ -67,11 +101,36 @@ class Cleaner:
         return (
             header.base_offset >= self._keys.start_offset
             and header.last_offset < self._end_offset
-            and not header.attributes & (TRANSACTIONAL_FLAG | DELETE_HORIZON_FLAG)
+            and not header.attributes & DELETE_HORIZON_FLAG
         )
 
     def _must_stay(self, header: BatchHeader) -> bool:
-        return self._last_of_producer.get(header.producer_id) == header.last_offset
+        last = self._last_of_producer.get(header.producer_id)
+        if last is None:
+            return False
+        if last.offset == NO_OFFSET:
+            return header.is_control and header.producer_epoch == last.epoch
+        return last.offset == header.last_offset
+
+    def _clean_control(self, unchanged: Kept, header: BatchHeader) -> Kept | None:
+        if not header.has_producer_id:
+            return unchanged
+        has_batches, aborted = self._transactions.on_marker(header)
+        if has_batches or header.base_offset >= self._end_offset:
+            return unchanged._replace(aborted=aborted)
+        if not header.record_count or (header.has_delete_horizon and self._wall_ms >= header.base_timestamp):
+            return self._emptied(unchanged, header)
+        if header.has_delete_horizon:
+            return unchanged
+        body, horizon_ms = read_body(unchanged.batch, 0, header), self._wall_ms + self._delete_retention_ms
+        rebuilt = rebuild_batch(header, body, iter_keys(body, header), delete_horizon_ms=horizon_ms)
+        return unchanged._replace(batch=rebuilt)
+
+    def _emptied(self, unchanged: Kept, header: BatchHeader) -> Kept | None:
+        """The batch without its records, if it must stay."""
+        if not self._must_stay(header):
+            return None
+        return unchanged._replace(batch=rebuild_batch(header, b"", ())) if header.record_count else unchanged
 
     def _clean_records(
         self, unchanged: Kept, header: BatchHeader, body: bytes, offsets: Container[int] | None

@@ -6,8 +6,9 @@ that a later one supersedes (:mod:`~minikafka.storage.cleaning`).
 
 A tombstone (null value) stays for ``delete.retention.ms`` after its batch was first cleaned: the first pass gives the
 batch a delete horizon (KIP-534), a later pass drops it. The last batch of each producer stays, without records if
-necessary, for its sequence numbers. Control batches stay. Records of a transaction count once its commit marker was
-seen; those of an aborted one supersede nothing. A batch with malformed records stays unchanged.
+necessary, for its sequence numbers. Records of aborted transactions go, and supersede nothing; markers go when nothing
+of their transaction is left (:mod:`~minikafka.storage.cleaned_transactions`). A batch with malformed records stays
+unchanged.
 
 :func:`plan`, :func:`prepare_swap` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` and
 :meth:`CompactionJob.publish` in any thread. Files change in Kafka's order, so a crash leaves the old segments or the
@@ -22,7 +23,8 @@ from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
-from minikafka.storage.cleaning import Cleaner, Kept
+from minikafka.storage.cleaned_transactions import CleanedTransactions
+from minikafka.storage.cleaning import Cleaner, Kept, LastOfProducer
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
@@ -32,7 +34,7 @@ from minikafka.storage.scan import BATCH_CHUNK_BYTES, scan_batches
 from minikafka.storage.segment import Segment, StagedBatch
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import Removal
-from minikafka.storage.segment_names import LOG_SUFFIX, SUFFIXES
+from minikafka.storage.segment_names import LOG_SUFFIX, SUFFIXES, TRANSACTION_INDEX_SUFFIX
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -69,8 +71,7 @@ def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
 
 def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
     """The closed segments that may be rewritten: committed, durable and old enough."""
-    unstable = log.producers.first_unstable_offset(high_watermark)
-    limit = min(high_watermark if unstable is None else min(unstable, high_watermark), log.recovery_point)
+    limit = min(log.last_stable_offset(high_watermark), log.recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
     found = []
     for segment in log.segments.closed:
@@ -100,7 +101,11 @@ class CompactionJob:
         self._directory = log.directory
         self._segments = list(segments)
         self._keys = KeyMap(log.first_dirty_offset)
-        self._last_of_producer = {entry.producer_id: entry.last_offset for entry in log.producers.entries}
+        self._last_of_producer = {entry.producer_id: LastOfProducer.of(entry) for entry in log.producers.entries}
+        self._closed = log.segments.closed
+        self._active = log.segments.active.snapshot(SegmentCache())
+        self._snapshots = log.snapshots
+        self._log_start_offset = log.log_start_offset
         self._config = log.config
         self._wall_ms = wall_ms
         self._steps = self._run()
@@ -148,13 +153,22 @@ class CompactionJob:
         if self.damaged is None:
             yield from self._rewrite()
 
+    def _transactions(self) -> CleanedTransactions:
+        """For a walk from the beginning; in the thread."""
+        cache = SegmentCache()
+        segments = [*(segment.copy(cache) for segment in self._closed), self._active]
+        return CleanedTransactions(segments, self._snapshots, self._log_start_offset)
+
     def _map(self) -> Iterator[int]:
-        keys = self._keys
+        keys, transactions = self._keys, self._transactions()
         for segment in self._segments:
             if segment.next_offset <= keys.start_offset:
                 continue
+            if not self._enter(transactions, segment):
+                break
             for header, batch in self._batches(segment):
-                if header.last_offset >= keys.start_offset:
+                is_counted = not header.is_control and not transactions.is_aborted(header)
+                if is_counted and header.last_offset >= keys.start_offset:
                     keys.add(header, batch)
                     yield _work(header)
                 if keys.full_at is not None:
@@ -165,16 +179,31 @@ class CompactionJob:
         keys.close()
 
     def _rewrite(self) -> Iterator[int]:
+        transactions = self._transactions()
         cleaner = Cleaner(
-            self._keys, self.end_offset, self._last_of_producer, self._wall_ms, self._config.delete_retention_ms
+            self._keys,
+            self.end_offset,
+            transactions,
+            self._last_of_producer,
+            self._wall_ms,
+            self._config.delete_retention_ms,
         )
         affected = [segment for segment in self._segments if segment.base_offset < self.end_offset]
         for group in _groups(affected, self._config):
-            yield from self._rewrite_group(group, cleaner)
+            yield from self._rewrite_group(group, cleaner, transactions)
             if self.damaged is not None:
                 return
 
-    def _rewrite_group(self, group: list[Segment], cleaner: Cleaner) -> Iterator[int]:
+    def _enter(self, transactions: CleanedTransactions, segment: Segment) -> bool:
+        try:
+            transactions.enter(segment.base_offset, segment.next_offset)
+        except BadBatchError as error:
+            self.damaged = (segment, error)
+        return self.damaged is None
+
+    def _rewrite_group(
+        self, group: list[Segment], cleaner: Cleaner, transactions: CleanedTransactions
+    ) -> Iterator[int]:
         target = Segment(
             self._disk,
             group[0].directory,
@@ -188,6 +217,8 @@ class CompactionJob:
         target.create()
         writer = _Writer(target)
         for segment in group:
+            if not self._enter(transactions, segment):
+                return
             for header, batch in self._batches(segment):
                 kept = cleaner.clean(header, batch)
                 if kept is not None:
@@ -196,8 +227,9 @@ class CompactionJob:
         writer.finish()
         target.seal()
         for kind in SUFFIXES:
-            self._disk.fsync_path(target.path(kind))
-            yield SYNC_WORK
+            if kind != TRANSACTION_INDEX_SUFFIX or target.has_aborted:
+                self._disk.fsync_path(target.path(kind))
+                yield SYNC_WORK
 
     def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Batches, read through an own descriptor: the segment's cache belongs to the event loop. Ends at damage."""
@@ -227,7 +259,9 @@ class _Writer:
         self._bytes = 0
 
     def write(self, kept: Kept) -> None:
-        last_offset, batch, max_timestamp = kept
+        last_offset, batch, max_timestamp, aborted = kept
+        if aborted is not None:
+            self._segment.note_aborted(aborted)
         self._buffers.append(batch)
         self._batches.append((last_offset, len(batch), max_timestamp))
         self._bytes += len(batch)
@@ -297,4 +331,5 @@ def _swap(log: Log, old: list[Segment], new: Segment) -> None:
     for segment in old:
         log.discard(segment)
     new.rename("")
-    log.segments.swap(old, [log.loaded_segment(new.base_offset, new.size, old[-1].next_offset)])
+    loaded = log.loaded_segment(new.base_offset, new.size, old[-1].next_offset, has_aborted=new.has_aborted)
+    log.segments.swap(old, [loaded])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from minikafka.storage.aborted import load_aborted
 from minikafka.storage.damage import write_refetch_mark
 from minikafka.storage.errors import BadBatchError, Corruption, is_passing
 from minikafka.storage.producer_state import ProducerEntry, ProducerState
@@ -97,6 +98,8 @@ class CutJob:
 
     def _truncate(self) -> None:
         position = self._find_end()
+        if position:
+            self._load_aborted()
         self._lower_recorded()
         if self._durable_end is not None:
             self._durable_end.lower(self.end_offset)
@@ -129,6 +132,15 @@ class CutJob:
             self.corruption = Corruption(self.last.path(LOG_SUFFIX), position, self.end_offset, str(bad), None)
         self._position = position
         return position
+
+    def _load_aborted(self) -> None:
+        """The aborted transactions of the last segment are to be cut, too."""
+        try:
+            load_aborted(self.last, self._kept, self._snapshots, self._log_start_offset)
+        except BadBatchError as error:
+            if self.corruption is None:
+                self.corruption = Corruption(self.last.path(LOG_SUFFIX), 0, self.last.base_offset, str(error), None)
+            self.last.forget_aborted()
 
     def _drop(self) -> None:
         self.removal.store()

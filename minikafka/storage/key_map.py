@@ -17,7 +17,6 @@ from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
 from minikafka.records.keys import iter_keys
 from minikafka.records.read import read_body
-from minikafka.storage.snapshots import marker_in
 
 MAX_KEYS: Final = 420_000
 LONG_KEY_BYTES: Final = 31  # with the 33 of a bytes object: 64
@@ -40,18 +39,14 @@ class KeyMap:
         """Base offsets of batches with malformed records."""
         self._max_keys = max_keys
         self._entries: dict[bytes, Entry] = {}
-        self._transactions: dict[int, dict[bytes, Entry]] = {}  # by producer; their markers are still to come
         self._survivors: list[Entry] = []
 
     # -- adding -----------------------------------------------------------------------------------------------------
 
     def add(self, header: BatchHeader, batch: Buffer) -> None:
-        """Add a batch. A malformed one is noted as a whole: its keys supersede nothing."""
+        """Add a batch of records. A malformed one is noted as a whole: its keys supersede nothing."""
         try:
-            if header.is_control:
-                self._end_transaction(header, batch)
-            else:
-                self._add_records(header, batch)
+            self._add_records(header, batch)
         except KafkaError:
             if not self._room:
                 self.full_at = header.base_offset
@@ -59,13 +54,12 @@ class KeyMap:
 
     def _add_records(self, header: BatchHeader, batch: Buffer) -> None:
         body = read_body(batch, 0, header)
-        entries = self._transactions.setdefault(header.producer_id, {}) if header.is_transactional else self._entries
         if header.record_count <= min(self._room, LARGE_BATCH_RECORDS):
-            entries.update(self._last_of_each_key(header, body))
+            self._entries.update(self._last_of_each_key(header, body))
             return
         for _record in iter_keys(body, header):
             pass  # it is a batch of records
-        self._add_one_by_one(entries, header, body)
+        self._add_one_by_one(header, body)
 
     def _last_of_each_key(self, header: BatchHeader, body: bytes) -> dict[bytes, Entry]:
         base_offset, first = header.base_offset, self.start_offset - header.base_offset
@@ -75,8 +69,8 @@ class KeyMap:
             if key is not None and delta >= first
         }
 
-    def _add_one_by_one(self, entries: dict[bytes, Entry], header: BatchHeader, body: bytes) -> None:
-        room = self._room
+    def _add_one_by_one(self, header: BatchHeader, body: bytes) -> None:
+        entries, room = self._entries, self._room
         for delta, _time, key, is_tombstone, _begin, _rest, _end in iter_keys(body, header):
             offset = header.base_offset + delta
             if key is None or offset < self.start_offset:
@@ -92,19 +86,10 @@ class KeyMap:
     @property
     def _room(self) -> int:
         """Number of further keys that fit."""
-        used = len(self._entries) + len(self.unreadable)
-        return self._max_keys - used - (sum(map(len, self._transactions.values())) if self._transactions else 0)
-
-    def _end_transaction(self, header: BatchHeader, batch: Buffer) -> None:
-        marker = marker_in(batch, header)
-        written = self._transactions.pop(header.producer_id, None) if marker is not None else None
-        if marker is not None and written is not None and marker.is_commit:
-            for key, entry in written.items():
-                self._entries[key] = max(entry, self._entries.get(key, entry))
+        return self._max_keys - len(self._entries) - len(self.unreadable)
 
     def close(self) -> None:
         """All batches are added."""
-        self._transactions.clear()
         self._survivors = sorted(self._entries.values())
 
     # -- asking -----------------------------------------------------------------------------------------------------

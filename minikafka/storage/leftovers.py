@@ -13,7 +13,15 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment_list import UNKNOWN_SIZE, SegmentList
-from minikafka.storage.segment_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
+from minikafka.storage.segment_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SUFFIXES,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+    offset_in,
+)
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -23,6 +31,11 @@ TEMPORARY_SUFFIX = ".tmp"
 def log_files(disk: Disk, directory: str) -> list[int]:
     """Base offsets of the segments in a partition directory, ascending."""
     return _offsets(disk.listdir(directory), LOG_SUFFIX)
+
+
+def with_transaction_index(disk: Disk, directory: str) -> frozenset[int]:
+    """Base offsets of the segments with an index of aborted transactions."""
+    return frozenset(_offsets(disk.listdir(directory), TRANSACTION_INDEX_SUFFIX))
 
 
 def _offsets(names: Sequence[str], suffix: str) -> list[int]:

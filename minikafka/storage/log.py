@@ -12,6 +12,7 @@ do the work, each with state of its own; their methods are also methods of the l
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
                ``truncate_fully_and_start_at``; ``maybe_increment_log_start_offset``, ``delete_records``;
                ``prepare_deletion``, ``complete_deletion``; ``delete_old_segments``
+``aborted``    look-ups of aborted transactions (``AbortedTransactions``)
 ``flusher``    ``flush_due``, ``prepare_flush``, ``complete_flush``, ``flush``; ``prepare_close``, ``complete_close``,
                ``close``
 =============  ========================================================================================================
@@ -33,6 +34,7 @@ from uuid import UUID
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
 from minikafka.storage import compaction
+from minikafka.storage.aborted import AbortedTransactions
 from minikafka.storage.appending import Appender, AppendInfo
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
@@ -162,6 +164,7 @@ class Log:
         self.complete_read = reader.complete_read
         self.offset_for_timestamp = reader.offset_for_timestamp
         self.offset_of_max_timestamp = reader.offset_of_max_timestamp
+        self.aborted = AbortedTransactions(self)
         cutter = self.cutter = Cutter(self)
         self.prepare_truncation = cutter.prepare_truncation
         self.prepare_restart = cutter.prepare_restart
@@ -244,9 +247,9 @@ class Log:
         return self.epochs.epoch_for(offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """First offset a read_committed consumer may not read, given the high watermark."""
+        """First offset a read_committed consumer may not read, given the high watermark (row T21)."""
         unstable = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget idle producers (``producer.id.expiration.ms``); ``now_ms`` is monotonic. Returns their number."""
@@ -276,9 +279,9 @@ class Log:
         self.flusher.names_changed()
         return segment
 
-    def loaded_segment(self, base_offset: int, size: int, next_offset: int) -> Segment:
+    def loaded_segment(self, base_offset: int, size: int, next_offset: int, *, has_aborted: bool = False) -> Segment:
         """A closed segment of this log whose files are in place."""
-        return Segment(
+        segment = Segment(
             self.disk,
             self.directory,
             base_offset,
@@ -287,6 +290,8 @@ class Log:
             size=size,
             next_offset=next_offset,
         )
+        segment.has_aborted = has_aborted
+        return segment
 
     def discard(self, segment: Segment) -> None:
         """Remove a segment's files; slices of it in flight stay readable."""

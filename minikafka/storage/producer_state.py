@@ -28,6 +28,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from minikafka.records.batch import CONTROL_FLAG, MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
 from minikafka.records.control import EndTxnMarker
+from minikafka.storage.transaction_index import AbortedTransaction
 
 BATCHES_KEPT = 5  # as many as a producer may have in flight
 PRODUCERS_MAX: Final = 10_000
@@ -129,11 +130,14 @@ class ProducerState:
         return self._entries.get(producer_id)
 
     def add(self, entry: ProducerEntry) -> None:
-        """Restore an entry from a snapshot."""
+        """Restore an entry from a snapshot. After all of them: :meth:`restored`."""
         self._entries[entry.producer_id] = entry
         if entry.current_txn_first_offset != NO_OFFSET:
             self._ongoing[entry.current_txn_first_offset] = entry.producer_id
-            self._ongoing = dict(sorted(self._ongoing.items()))
+
+    def restored(self) -> None:
+        """All entries of a snapshot are there."""
+        self._ongoing = dict(sorted(self._ongoing.items()))
 
     # -- appends ----------------------------------------------------------------------------------------------------
 
@@ -175,9 +179,7 @@ class ProducerState:
         """A data batch of a producer was given its offset."""
         entry = self._entries.pop(header.producer_id, None)
         if entry is None:
-            entry = ProducerEntry(header.producer_id, header.producer_epoch)
-            if len(self._entries) >= PRODUCERS_MAX:
-                self.keep_newest(PRODUCERS_MAX - FORGOTTEN_AT_ONCE)
+            entry = self._new_entry(header)
         elif entry.epoch != header.producer_epoch:
             entry.enter_epoch(header.producer_epoch)
         self._entries[header.producer_id] = entry
@@ -195,7 +197,7 @@ class ProducerState:
         """May a leader append this end of a transaction? Neither its producer nor its coordinator may be an old one.
 
         From transaction version 2 on the coordinator raises the producer's epoch for each marker (KIP-890), so a
-        marker with the present epoch comes too late. It is the repetition of one if no transaction is open: allowed.
+        marker with the present epoch comes too late. It repeats another if no transaction is open: allowed (row T25).
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -210,20 +212,29 @@ class ProducerState:
                 f"{marker.coordinator_epoch}, but epoch {entry.coordinator_epoch} already wrote one",
             )
 
-    def end_transaction(self, header: BatchHeader, marker: EndTxnMarker, offset: int) -> None:
-        """A commit or abort marker was given its offset."""
-        entry = self._entries.get(header.producer_id)
-        if entry is None:
-            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+    def end_transaction(self, header: BatchHeader, marker: EndTxnMarker, offset: int) -> AbortedTransaction | None:
+        """A commit or abort marker was given its offset. The transaction if it is aborted now, and had records."""
+        entry = self._entries.pop(header.producer_id, None) or self._new_entry(header)
+        self._entries[header.producer_id] = entry
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         entry.is_active = True
         entry.ends += 1
-        if entry.current_txn_first_offset != NO_OFFSET:
-            del self._ongoing[entry.current_txn_first_offset]
-            self._completed.append((entry.current_txn_first_offset, offset))
-            entry.current_txn_first_offset = NO_OFFSET
+        first_offset = entry.current_txn_first_offset
+        if first_offset == NO_OFFSET:
+            return None
+        entry.current_txn_first_offset = NO_OFFSET
+        del self._ongoing[first_offset]
+        self._completed.append((first_offset, offset))
+        if marker.is_commit:
+            return None
+        return AbortedTransaction(header.producer_id, first_offset, offset, next(iter(self._ongoing), offset + 1))
+
+    def _new_entry(self, header: BatchHeader) -> ProducerEntry:
+        if len(self._entries) >= PRODUCERS_MAX:
+            self.keep_newest(PRODUCERS_MAX - FORGOTTEN_AT_ONCE)
+        return ProducerEntry(header.producer_id, header.producer_epoch)
 
     def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
         first = header.base_sequence
@@ -265,8 +276,13 @@ class ProducerState:
 
     @property
     def has_transactions(self) -> bool:
-        """True when a transaction is remembered: only the batches tell what was known of it at an earlier offset."""
-        return bool(self._ongoing or self._completed) or any(not entry.batches for entry in self._entries.values())
+        """True after the first transaction: only the batches tell what was known of it at an earlier offset.
+
+        Also for one that ended long ago: a cut of damage, or after an unclean election, may open it again.
+        """
+        return bool(self._ongoing) or any(
+            entry.coordinator_epoch != NO_EPOCH or not entry.batches for entry in self._entries.values()
+        )
 
     def since(self, offset: int) -> list[ProducerEntry]:
         """The producers that wrote at or behind ``offset``."""
@@ -301,6 +317,12 @@ class ProducerState:
         for producer_id in forgotten:
             del self._entries[producer_id]
         return len(forgotten)
+
+    def forget_transactions(self) -> None:
+        """All that open transactions had written is gone from the log, and maybe their ends, too (row T22)."""
+        for entry in self._entries.values():
+            entry.current_txn_first_offset = NO_OFFSET
+        self._ongoing.clear()
 
     def clear(self) -> None:
         """The log was replaced."""

@@ -50,9 +50,9 @@ from minikafka.storage.durable_end import read_durable_end
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
 from minikafka.storage.impostors import drop_stray_segments, rename_impostors
-from minikafka.storage.index import MAX_RELATIVE_OFFSET
+from minikafka.storage.index import MAX_RELATIVE_OFFSET, DamagedIndexError
 from minikafka.storage.last_stop import LastStop
-from minikafka.storage.leftovers import log_files, remove_leftovers
+from minikafka.storage.leftovers import log_files, remove_leftovers, with_transaction_index
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import in_place, scan_batches, scan_headers
 from minikafka.storage.segment import Segment
@@ -105,6 +105,7 @@ class _Loader:
         self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.segments: list[Segment] = []
         self.producers = ProducerState()
+        self.unindexed: list[Segment] = []  # their batches tell the aborted transactions
 
     def load(self) -> LoadedLog:
         rename_impostors(self.disk, self.directory)
@@ -150,7 +151,11 @@ class _Loader:
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         self.snapshots.remove(above=end_offset)
         try:
-            self.producers = self.snapshots.load(segments, log_start_offset, end_offset)
+            self._find_aborted()
+            indexing = [segment for segment in self.unindexed if segment in self.segments]
+            for segment in indexing:
+                segment.forget_aborted()
+            self.producers = self.snapshots.load(segments, log_start_offset, end_offset, indexing=indexing)
             _note_first_append(segments.active)
         except BadBatchError:
             self.scanned_epoch = NO_EPOCH
@@ -159,6 +164,17 @@ class _Loader:
                     return at, bad
             raise
         return None
+
+    def _find_aborted(self) -> None:
+        """Load the aborted transactions of the active segment, unless its batches are to tell them."""
+        active = self.segments[-1]
+        if active in self.unindexed:
+            return
+        try:
+            _ = active.aborted
+        except DamagedIndexError as error:
+            logger.warning("transaction index unreadable", path=self.directory, why=str(error), effect="made anew")
+            self.unindexed.append(active)
 
     def _loaded(self, is_believed: bool) -> LoadedLog:
         segments = Segments(self.segments)
@@ -182,9 +198,11 @@ class _Loader:
     # -- segments ---------------------------------------------------------------------------------------------------
 
     def _find_segments(self) -> None:
+        indexed = with_transaction_index(self.disk, self.directory)
         for base in log_files(self.disk, self.directory):
             size = self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}")
             self.segments.append(self._segment(base, size))
+            self.segments[-1].has_aborted = base in indexed
         if self.last_stop.keeps_writes:
             listed = self.segment_list.durable
             drop_stray_segments(self.disk, self.segments, listed, self.recovery_point, self._may_begin_by())
@@ -302,6 +320,7 @@ class _Loader:
         self.epochs.truncate_from_end(from_offset)  # the file is right below; compaction may have left less to see
         self.snapshots.remove(above=self.segments[first].base_offset)
         check_closed(self.damage, self.segments[:first])
+        self.unindexed = self.segments[first:]
         for at in range(first, len(self.segments)):
             bad = self._check(at, from_offset) or self._check_gap(at)
             if bad is not None:
@@ -412,6 +431,7 @@ class _Loader:
             file = self.disk.open_append(path)
             file.truncate(bad.position)
             file.fsync()
+        self.unindexed.append(segment)
         self.disk.fsync_dir(self.directory)
 
     def _is_torn(self, segment: Segment, bad: BadBatchError, behind: list[Segment]) -> bool:

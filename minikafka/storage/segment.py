@@ -1,4 +1,4 @@
-"""One ``.log`` file with its two indexes.
+"""One ``.log`` file with its indexes: by offset, by time, and of aborted transactions.
 
 A segment is *active* while it is the last of its log: its file stays open for appending, its indexes are in memory
 only, and a :class:`Tail` remembers its newest batches. Sealing writes the indexes; from then on the segment is
@@ -16,6 +16,7 @@ from copy import copy, deepcopy
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Buffer
+from minikafka.storage.aside import replace_file
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
@@ -35,9 +36,11 @@ from minikafka.storage.segment_names import (
     OFFSET_INDEX_SUFFIX,
     SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
 from minikafka.storage.tail import Tail
+from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
 
@@ -53,6 +56,7 @@ class Segment:
 
     __slots__ = (
         "__weakref__",
+        "_aborted",
         "_cache",
         "_disk",
         "_file",
@@ -66,6 +70,7 @@ class Segment:
         "base_offset",
         "directory",
         "first_append_ms",
+        "has_aborted",
         "is_index_written",
         "next_offset",
         "size",
@@ -89,12 +94,14 @@ class Segment:
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_index_written = True
         self.first_append_ms = NO_TIMESTAMP  # wall ms of the first append; -1 while unknown
+        self.has_aborted = False  # there is an index of aborted transactions, in memory or in a file
         self._disk = disk
         self._suffix = suffix
         self._cache = cache
         self._index_interval_bytes = index_interval_bytes
         self._file: File | None = None
         self._index: BatchIndex | None = None
+        self._aborted: TransactionIndex | None = None
         self._max_timestamp: TimeEntry | None = None  # outlives the index of a closed segment
         self._tail: Tail | None = None
         self._trusted_from = size  # what follows was checked by this process when it was appended
@@ -141,7 +148,7 @@ class Segment:
         if self._tail is None:
             self._file = None
             if self.is_index_written:
-                self._index = None
+                self._index = self._aborted = None
 
     def rename(self, suffix: str) -> None:
         """Give every file of a closed segment another last suffix (``.swap``, ``.deleted`` or none).
@@ -217,7 +224,11 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Write the index files of a segment that is not active any more, in any thread."""
-        index = self.index
+        index, path = self.index, self.path(TRANSACTION_INDEX_SUFFIX)
+        if self.has_aborted:
+            self._disk.write_bytes(path, self.aborted.encode())
+        else:
+            self._disk.unlink(path)  # of the time before a cut
         self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())
         self._disk.write_bytes(self.path(TIME_INDEX_SUFFIX), index.times.encode())
         self.is_index_written = True
@@ -257,7 +268,8 @@ class Segment:
         """A copy to read in another thread while this one goes on."""
         twin = self.copy(cache)
         if self._tail is not None:
-            twin._index, twin._tail = deepcopy(self._index), Tail(self.next_offset)
+            twin._index, twin._aborted = deepcopy(self._index), deepcopy(self._aborted)
+            twin._tail = Tail(self.next_offset)
         return twin
 
     def learn(self, copy: Segment, *, keeps_index: bool) -> None:
@@ -266,6 +278,9 @@ class Segment:
         self._verified = _union(self._verified, copy._verified)
         if keeps_index and self._tail is None:
             self._file, self._index = self._file or copy._file, copy._index
+            self._cache.touch(self)
+        if copy._aborted is not None and self._tail is None:
+            self._aborted = copy._aborted
             self._cache.touch(self)
 
     def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:
@@ -291,6 +306,9 @@ class Segment:
         self._trusted_from = min(self._trusted_from, position)
         self._verified = (self._verified[0], min(self._verified[1], position))
         self.index.truncate(position, end_offset)
+        if self.has_aborted:
+            self.aborted.truncate(end_offset)
+            self.has_aborted = len(self.aborted) > 0
         resumed = self.index.resume(self._file, position)
         reached = self.base_offset if resumed is None else resumed
         self.next_offset = reached
@@ -304,6 +322,8 @@ class Segment:
             self._file = self._disk.open_append(self.path(LOG_SUFFIX))
         self._index = BatchIndex(self.base_offset, self._index_interval_bytes)
         self._tail = Tail(self.base_offset)
+        self.forget_aborted()
+        self._disk.unlink(self.path(TRANSACTION_INDEX_SUFFIX))
         self.truncate(0, self.base_offset)
 
     # -- finding batches --------------------------------------------------------------------------------------------
@@ -518,3 +538,43 @@ class Segment:
 
     def _rebuilt_index(self) -> BatchIndex:
         return BatchIndex.rebuild(self.base_offset, self._index_interval_bytes, self.file, self.size)
+
+    # -- aborted transactions ---------------------------------------------------------------------------------------
+
+    @property
+    def aborted(self) -> TransactionIndex:
+        """The aborted transactions whose markers are here, loaded if need be. DamagedIndexError for a wrong file."""
+        if self._aborted is None:
+            self._aborted = self._loaded_aborted() if self.has_aborted else TransactionIndex()
+            self.touch()
+        return self._aborted
+
+    @property
+    def aborted_in_memory(self) -> TransactionIndex | None:
+        """The same, if nothing has to be read for it."""
+        return self._aborted
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """A marker that was, or will be, appended."""
+        self.aborted.append(aborted)
+        self.has_aborted = True
+
+    def forget_aborted(self) -> None:
+        """Whatever is known is wrong: the batches tell."""
+        self._aborted, self.has_aborted = None, False
+
+    def store_aborted(self) -> None:
+        """Write what was made again in place of a damaged file, in any thread."""
+        index = self.aborted
+        self.has_aborted = True
+        if self._disk.exists(self.path(LOG_SUFFIX)):  # else retention took it away meanwhile
+            replace_file(self._disk, self.path(TRANSACTION_INDEX_SUFFIX), index.encode())
+
+    def _loaded_aborted(self) -> TransactionIndex:
+        try:
+            data = self._disk.read_bytes(self.path(TRANSACTION_INDEX_SUFFIX))
+        except OSError as error:
+            if is_passing(error):
+                raise
+            raise DamagedIndexError(str(error)) from error
+        return TransactionIndex.decode(self.base_offset, self.next_offset, data)

@@ -7,8 +7,9 @@ import re
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)  # renamed in this order: the log decides what exists
+TRANSACTION_INDEX_SUFFIX = ".txnindex"  # only where a transaction was aborted
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)  # renamed in this order: the log decides what exists
 SNAPSHOT_SUFFIX = ".snapshot"  # of producers, named by an offset as segments are
 DELETED_SUFFIX = ".deleted"
 

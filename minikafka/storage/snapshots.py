@@ -15,6 +15,7 @@ its checksum; then an older one is taken and more of the log is replayed.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from struct import Struct
 
 from crc32c import crc32c
@@ -30,6 +31,7 @@ from minikafka.storage.segment import Segment
 from minikafka.storage.segment_names import SNAPSHOT_SUFFIX, file_name, offset_in
 from minikafka.storage.segments import Segments
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
+from minikafka.storage.transaction_index import AbortedTransaction
 
 VERSION = 1
 
@@ -79,6 +81,7 @@ def decode_snapshot(data: bytes) -> ProducerState:
         if earlier is not None and earlier.epoch == entry.epoch:
             entry.batches = (*earlier.batches, *entry.batches)[-BATCHES_KEPT:]
         state.add(entry)
+    state.restored()
     return state
 
 
@@ -109,14 +112,15 @@ def marker_in(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
     return None
 
 
-def replay(state: ProducerState, header: BatchHeader, batch: Buffer) -> None:
-    """Take over a batch that a leader accepted: from a fetch, or from the log itself."""
+def replay(state: ProducerState, header: BatchHeader, batch: Buffer) -> AbortedTransaction | None:
+    """Take over a batch that a leader accepted, from a fetch or from the log itself. The transaction that it aborts."""
     if not header.has_producer_id:
-        return
+        return None
     if not header.is_control:
         state.append(header, header.base_offset)
     elif (marker := marker_in(batch, header)) is not None:
-        state.end_transaction(header, marker, header.last_offset)
+        return state.end_transaction(header, marker, header.last_offset)
+    return None
 
 
 class SnapshotFiles:
@@ -150,15 +154,22 @@ class SnapshotFiles:
         """
         self.remove(below=max((offset for offset in self.offsets() if offset <= first_offset), default=0))
 
-    def load(self, segments: Segments, log_start_offset: int, end_offset: int) -> ProducerState:
-        """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it."""
-        state, offset = self.newest(end_offset)
+    def load(
+        self, segments: Segments, log_start_offset: int, end_offset: int, *, indexing: Collection[Segment] = ()
+    ) -> ProducerState:
+        """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it.
+
+        The segments of ``indexing`` note their aborted transactions on the way; they must have forgotten theirs.
+        """
+        state, offset = self.newest(min([end_offset, *(segment.base_offset for segment in indexing)]))
         if offset == NO_OFFSET:
             offset = log_start_offset
+        elif offset < segments[0].base_offset:
+            state.forget_transactions()  # their markers may have gone with the batches in between
         offset = max(offset, segments[0].base_offset)  # below the log start, too: it may lie behind the snapshot
         for segment in segments.since(offset):
             if segment.base_offset < end_offset and segment.size:
-                replay_segment(state, segment, offset, end_offset)
+                replay_segment(state, segment, offset, end_offset, is_indexing=segment in indexing)
         return state
 
     def newest(self, end_offset: int) -> tuple[ProducerState, int]:
@@ -176,12 +187,16 @@ class SnapshotFiles:
         return f"{self._directory}/{file_name(offset)}{SNAPSHOT_SUFFIX}"
 
 
-def replay_segment(state: ProducerState, segment: Segment, start_offset: int, end_offset: int) -> None:
-    """Take over the batches of ``segment`` in ``[start_offset, end_offset)``."""
+def replay_segment(
+    state: ProducerState, segment: Segment, start_offset: int, end_offset: int, *, is_indexing: bool = False
+) -> None:
+    """Take over the batches of ``segment`` in ``[start_offset, end_offset)``, and note aborted transactions in it."""
     file = segment.file
     for position, header in scan_headers(file, segment.position_of(start_offset), segment.size):
         if header.base_offset >= end_offset:
             return
         if header.has_producer_id:
             body = file.pread(header.batch_length + LOG_OVERHEAD, position) if header.is_control else b""
-            replay(state, header, body)
+            aborted = replay(state, header, body)
+            if aborted is not None and is_indexing:
+                segment.note_aborted(aborted)

@@ -1,9 +1,10 @@
 """Fetch (key 1), versions 4-18: consumers up to the high watermark, followers up to the log end (rows R15-R17, D5).
 
 Records are sent as regions of log files. A fetch that finds too few bytes waits: the request is kept, and the log is
-read again when bytes arrive or its time is up (row D5). Fetch sessions are incremental (KIP-227). A consumer that
-speaks version 11 or later may also read from a follower in its rack, up to the follower's high watermark; the leader
-names that follower (row R25, KIP-392).
+read again when bytes arrive or its time is up (row D5). Fetch sessions are incremental (KIP-227). A read_committed
+consumer reads up to the last stable offset, and is told which transactions among its records were aborted (row T23). A
+consumer that speaks version 11 or later may also read from a follower in its rack, up to the follower's high watermark;
+the leader names that follower (row R25, KIP-392).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.hot import encode_fetch_response, records_slot
 from minikafka.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchRequest,
     FetchResponse,
@@ -131,6 +133,7 @@ class _Fetch(ABC):
         "_results",
         "_session",
         "_size",
+        "_tells_aborted",
     )
     _from_first_batch: ClassVar[bool] = False
     """Also what lies below the log start and is still there."""
@@ -147,6 +150,7 @@ class _Fetch(ABC):
         self._must_answer = False
         self._is_noted = False  # that it came
         self._refused: dict[CachedPartition, KafkaError] = {}  # when it came
+        self._tells_aborted = False  # only up to the last stable offset, and which transactions were aborted
         self._request = request
         self._session = session
         self._context = context
@@ -328,15 +332,19 @@ class _Fetch(ABC):
         if preferred is not None:
             data.preferred_read_replica = preferred
             return data
+        if self._tells_aborted:
+            data.aborted_transactions = []
         limit = self._limit(partition, high_watermark)
         if fetch_offset == limit or self._is_withheld(partition):
             return data
         if fetch_offset > limit and fetch_offset <= log_.log_end_offset:
             return data  # a consumer ahead of the high watermark, after a leader change: it will get there
         if self._cold is not None and log_.is_cold(fetch_offset, size):
-            self._cold.append(partial(log_.prepare_read, fetch_offset, size))
-            data.records = records_slot(min(size, COLD_READ_BYTES), None)  # as if it were there: it takes the room
-            return data
+            if self._tells_aborted:
+                self._cold.append(partial(log_.aborted.prepare, fetch_offset))
+            return self._read_later(data, size, partial(log_.prepare_read, fetch_offset, size))
+        if self._tells_aborted:
+            limit = log_.aborted.read_limit(fetch_offset, limit)
         found = log_.read(
             fetch_offset,
             size,
@@ -344,9 +352,25 @@ class _Fetch(ABC):
             min_one_batch=is_first,
             from_first_batch=self._from_first_batch,
         )
-        if found.size:
-            data.records = records_slot(found.size, found)
-            self._on_read(partition, fetch_offset, found, data)
+        if not found.size:
+            return data
+        if self._tells_aborted and log_.aborted.are_possible(fetch_offset):
+            end_offset = log_.end_of(fetch_offset, found)
+            aborted = log_.aborted.between(fetch_offset, end_offset)
+            if aborted is None:
+                return self._read_later(data, size, partial(log_.aborted.prepare, fetch_offset, end_offset))
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted
+            ]
+        data.records = records_slot(found.size, found)
+        self._on_read(partition, fetch_offset, found, data)
+        return data
+
+    def _read_later(self, data: PartitionData, size: int, prepare: ColdRead) -> PartitionData:
+        """No records: they are read again when the job is done, or, if one was, with the client's next fetch."""
+        if self._cold is not None:
+            self._cold.append(prepare)
+            data.records = records_slot(min(size, COLD_READ_BYTES), None)  # as if it were there: it takes the room
         return data
 
     def _failed(self, cached: CachedPartition, error: KafkaError) -> PartitionData:
@@ -425,11 +449,11 @@ class _Fetch(ABC):
 class _ConsumerFetch(_Fetch):
     """Committed records, to anyone."""
 
-    __slots__ = ("_may_follow", "_only_committed")
+    __slots__ = ("_may_follow",)
 
     def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
         super().__init__(request, session, context, parts)
-        self._only_committed = request.isolation_level == Isolation.READ_COMMITTED
+        self._tells_aborted = request.isolation_level == Isolation.READ_COMMITTED
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
     def _purgatory(self) -> Purgatory[object]:
@@ -445,7 +469,7 @@ class _ConsumerFetch(_Fetch):
         """Nobody has to know."""
 
     def _limit(self, partition: Partition, high_watermark: int) -> int:
-        return partition.log.last_stable_offset(high_watermark) if self._only_committed else high_watermark
+        return partition.log.last_stable_offset(high_watermark) if self._tells_aborted else high_watermark
 
     def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
         rack = self._request.rack_id

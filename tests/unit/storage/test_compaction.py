@@ -24,6 +24,7 @@ from minikafka.storage.disk import File, OsDisk
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log, LogHooks
+from minikafka.storage.segment_names import TRANSACTION_INDEX_SUFFIX
 
 COMPACT = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, "segment_bytes": 600}
 DAY_MS = 24 * 3600 * 1000
@@ -172,6 +173,7 @@ def test_the_last_batch_of_a_producer_stays_even_if_empty(open_log: OpenLog, res
     assert append(log, b"x", producer=(7, 0, 2)).base_offset == 3
 
 
+@pytest.mark.spec("T26")
 def test_an_aborted_transaction_supersedes_nothing_and_a_committed_one_does(open_log: OpenLog) -> None:
     log = open_log(**COMPACT)
     put(log, b"a", b"1")
@@ -182,12 +184,87 @@ def test_an_aborted_transaction_supersedes_nothing_and_a_committed_one_does(open
         log.commit()
     log.roll()
     assert clean(log)
-    assert (0, b"a", b"1") in pairs(log)
-    assert (1, b"b", b"1") not in pairs(log)
-    assert (4, b"b", b"in transaction") in pairs(log)
+    assert pairs(log) == [(0, b"a", b"1"), (4, b"b", b"in transaction")]
     assert sum(header.is_control for header in headers_in(read_all(log))) == 2
 
 
+def aborted(log: Log, producer_id: int, *values: bytes, key: bytes = b"a", epoch: int = 0) -> None:
+    for at, value in enumerate(values):
+        put(log, key, value, producer=(producer_id, epoch, at), is_transactional=True)
+    stage(log, build_end_txn_marker(producer_id, epoch, EndTxnMarker(False, 0), timestamp=NOW_MS))
+    log.commit()
+
+
+def offsets(log: Log) -> list[int]:
+    return [header.base_offset for header in headers_in(read_all(log))]
+
+
+def index_of(log: Log) -> list[tuple[int, int, int]]:
+    return [(one.producer_id, one.first_offset, one.last_offset) for each in log.segments for one in each.aborted]
+
+
+@pytest.mark.spec("T26")
+def test_a_marker_goes_after_its_transaction_as_a_tombstone_does(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT, delete_retention_ms=1_000)
+    aborted(log, 7, b"1", b"2")  # to 2
+    aborted(log, 7, b"3", epoch=1)  # to 4: of this epoch the last batch has to stay, or its marker
+    stage(log, build_end_txn_marker(7, 2, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    put(log, b"b", b"x")  # 6
+    log.roll()
+    assert (offsets(log), index_of(log)) == ([0, 1, 2, 3, 4, 5, 6], [(7, 0, 2), (7, 3, 4)])
+    steps = []
+    for number, wall_ms in enumerate((NOW_MS, NOW_MS + 500, NOW_MS + 1_499, NOW_MS + 1_500)):
+        put(log, b"c%d" % number, b"x")  # something is dirty
+        log.roll()
+        assert clean(log, wall_ms)
+        steps.append([offset for offset in offsets(log) if offset < 7])
+    assert steps == [
+        [2, 4, 5, 6],  # the records go first: who read them may not have read the markers yet
+        [2, 4, 5, 6],  # the markers of nothing get their horizon; the last one had it from the beginning
+        [2, 4, 5, 6],
+        [5, 6],  # the marker with the producer's epoch has no record left
+    ]
+    assert index_of(log) == []
+    (last,) = (header for header in headers_in(read_all(log)) if header.base_offset == 5)
+    assert (last.is_control, last.record_count, last.producer_epoch) == (True, 0, 2)
+    log.close()
+    log = open_log(**COMPACT, clean=False)
+    entry = log.producers.get(7)
+    assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+    assert entry is None or entry.current_txn_first_offset == -1
+
+
+@pytest.mark.spec("T26")
+def test_a_marker_stays_with_the_last_batch_of_its_producer(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT, delete_retention_ms=0)
+    aborted(log, 7, b"1", b"2")
+    log.roll()
+    for number in range(3):
+        put(log, b"c%d" % number, b"x")
+        log.roll()
+        assert clean(log, NOW_MS + number)
+        assert offsets(log)[:2] == [1, 2], "without it the transaction would be open again"
+        assert index_of(log) == [(7, 0, 2)]
+    assert log.segments[0].path(TRANSACTION_INDEX_SUFFIX).rpartition("/")[2] in log.disk.listdir(log.directory)
+
+
+@pytest.mark.spec("T26")
+def test_a_marker_behind_the_pass_still_ends_what_was_cleaned(open_log: OpenLog) -> None:
+    """The records of a transaction are in closed segments, its marker in the active one."""
+    log = open_log(**COMPACT)
+    put(log, b"a", b"old")
+    put(log, b"a", b"gone", producer=(7, 0, 0), is_transactional=True)
+    put(log, b"a", b"stays", producer=(8, 0, 0), is_transactional=True)
+    log.roll()
+    for producer_id in (7, 8):
+        marker = build_end_txn_marker(producer_id, 0, EndTxnMarker(producer_id == 8, 0), timestamp=NOW_MS)
+        stage(log, marker)
+    log.commit()
+    assert clean(log)
+    assert pairs(log) == [(2, b"a", b"stays")]
+
+
+@pytest.mark.spec("T26")
 def test_an_open_transaction_holds_compaction_back(open_log: OpenLog) -> None:
     log = open_log(**COMPACT)
     put(log, b"a", b"1")
@@ -336,12 +413,13 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
 def written(log: Log, rng: Random) -> None:
     """Some batches: of few keys or none, of values or tombstones, in transactions that commit or abort, compressed."""
     for _ in range(rng.randint(5, 25)):
+        unended = {one.producer_id for one in log.producers.entries if one.current_txn_first_offset >= 0}
         count = rng.randint(1, 6)
         keys = tuple(rng.choice([None, *(b"%d" % key for key in range(12)), b"long" * 20]) for _ in range(count))
         values: list[bytes] = [rng.choice([b"", b"v" * rng.randrange(60), None]) for _ in range(count)]  # type: ignore[list-item]
         producer = rng.choice([-1, -1, 7, 8])
         sequences = {entry.producer_id: entry.last_sequence + 1 for entry in log.producers.entries}
-        is_transactional = producer > 0 and rng.random() < 0.5
+        is_transactional = producer > 0 and (producer in unended or rng.random() < 0.5)
         data = batch(
             *values,
             keys=keys,
@@ -351,10 +429,15 @@ def written(log: Log, rng: Random) -> None:
             is_transactional=is_transactional,
         )
         stage(log, data)
-        if is_transactional:
+        if is_transactional and rng.random() < 0.5:
             stage(log, build_end_txn_marker(producer, 0, EndTxnMarker(rng.random() < 0.5, 0), timestamp=NOW_MS))
         log.commit()
     log.roll()
+    for one in log.producers.entries:
+        if one.current_txn_first_offset >= 0:
+            marker = EndTxnMarker(rng.random() < 0.5, 0)
+            stage(log, build_end_txn_marker(one.producer_id, 0, marker, timestamp=NOW_MS))
+    log.commit()
 
 
 def records_in(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
@@ -365,22 +448,20 @@ def records_in(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
 def naive_pass(batches: list[tuple[BatchHeader, list[Record]]], start: int, end: int, wall_ms: int) -> list[Record]:
     """What one pass leaves, told record by record."""
     last: dict[bytes, int] = {}
-    open_transactions: dict[int, dict[bytes, int]] = {}
-    for header, records in batches:
+    aborting: dict[int, bool] = {}
+    is_aborted: dict[int, bool] = {}
+    for header, records in reversed(batches):
         if header.is_control:
-            marker = parse_end_txn_marker(records[0])
-            of_transaction = open_transactions.pop(header.producer_id, {})
-            if marker is not None and marker.is_commit and header.base_offset < end:
-                for key, offset in of_transaction.items():
-                    last[key] = max(offset, last.get(key, -1))
-            continue
-        seen = open_transactions.setdefault(header.producer_id, {}) if header.is_transactional else last
-        for record in records:
+            marker = parse_end_txn_marker(records[0]) if records else None
+            aborting[header.producer_id] = marker is not None and not marker.is_commit
+        is_aborted[header.base_offset] = header.is_transactional and aborting[header.producer_id]
+    for header, records in batches:
+        for record in () if header.is_control or is_aborted[header.base_offset] else records:
             if record.key is not None and start <= record.offset < end:
-                seen[record.key] = record.offset
+                last[record.key] = record.offset
     left = []
     for header, records in batches:
-        if header.is_control:
+        if header.is_control or (is_aborted[header.base_offset] and header.base_offset < end):
             continue
         is_past = header.has_delete_horizon and wall_ms >= header.base_timestamp
         for record in records:

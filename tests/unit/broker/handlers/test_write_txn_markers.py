@@ -57,6 +57,7 @@ async def end(client: Client, *markers: WritableTxnMarker, version: int | None =
     return [one.error_code for told in answer.markers for topic in told.topics for one in topic.partitions]
 
 
+@pytest.mark.spec("T25")
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("version", range(VERSIONS.first, VERSIONS.last + 1))
 async def test_a_marker_ends_a_transaction(node: Node, client: Client, version: int, commits: bool) -> None:
@@ -72,6 +73,7 @@ async def test_a_marker_ends_a_transaction(node: Node, client: Client, version: 
     assert (header.producer_id, header.producer_epoch, header.base_offset) == (PRODUCER, 3, 1)
 
 
+@pytest.mark.spec("T25")
 async def test_each_partition_that_is_refused_says_why(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     write(node)
@@ -105,6 +107,7 @@ async def test_markers_of_many_partitions_are_written_in_portions(
     assert {led(node, tp).log.last_stable_offset(2) for tp in partitions} == {2}
 
 
+@pytest.mark.spec("T25")
 async def test_the_answer_waits_for_the_replicas(start_node: StartNode, join: Join, dial: Dial) -> None:
     leader = await start_node()
     follower = await join(leader)

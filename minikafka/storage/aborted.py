@@ -1,0 +1,127 @@
+"""Look-ups of aborted transactions over the segments of a log, for read_committed consumers (KIP-98).
+
+Only segments with a ``.txnindex`` count, and of most logs none has one. A closed segment's index is read when it is
+asked for, and stays in memory as its other indexes do; an active one's is always there. The search goes from the
+segment of the first offset to the first marker that leaves no transaction open from before the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from minikafka.storage.index import DamagedIndexError
+from minikafka.storage.read_jobs import ReadJob
+from minikafka.storage.segment import Segment
+from minikafka.storage.segments import Segments
+from minikafka.storage.snapshots import SnapshotFiles
+from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
+
+MARKERS_AT_ONCE: Final = 1_000
+"""Of aborted transactions in one answer: a read ends behind so many (row T24). A thousand take the loop 1 ms."""
+
+
+class AbortedTransactions:
+    """Those of one log."""
+
+    __slots__ = ("_bases", "_closed", "_log", "_version")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._version = -1  # of the log's segments, when it was looked at them
+        self._closed: list[Segment] = []  # those with aborted transactions
+        self._bases: list[int] = []
+
+    def read_limit(self, start_offset: int, limit: int) -> int:
+        """Where a read from ``start_offset`` should end, at ``limit`` or before: behind MARKERS_AT_ONCE (row T24)."""
+        for segment in self._since(start_offset)[:1]:
+            index = segment.aborted_in_memory
+            end = None if index is None else index.end_of_markers(start_offset, MARKERS_AT_ONCE)
+            if end is not None:
+                return min(limit, end)
+        return limit
+
+    def are_possible(self, start_offset: int) -> bool:
+        """False when no transaction was aborted that has an offset from there on."""
+        return bool(self._since(start_offset))
+
+    def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction] | None:
+        """The aborted transactions with an offset in the range, by marker. None: :meth:`prepare` a job first."""
+        found: list[AbortedTransaction] = []
+        for segment in self._since(start_offset):
+            index = segment.aborted_in_memory
+            if index is None:
+                return None
+            segment.touch()
+            found += index.between(start_offset, end_offset)
+            if index.last_stable_offset >= end_offset:
+                break
+        return found
+
+    def prepare(self, start_offset: int, end_offset: int | None = None) -> ReadJob[None] | None:
+        """A job after which :meth:`between` can answer. None if it can already.
+
+        Without ``end_offset``, for whatever a read may find in the segment of ``start_offset``.
+        """
+        log = self._log
+        log.refuse_while_cut()
+        if end_offset is None:
+            end_offset = log.segments[log.segments.index_of(start_offset)].next_offset
+        cold = frozenset(one.base_offset for one in self._since(start_offset) if one.aborted_in_memory is None)
+        if not cold or log.is_offline:
+            return None
+        ask = partial(_load, cold, end_offset, log.snapshots, log.log_start_offset)
+        return ReadJob(log, log.segments.closed[: log.segments.index_of(max(cold)) + 1], ask, keeps_indexes=False)
+
+    def _since(self, start_offset: int) -> list[Segment]:
+        """The segments with aborted transactions that hold ``start_offset`` or later offsets."""
+        segments = self._log.segments
+        if self._version != segments.version:
+            self._version = segments.version
+            self._closed = [segment for segment in segments.closed if segment.has_aborted]
+            self._bases = [segment.base_offset for segment in self._closed]
+        active = segments.active
+        if not self._closed:
+            return [active] if active.has_aborted else []
+        at = bisect_right(self._bases, start_offset) - 1
+        if at < 0 or self._closed[at].next_offset <= start_offset:
+            at += 1
+        return self._closed[at:] + ([active] if active.has_aborted else [])
+
+
+def load_aborted(
+    segment: Segment, before: Sequence[Segment], snapshots: SnapshotFiles, log_start_offset: int
+) -> TransactionIndex:
+    """The index of ``segment``; a damaged one is made again from the batches. ``before``: the segments before it.
+
+    For a thread, which owns the segments. BadBatchError when one of them is unreadable.
+    """
+    try:
+        return segment.aborted
+    except DamagedIndexError:
+        segment.forget_aborted()
+        snapshots.load(Segments([*before, segment]), log_start_offset, segment.next_offset, indexing=(segment,))
+        segment.store_aborted()
+        return segment.aborted
+
+
+def _load(
+    wanted: frozenset[int],
+    end_offset: int,
+    snapshots: SnapshotFiles,
+    log_start_offset: int,
+    segments: Iterable[Segment],
+) -> None:
+    """Load those of ``wanted``, up to the one behind which nothing counts that is before ``end_offset``."""
+    before: list[Segment] = []
+    for segment in segments:
+        if segment.base_offset in wanted:
+            index = load_aborted(segment, before, snapshots, log_start_offset)
+            if index.last_stable_offset >= end_offset:
+                return
+        before.append(segment)

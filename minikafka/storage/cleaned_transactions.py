@@ -1,0 +1,61 @@
+"""Transactions as the cleaner walks over them: which batches were aborted, and which markers still have batches.
+
+All transactions below the last stable offset are decided, so whatever is not in an index of aborted transactions is
+committed. The end of a transaction may be behind the cleaned segments. A marker is needed as long as there is a batch
+of its transaction, even one that this walk drops: a consumer may have read it already, and the marker not yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minikafka.records.batch import BatchHeader
+from minikafka.storage.aborted import load_aborted
+from minikafka.storage.segment import Segment
+from minikafka.storage.snapshots import SnapshotFiles
+from minikafka.storage.transaction_index import AbortedTransaction
+
+
+class CleanedTransactions:
+    """One walk in the order of the log, in a thread: :meth:`enter` a segment, then ask about its batches."""
+
+    def __init__(self, segments: Sequence[Segment], snapshots: SnapshotFiles, log_start_offset: int) -> None:
+        """``segments``: all of the log, for this thread; of an active one, as it was when the walk began."""
+        self._segments = segments
+        self._snapshots = snapshots
+        self._log_start_offset = log_start_offset
+        self._aborted: dict[int, list[AbortedTransaction]] = {}  # of the segment, by producer
+        self._with_batches: set[int] = set()  # producers whose transaction had batches since its last marker
+
+    def enter(self, start_offset: int, end_offset: int) -> None:
+        """Find the aborted transactions of a segment. BadBatchError when they must be read from a damaged segment."""
+        self._aborted = {}
+        for at, segment in enumerate(self._segments):
+            if segment.next_offset <= start_offset or not segment.has_aborted:
+                continue
+            index = load_aborted(segment, self._segments[:at], self._snapshots, self._log_start_offset)
+            for aborted in index.between(start_offset, end_offset):
+                self._aborted.setdefault(aborted.producer_id, []).append(aborted)
+            segment.cool()
+            if index.last_stable_offset >= end_offset:
+                return
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """True for records of an aborted transaction."""
+        return header.is_transactional and any(
+            aborted.first_offset <= header.base_offset < aborted.last_offset
+            for aborted in self._aborted.get(header.producer_id, ())
+        )
+
+    def on_batch(self, header: BatchHeader) -> None:
+        """A batch of records is there."""
+        if header.is_transactional:
+            self._with_batches.add(header.producer_id)
+
+    def on_marker(self, header: BatchHeader) -> tuple[bool, AbortedTransaction | None]:
+        """Has the transaction that ends here any batch left; and its entry in the index, if it was aborted."""
+        if header.producer_id not in self._with_batches:
+            return False, None
+        self._with_batches.remove(header.producer_id)
+        ended = self._aborted.get(header.producer_id, ())
+        return True, next((one for one in ended if one.last_offset == header.last_offset), None)

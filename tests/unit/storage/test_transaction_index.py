@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+
+import pytest
+from storage_batches import NOW_MS, OpenLog, append, stage
+
+from minikafka.errors import KafkaError
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.storage import aborted
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.index import DamagedIndexError
+from minikafka.storage.log import Log
+from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+KAFKA = Path(__file__).parents[2] / "golden" / "transactions" / "kafka_aborted.txnindex"
+"""What Apache Kafka 4.3.1's TransactionIndex writes of ENTRIES."""
+ENTRIES = [
+    AbortedTransaction(7, 90, 104, 98),
+    AbortedTransaction(4_000_000_000, 98, 110, 111),
+    AbortedTransaction(7, 112, 115, 116),
+]
+FIRST, SECOND, THIRD = ENTRIES
+
+
+def index_of(*entries: AbortedTransaction) -> TransactionIndex:
+    index = TransactionIndex()
+    for entry in entries:
+        index.append(entry)
+    return index
+
+
+@pytest.mark.spec("T20")
+def test_the_file_is_kafkas() -> None:
+    data = KAFKA.read_bytes()
+    assert index_of(*ENTRIES).encode() == data
+    assert list(TransactionIndex.decode(100, 116, data)) == ENTRIES
+    assert (index_of(*ENTRIES).size_in_bytes, len(data)) == (102, 102)
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "end_offset", "found"),
+    [
+        (0, 90, []),
+        (0, 91, [FIRST]),
+        (100, 104, [FIRST, SECOND]),
+        (104, 105, [FIRST, SECOND]),
+        (105, 112, [SECOND]),
+        (105, 113, [SECOND, THIRD]),
+        (111, 112, []),
+        (116, 200, []),
+    ],
+)
+def test_transactions_that_overlap_a_range(start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> None:
+    assert index_of(*ENTRIES).between(start_offset, end_offset) == found
+
+
+def test_the_search_is_over_with_a_marker_that_leaves_nothing_open_before_the_end() -> None:
+    assert index_of(*ENTRIES).last_stable_offset == 116
+    assert TransactionIndex().last_stable_offset == -1
+    assert index_of(*ENTRIES).end_of_markers(104, 2) == 111
+    assert index_of(*ENTRIES).end_of_markers(105, 3) is None
+
+
+def test_markers_from_an_offset_on_are_cut() -> None:
+    index = index_of(*ENTRIES)
+    index.truncate(110)
+    assert list(index) == [FIRST]
+
+
+ENTRY = Struct(">hqqqq")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00",
+        bytes(34),
+        ENTRY.pack(1, 7, 90, 104, 98),
+        ENTRY.pack(0, -7, 90, 104, 98),
+        ENTRY.pack(0, 7, 104, 104, 98),
+        ENTRY.pack(0, 7, -1, 104, 98),
+        ENTRY.pack(0, 7, 90, 99, 98),
+        ENTRY.pack(0, 7, 90, 116, 98),
+        ENTRY.pack(0, 7, 90, 104, 98) * 2,
+        ENTRY.pack(0, 7, 90, 104, 98) + ENTRY.pack(0, 8, 90, 105, 97),
+    ],
+)
+def test_what_cannot_be_an_index(data: bytes) -> None:
+    with pytest.raises(DamagedIndexError):
+        TransactionIndex.decode(100, 116, data)
+
+
+# -- in a log ---------------------------------------------------------------------------------------------------------
+
+
+def write(log: Log, producer_id: int, sequence: int = 0) -> None:
+    append(log, b"v", producer=(producer_id, 0, sequence), is_transactional=True)
+
+
+def end(log: Log, producer_id: int, *, commit: bool = False) -> None:
+    stage(log, build_end_txn_marker(producer_id, 0, EndTxnMarker(commit, 0), timestamp=NOW_MS))
+    log.commit()
+
+
+def indexes(disk: OsDisk, directory: str) -> list[str]:
+    return [name for name in disk.listdir(directory) if name.endswith(TRANSACTION_INDEX_SUFFIX)]
+
+
+def across_segments(open_log: OpenLog) -> Log:
+    """Producer 7 aborts in the third segment what it began in the first; the second has nothing aborted."""
+    log = open_log()
+    write(log, 7)
+    write(log, 8)
+    end(log, 8)
+    log.roll()
+    append(log, b"3")
+    log.roll()
+    end(log, 7)
+    write(log, 9)
+    end(log, 9, commit=True)
+    log.roll()
+    log.flush()
+    return log
+
+
+FOUND = [AbortedTransaction(8, 1, 2, 0), AbortedTransaction(7, 0, 4, 5)]
+
+
+@pytest.mark.spec("T20")
+def test_only_segments_in_which_a_transaction_was_aborted_have_the_file(
+    open_log: OpenLog, disk: OsDisk, directory: str
+) -> None:
+    log = across_segments(open_log)
+    names = ["00000000000000000000.txnindex", "00000000000000000004.txnindex"]
+    assert indexes(disk, directory) == names
+    assert log.aborted.between(3, 4) == FOUND[1:], "its records are before and its marker behind"
+    assert log.aborted.between(0, 7) == FOUND
+    assert log.aborted.between(5, 7) == []
+    log.truncate_to(4)
+    assert log.aborted.between(0, 4) == FOUND[:1]
+    log.close()
+    assert indexes(disk, directory) == names[:1]
+
+
+@pytest.mark.parametrize("damage", ["none", "cut", "garbage", "a directory"])
+def test_a_closed_index_is_read_when_it_is_asked_for(
+    open_log: OpenLog, disk: OsDisk, directory: str, damage: str
+) -> None:
+    across_segments(open_log).close()
+    path = f"{directory}/00000000000000000004.txnindex"
+    data = disk.read_bytes(path)
+    log = open_log()
+    if damage == "a directory":
+        disk.unlink(path)
+        disk.mkdir(path)
+    elif damage != "none":
+        disk.write_bytes(path, data[:-1] if damage == "cut" else bytes(len(data)))
+    assert log.aborted.between(0, 3) is None
+    job = log.aborted.prepare(0, 4)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    assert log.aborted.between(0, 4) == FOUND
+    assert log.aborted.prepare(0, 4) is None
+    assert disk.read_bytes(path) == data, "it is there again"
+
+
+def test_a_job_reads_no_further_than_it_must(open_log: OpenLog) -> None:
+    log = open_log()
+    for producer_id in range(5):
+        write(log, producer_id)
+        end(log, producer_id)
+        log.roll()
+    log.close()
+    log = open_log()
+    job = log.aborted.prepare(0, 2)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    assert [segment.aborted_in_memory is None for segment in log.segments] == [False, True, True, True, True, False]
+    assert log.aborted.between(0, 2) == [AbortedTransaction(0, 0, 1, 2)]
+    assert log.aborted.between(0, 3) is None
+
+
+def test_a_damaged_segment_tells_nothing_of_aborted_transactions(open_log: OpenLog, disk: OsDisk) -> None:
+    log = across_segments(open_log)
+    log.close()
+    log = open_log()
+    segment = log.segments[2]
+    disk.write_bytes(segment.path(TRANSACTION_INDEX_SUFFIX), b"x")
+    data = bytearray(disk.read_bytes(segment.path(LOG_SUFFIX)))
+    data[16] ^= 0xFF
+    disk.write_bytes(segment.path(LOG_SUFFIX), data)
+    job = log.aborted.prepare(4, 5)
+    assert job is not None
+    job.run()
+    with pytest.raises(KafkaError):
+        log.complete_read(job)
+    assert log.corruption is not None
+    assert log.corruption.offset == 4
+
+
+def test_an_active_segment_is_closed_when_its_index_is_full(open_log: OpenLog) -> None:
+    log = open_log(segment_index_bytes=2 * 34)
+    for producer_id in range(5):
+        write(log, producer_id)
+        end(log, producer_id)
+    assert [segment.base_offset for segment in log.segments] == [0, 5, 9]
+    assert log.aborted.between(0, 10) == [AbortedTransaction(at, 2 * at, 2 * at + 1, 2 * at + 2) for at in range(5)]
+
+
+@pytest.mark.spec("T24")
+def test_one_answer_has_so_many_markers_at_most(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aborted, "MARKERS_AT_ONCE", 2)
+    log = open_log()
+    for producer_id in range(5):
+        write(log, producer_id)
+        end(log, producer_id)
+    assert [log.aborted.read_limit(offset, 9) for offset in (0, 1, 3, 6, 7)] == [4, 4, 6, 9, 9]
+    assert open_log().aborted.read_limit(20, 30) == 30
+
+
+@pytest.mark.spec("T22")
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_open_transaction_of_deleted_segments_does_not_hold_back_for_ever(open_log: OpenLog, clean: bool) -> None:
+    """Its marker went with a segment that had no snapshot of its own: those come after so many bytes only."""
+    log = open_log(cleanup_policy=frozenset({"delete"}))
+    for producer_id in range(9):
+        append(log, b"v", producer=(producer_id, 0, 0))
+    write(log, 10)
+    log.roll()
+    end(log, 10, commit=True)
+    log.roll()
+    append(log, b"x")
+    log.flush()
+    assert log.snapshots.offsets() == [10]
+    log.delete_records(11, 12)
+    log.delete_old_segments(12, NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [11]
+    log = open_log(clean=clean, recovery_point=12, log_start_offset=11)
+    assert log.last_stable_offset(12) == 12
+
+
+@pytest.mark.spec("T21")
+def test_the_last_stable_offset_is_in_the_log(open_log: OpenLog) -> None:
+    log = open_log()
+    write(log, 7)
+    append(log, b"1")
+    append(log, b"2")
+    log.delete_records(2, 3)
+    assert log.last_stable_offset(3) == 2
+
+
+def test_a_follower_has_the_same_index(open_log: OpenLog, disk: OsDisk, tmp_path: Path) -> None:
+    log = across_segments(open_log)
+    copy = Log.open(disk, str(tmp_path / "copy"), log.topic_partition)
+    while copy.log_end_offset < log.log_end_offset:
+        copy.append_as_follower(memoryview(log.read(copy.log_end_offset, 1 << 20).read()))
+    assert copy.aborted.between(0, 7) == FOUND
+    assert len(copy.segments) == 1
+    copy.close()
+    data = disk.read_bytes(f"{copy.directory}/00000000000000000000.txnindex")
+    assert data == index_of(*FOUND).encode()
