@@ -148,8 +148,8 @@ class Driver:
     def run(self, effects: list[Effect]) -> None:
         """Do `effects`, and with `auto_commit` those that follow from their writes."""
         self.effects = list(effects)
-        for effect in effects:
-            self.do(effect)
+        for effect in self.effects:
+            self.effects += self.do(effect)
         self.check()
         while self.auto_commit and self.appended:
             done, before = self.effects, self.auto_commit
@@ -157,8 +157,8 @@ class Driver:
             self.committed()
             self.effects, self.auto_commit = done + self.effects, before
 
-    def do(self, effect: Effect) -> None:
-        """Do one effect."""
+    def do(self, effect: Effect) -> list[Effect]:
+        """Do one effect; those that follow at once."""
         match effect:
             case Respond(token, response):
                 assert token in self.parked, f"{token} is answered twice"
@@ -169,15 +169,14 @@ class Driver:
             case Write(write_id, _, producer):
                 if producer is not None and producer.epoch < self.epoch_of(producer.producer_id):
                     refused = ErrorCode.INVALID_PRODUCER_EPOCH
-                    for following in self.coordinator.on_write_failed(write_id, refused, self.now_ms):
-                        self.do(following)
-                else:
-                    self.appended.append(effect)
+                    return self.coordinator.on_write_failed(write_id, refused, self.now_ms)
+                self.appended.append(effect)
             case SetTimer(key, deadline_ms):
                 assert deadline_ms >= self.now_ms
                 self.timers[key] = deadline_ms
             case CancelTimer(key):
                 self.timers.pop(key, None)
+        return []
 
     def check(self) -> None:
         """The invariants of every group, and nothing lost of what is parked."""

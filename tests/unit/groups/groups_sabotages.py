@@ -15,8 +15,12 @@ import minikafka.groups.loading as loading
 import minikafka.groups.membership as membership
 import minikafka.groups.rebalance as rebalance
 import minikafka.groups.syncing as syncing
+import minikafka.groups.transactional_offsets as transactional_offsets
+from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.group import Group, GroupState
+from minikafka.groups.offsets import PendingOffsets
 from minikafka.groups.shard import Shard
 from minikafka.groups.timers import RetentionTimer
 
@@ -88,12 +92,12 @@ _sound_commit_write = Shard.write
 
 
 @SUITE.replaces(Shard, "write")
-def offset_acknowledged_before_commit(shard: Shard, group: Group, records: Any, done: Any) -> None:
+def offset_acknowledged_before_commit(shard: Shard, group: Group, records: Any, done: Any, *producer: Any) -> None:
     """The committer is answered as soon as the record is written."""
-    if getattr(done, "func", None) is commits._offsets_written:
+    if getattr(done, "func", None) is commits.offsets_written:
         done(ErrorCode.NONE)
         done = lambda error: None  # noqa: E731
-    _sound_commit_write(shard, group, records, done)
+    _sound_commit_write(shard, group, records, done, *producer)
 
 
 @SUITE.replaces(Shard, "time_out_write")
@@ -195,3 +199,108 @@ _sound_of_deleted_topics = deletion._of_deleted_topics
 def tombstone_behind_a_newer_commit(shard: Shard, group: Group, in_flight: Any) -> Any:
     """An offset of a deleted topic is removed although the next topic of its name has a commit on its way."""
     return _sound_of_deleted_topics(shard, group, {})
+
+
+_sound_txn_refusal = transactional_offsets._refusal
+_sound_end = PendingOffsets.end
+_sound_end_transaction = transactional_offsets.end_transaction
+_sound_replay = GroupCoordinator.replay
+_sound_replay_offset = Shard._replay_offset
+_sound_on_marker = GroupCoordinator.on_marker
+_sound_candidates = deletion._candidates
+
+
+@SUITE.replaces(transactional_offsets, "_refusal")
+def stale_generation_may_commit_in_a_transaction(shard: Shard, request: Any, version: int) -> ErrorCode:
+    """A producer is let pass for what its consumer once was."""
+    error = _sound_txn_refusal(shard, request, version)
+    return ErrorCode.NONE if error is ErrorCode.ILLEGAL_GENERATION else error
+
+
+@SUITE.replaces(Shard, "_replay_offset")
+def transactions_visible_at_once(shard: Shard, group: Group, record: Any, wall_now_ms: Any, producer_id: int) -> None:
+    """Records of a transaction are taken for ordinary ones."""
+    _sound_replay_offset(shard, group, record, wall_now_ms, -1)
+
+
+@SUITE.replaces(PendingOffsets, "end")
+def aborts_commit(pending: PendingOffsets, producer_id: int, *, commits: bool) -> Any:
+    """Any marker makes the offsets visible."""
+    return _sound_end(pending, producer_id, commits=True)
+
+
+@SUITE.replaces(PendingOffsets, "overtake")
+def last_marker_counts(pending: PendingOffsets, partition: Any, before: int | None = None) -> None:
+    """A transaction that ends late puts its offset over one whose record came later."""
+
+
+@SUITE.replaces(PendingOffsets, "remove")
+def tombstone_leaves_what_is_pending(pending: PendingOffsets, partition: Any) -> None:
+    """An offset that was deleted comes back with the end of its transaction."""
+
+
+@SUITE.replaces(transactional_offsets, "end_transaction")
+def one_group_of_a_transaction_ends(shard: Shard, producer_id: int, *, commits: bool) -> Any:
+    """The marker is applied to the first group only that the producer committed for."""
+    groups = shard.open_transactions.get(producer_id)
+    if groups is not None:
+        shard.open_transactions[producer_id] = dict.fromkeys(list(groups)[:1])
+    return _sound_end_transaction(shard, producer_id, commits=commits)
+
+
+@SUITE.replaces(GroupCoordinator, "replay")
+def loading_forgets_transactions(
+    coordinator: GroupCoordinator, key: Any, value: Any, now_ms: int, producer_id: int = -1
+) -> bool:
+    """The next coordinator skips records of transactions."""
+    return True if producer_id >= 0 else _sound_replay(coordinator, key, value, now_ms)
+
+
+@SUITE.replaces(GroupCoordinator, "on_marker")
+def loading_skips_markers(coordinator: GroupCoordinator, producer_id: int, now_ms: int, *, commits: bool) -> Any:
+    """The next coordinator holds transactions for open that have ended."""
+    return (
+        []
+        if coordinator.phase is Phase.LOADING
+        else _sound_on_marker(coordinator, producer_id, now_ms, commits=commits)
+    )
+
+
+@SUITE.replaces(Group, "is_unstable")
+def stable_fetch_overlooks_writes(group: Group, partition: Any) -> bool:
+    """A commit that has not arrived in the log of all replicas yet does not make who asks wait."""
+    return partition in group.pending
+
+
+@SUITE.replaces(Group, "is_unstable")
+def stable_fetch_overlooks_transactions(group: Group, partition: Any) -> bool:
+    """A committed record of an open transaction does not make who asks wait."""
+    return partition in group.offsets_in_flight
+
+
+@SUITE.replaces(Group, "is_forgettable")
+def group_forgotten_in_a_transaction(group: Group) -> bool:
+    """A group that has nothing but pending offsets is dropped, and they with it."""
+    return (
+        group.state is GroupState.EMPTY
+        and not group.offsets
+        and group.persisted is None
+        and not group.pending_members
+        and not group.writes_in_flight
+    )
+
+
+@SUITE.replaces(deletion, "_sweep_group")
+def expiry_overlooks_transactions(shard: Shard, group: Group, in_flight: Any, *, expires: bool) -> None:
+    """The tombstone of an expired offset takes with it what a transaction is about to put there."""
+    doomed = deletion._of_deleted_topics(shard, group, in_flight)
+    if expires:
+        doomed |= dict.fromkeys(deletion._expired_offsets(shard, group))
+    deletion._write_in_parts(shard, group, deletion.tombstones(group, doomed))
+
+
+@SUITE.replaces(deletion, "_candidates")
+def deletion_overlooks_transactions(group: Group, in_flight: Any) -> Any:
+    """An offset of a deleted topic is removed although a transaction has one of the next topic of its name."""
+    found = _sound_candidates(group, in_flight)
+    return {at: [group.offsets[at].value] if at in group.offsets else values for at, values in found.items()}

@@ -9,13 +9,15 @@ coordinator did. ``#`` begins a comment. ``play(text)`` runs the commands and wr
     > heartbeat A member=A-1 generation=1
     > leave A members=A-1,/i version=3              /i names a static member by its instance id alone
     > commit A offsets=t-0:5,t-1:7 member=A-1 generation=1
-    > fetch t-0 t-1                                 no partitions: all
+    > txn-commit A offsets=t-0:5 producer=7/0 member=A-1 generation=1
+    > end 7 commit                                  the marker of the producer's transaction; or "abort"
+    > fetch t-0 t-1 stable=yes                      no partitions: all
     > delete-offsets A offsets=t-0
     > delete-group A
     > forget-topics t
     > describe | list
     > advance 3000                                  milliseconds; timers fire on the way
-    > committed                                     the oldest write; "all" commits every one
+    > committed                                     the oldest write or marker; "all" commits every one
     > failed NOT_ENOUGH_REPLICAS
     > failover 1                                    how many of the uncommitted writes survive (all, if not said)
 
@@ -27,7 +29,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from groups_driver import Driver
+from groups_driver import UNSTABLE, Driver
 
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Write
 from minikafka.errors import ErrorCode
@@ -156,9 +158,31 @@ class Scenario:
             token=self.token("commit", arguments),
         )
 
+    def txn_commit(self, arguments: list[str], options: dict[str, str]) -> None:
+        offsets = [item.split(":") for item in options["offsets"].split(",")]
+        producer_id, epoch = options["producer"].split("/")
+        self.driver.txn_commit(
+            {partition_of(name): int(offset) for name, offset in offsets},
+            (int(producer_id), int(epoch)),
+            options.get("member", ""),
+            int(options.get("generation", -1)),
+            group=options.get("group", "g"),
+            instance=options.get("instance"),
+            version=int(options.get("version", 5)),
+            token=self.token("txn-commit", arguments),
+        )
+
+    def end(self, arguments: list[str], options: dict[str, str]) -> None:
+        producer_id, how = arguments
+        self.driver.end(int(producer_id), commits={"commit": True, "abort": False}[how])
+
     def fetch(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        fetched = self.driver.fetch(*map(partition_of, arguments), group=options.get("group", "g"))
-        return [f"fetched {topic}-{partition}: {offset}" for (topic, partition), offset in fetched.items()]
+        group, stable = options.get("group", "g"), "stable" in options
+        fetched = self.driver.fetch(*map(partition_of, arguments), group=group, stable=stable)
+        return [
+            f"fetched {topic}-{partition}: {'unstable' if offset == UNSTABLE else offset}"
+            for (topic, partition), offset in fetched.items()
+        ]
 
     def delete_offsets(self, arguments: list[str], options: dict[str, str]) -> None:
         partitions = map(partition_of, options["offsets"].split(","))
@@ -202,8 +226,9 @@ class Scenario:
         match effect:
             case Respond(token, response):
                 return [f"{token} <- {show(response)}"]
-            case Write(_, records):
-                return ["write", *(f"  {show_record(*record)}" for record in records)]
+            case Write(_, records, producer):
+                where = "" if producer is None else f" as producer {producer.producer_id} in epoch {producer.epoch}"
+                return [f"write{where}", *(f"  {show_record(*record)}" for record in records)]
             case SetTimer(MemberTimer(_, member_id), deadline_ms):
                 return [f"timer of {member_id} at {deadline_ms}"]
             case SetTimer(RebalanceTimer(), deadline_ms):

@@ -1,5 +1,6 @@
-"""Random schedules: clients that join, sync, commit, pause, crash and restart, a network that delays their requests, a
-log whose writes fail or linger, coordinators that move, and what must hold whatever happens.
+"""Random schedules: clients that join, sync, commit, pause, crash and restart, producers that commit in transactions, a
+network that delays their requests, a log whose writes fail or linger, coordinators that move, and what must hold
+whatever happens.
 
 Checked from outside, by what clients were told:
 
@@ -8,30 +9,35 @@ Checked from outside, by what clients were told:
 - calm: while only time passes and nobody's session ends, a stable group keeps its generation;
 - order: when an assignment is given out, the leader is the first to get it;
 - durability: a fetch shows the last acknowledged offset or a newer one, and nothing that a deletion has taken;
+- transactions: a fetch shows offsets of committed transactions only, and after the marker all of them; a stable fetch
+  shows no offset while a commit of the partition is under way or its transaction is open, and all others;
 - answers: every request is answered exactly once (the driver checks), and in time: the rebalance timeout and the time
   that a write may take bound the wait;
 - liveness: when faults end, the clients that are left share out all partitions.
 
-And from inside, after every step: :meth:`Group.check`; a coordinator that replays the log has the same persisted
+And from inside, after every step: :meth:`Group.check`; a naive reader of the log, who numbers its records, finds
+the same committed and pending offsets; a coordinator that replays the log has the same persisted
 state as the live one, and the same members and assignments where the group is stable.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from groups_driver import Driver
+from groups_driver import UNSTABLE, Driver, InTransaction, Marker
 
-from minikafka.coordination.effects import Respond
+from minikafka.coordination.effects import Respond, Write
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.group import Group, GroupState
+from minikafka.groups.records import OffsetCommitRecord, decode_record
 from minikafka.groups.timers import RetentionTimer
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -61,6 +67,17 @@ class Client:
     members: list[str] = field(default_factory=list)  # not empty: it has to assign
     owned: list[int] = field(default_factory=list)
     waits_for: str | None = None  # the token of its request
+
+
+@dataclass(eq=False)
+class Transaction:
+    """Of one producer; each has an epoch of its own."""
+
+    producer: ProducerIdentity
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # acknowledged, by group and partition
+    waiting: int = 0  # requests without an answer
+    commits: bool | None = None  # once that is decided
+    is_over: bool = False  # its marker is committed
 
 
 class World:
@@ -94,6 +111,8 @@ class World:
         self.acked: dict[tuple[str, int], int] = {}
         self.forgotten: dict[str, int] = defaultdict(int)  # offsets of the group up to this may be deleted,
         self.deleted: dict[str, int] = {}  # and up to this are
+        self.transactions: dict[int, Transaction] = {}  # the last of each producer
+        self.transaction_of: dict[int, Transaction] = {}  # of an offset
         for _ in range(self.random.randint(2, 5)):
             self.add_client()
 
@@ -131,6 +150,9 @@ class World:
             (3, self.tool_commit),
             (2, self.delete_group),
             (1, self.forget_topic),
+            (12, self.txn_commit),
+            (5, self.end_transaction),
+            (5, self.send_markers),
         ]
         act = self.random.choices([act for _, act in choices], [weight for weight, _ in choices])[0]
         act()
@@ -169,13 +191,15 @@ class World:
     def commit_write(self) -> None:
         """The oldest write is committed."""
         if self.driver.appended:
-            self.note(f"committed {self.driver.appended[0].write_id}")
+            entry = self.driver.appended[0]
+            self.note(f"committed {entry if isinstance(entry, Marker) else entry.write_id}")
             leaders = {token: group for group in GROUPS for token in self.sync_of_leader(group)}
             self.driver.committed()
             answered = [effect.token for effect in self.driver.effects if isinstance(effect, Respond)]
             if len(answered) > 1 and answered[0] not in leaders and not leaders.keys().isdisjoint(answered):
                 raise ViolationError(f"the leader's answer is not the first of {answered}")
             self.answers()
+            self.marked(entry)
 
     def sync_of_leader(self, name: str) -> list[Any]:
         """The parked SyncGroup of the group's leader, if there is one."""
@@ -186,8 +210,13 @@ class World:
         """Some write is refused by the log."""
         if self.driver.appended:
             which = self.random.randrange(len(self.driver.appended))
+            entry = self.driver.appended[which]
+            if isinstance(entry, Marker):
+                self.note(f"failed {entry}")
+                del self.driver.appended[which]  # nobody was told of it
+                return
             error = self.random.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE])
-            self.note(f"failed {self.driver.appended[which].write_id}")
+            self.note(f"failed {entry.write_id}")
             self.driver.failed(error, which)
             self.answers()
 
@@ -243,8 +272,11 @@ class World:
         """The coordinator moves; some of the last writes are lost."""
         survive = self.random.randint(0, len(self.driver.appended))
         self.note(f"failover, {survive} of {len(self.driver.appended)} survive")
+        survivors = self.driver.appended[:survive]
         self.driver.failover(survive)
         self.answers()
+        for entry in survivors:
+            self.marked(entry)
 
     def delete_group(self) -> None:
         """Somebody deletes a group; offsets committed before are not to be seen after."""
@@ -427,6 +459,98 @@ class World:
         group, partition = self.random.choice(GROUPS), self.random.randrange(PARTITIONS)
         self.send(f"tool commits {group} {partition}", self.commit_of(group, None, "", -1, partition), lambda _: None)
 
+    # transactions
+
+    def txn_commit(self) -> None:
+        """A producer commits offsets in its transaction: for a consumer, for what one once was, or for nobody."""
+        producer_id = self.random.randrange(1, 4)
+        transaction = self.transactions.get(producer_id)
+        if transaction is None or transaction.is_over:
+            epoch = 0 if transaction is None else transaction.producer.epoch + 1
+            transaction = self.transactions[producer_id] = Transaction(ProducerIdentity(producer_id, epoch))
+        if transaction.commits is not None:
+            return  # its coordinator is busy with the markers
+        consumers = [(each, each.member_id, each.generation) for each in self.clients if each.state == "active"]
+        client, member, generation = self.random.choice([*consumers, *self.lives, (None, "", -1)])
+        group = self.random.choice(GROUPS) if client is None else client.group
+        instance = None if client is None else client.instance
+        partitions = self.random.sample(range(PARTITIONS), self.random.randint(1, 3))
+        request = self.txn_commit_of(transaction, group, instance, member, generation, partitions)
+        transaction.waiting += 1
+        name = "nobody" if client is None else client.name
+        self.send(f"{transaction.producer} for {name} {group} {partitions}", request, lambda _: None)
+
+    def txn_commit_of(
+        self,
+        transaction: Transaction,
+        group: str,
+        instance: str | None,
+        member: str,
+        generation: int,
+        partitions: list[int],
+    ) -> Callable[[str], None]:
+        """The request, if the transaction's coordinator still admits it, or the log knows of the end."""
+
+        def request(token: str) -> None:
+            producer = transaction.producer
+            if transaction.commits is not None and self.driver.epoch_of(producer.producer_id) <= producer.epoch:
+                del self.waiting[token]
+                transaction.waiting -= 1
+                return
+            newest, is_late = self.newest[group], transaction.commits is not None
+            self.next_offset += 1
+            offset = self.next_offset
+            self.transaction_of[offset] = transaction
+
+            def heard(answer: Any) -> None:
+                transaction.waiting -= 1
+                if answer.topics[0].partitions[0].error_code:
+                    return
+                if is_late:
+                    raise ViolationError(f"{producer} commits {offset} after the end of its transaction")
+                if 0 <= generation < newest:
+                    raise ViolationError(f"a commit in a transaction for generation {generation} passes in {newest}")
+                transaction.offsets |= {(group, partition): offset for partition in partitions}
+
+            self.waiting[token] = heard
+            offsets = {("t", partition): offset for partition in partitions}
+            self.driver.txn_commit(offsets, producer, member, generation, group=group, instance=instance, token=token)
+
+        return request
+
+    def end_transaction(self) -> None:
+        """Some transaction is decided. One whose requests have no answer is aborted, as after its timeout."""
+        going_on = [each for each in self.transactions.values() if each.commits is None]
+        if going_on:
+            transaction = self.random.choice(going_on)
+            transaction.commits = not transaction.waiting and self.random.random() < 0.7
+            self.note(f"{transaction.producer} {'commits' if transaction.commits else 'aborts'}")
+            if self.random.random() < 0.8:
+                self.send_marker(transaction)
+
+    def send_markers(self) -> None:
+        """Coordinators of transactions repeat themselves until the markers are there."""
+        for transaction in self.transactions.values():
+            if transaction.commits is not None and not transaction.is_over:
+                self.send_marker(transaction)
+
+    def send_marker(self, transaction: Transaction) -> None:
+        """Unless the log has it."""
+        if self.driver.epoch_of(transaction.producer.producer_id) <= transaction.producer.epoch:
+            assert transaction.commits is not None
+            producer_id, epoch = transaction.producer
+            self.driver.appended.append(Marker(ProducerIdentity(producer_id, epoch + 1), transaction.commits))
+
+    def marked(self, entry: Write | Marker) -> None:
+        """A marker is committed: from now on its transaction's offsets are visible, or never."""
+        if not isinstance(entry, Marker):
+            return
+        transaction = self.transactions[entry.producer.producer_id]
+        transaction.is_over = True
+        for (group, partition), offset in transaction.offsets.items() if entry.commits else ():
+            if offset > self.forgotten[group]:
+                self.acked[group, partition] = max(self.acked.get((group, partition), -1), offset)
+
     def zombie(self) -> None:
         """A request of an earlier life comes late: from before a rejoin, a crash, or a restart."""
         if not self.lives:
@@ -463,6 +587,40 @@ class World:
             busy = client.state == "active" and self.random.random() < self.slowness
             client.state = "active" if busy else "outside"  # a busy one heartbeats, and rejoins when it is done
 
+    def check_transactions(self) -> None:
+        """What is fetched, and what a stable fetch does not tell."""
+        committed, pending = read_naively(self.driver)
+        for name in GROUPS:
+            fetched = self.driver.fetch(group=name)
+            for at, offset in fetched.items():
+                transaction = self.transaction_of.get(offset)
+                if transaction is not None and not (transaction.is_over and transaction.commits):
+                    raise ViolationError(f"{name} {at}: {offset} of {transaction} is fetched")
+            under_way = {at for group, at in (*pending, *in_flight(self.driver)) if group == name}
+            stable = self.driver.fetch(group=name, stable=True)
+            unstable = {TopicPartition(*at) for at, offset in stable.items() if offset == UNSTABLE}
+            if unstable != under_way:
+                raise ViolationError(f"{name}: {unstable} are told unstable, {under_way} are")
+            if any(stable[at] != offset for at, offset in fetched.items() if at not in unstable):
+                raise ViolationError(f"{name}: a stable fetch tells {stable}, another one {fetched}")
+            for partition, pending_offset in self.open_offsets(name):
+                if ("t", partition) not in unstable:
+                    raise ViolationError(f"{name} t-{partition} is told stable, though {pending_offset} is pending")
+        live = {
+            (name, at): committed.value.offset
+            for name, group in self.driver.coordinator.shard.groups.items()
+            for at, committed in group.offsets.items()
+        }
+        if live != committed:
+            raise ViolationError(f"the coordinator has {live}, the log {committed}")
+
+    def open_offsets(self, name: str) -> Iterator[tuple[int, int]]:
+        """By partition, acknowledged offsets of the group in transactions without a marker; not what was deleted."""
+        for transaction in self.transactions.values():
+            for (group, partition), offset in transaction.offsets.items():
+                if group == name and not transaction.is_over and offset > self.forgotten[group]:
+                    yield partition, offset
+
     # what must hold
 
     def check(self) -> None:
@@ -489,6 +647,7 @@ class World:
                 raise ViolationError(f"{token} waits since {self.arrived[token]}")
         if self.steps % 3 == 0:
             self.check_replay()
+            self.check_transactions()
 
     def has_members(self, group: str) -> bool:
         state = self.driver.group(group)
@@ -511,7 +670,10 @@ class World:
     def settle(self) -> None:
         """No more faults: everything is delivered and committed, the clients go on until nothing changes."""
         self.slowness = 0.0
+        for transaction in self.transactions.values():
+            transaction.commits = bool(transaction.commits)
         for _ in range(60):
+            self.send_markers()
             self.deliver_all()
             for client in [client for client in self.clients if client.alive and client.waits_for is None]:
                 {"outside": self.join, "joined": self.sync, "active": self.heartbeat}[client.state](client)
@@ -560,15 +722,15 @@ class World:
             self.driver.advance(self.driver.settings.offsets_retention_ms // 5 + 10_000)
             self.deliver_all()
         shard = self.driver.coordinator.shard
-        if shard.groups or shard.writes or set(self.driver.timers) != {RetentionTimer()}:
-            raise ViolationError(f"left over: {shard.groups}, {shard.writes}, {self.driver.timers}")
+        if shard.groups or shard.writes or shard.open_transactions or set(self.driver.timers) != {RetentionTimer()}:
+            left = shard.groups, shard.writes, shard.open_transactions, self.driver.timers
+            raise ViolationError(f"left over: {left}")
 
 
 def replay(driver: Driver) -> dict[str, Group]:
     """The groups of a coordinator that starts on the driver's log."""
     fresh = GroupCoordinator(driver.settings, lambda: "x", lambda: driver.wall_ms, driver.topic_id)
-    for key, value in driver.log:
-        fresh.replay(key, value, driver.now_ms)
+    driver.replay_into(fresh)
     while fresh.phase is Phase.LOADING:
         fresh.finish_loading(driver.now_ms)
     return fresh.shard.groups
@@ -577,8 +739,48 @@ def replay(driver: Driver) -> dict[str, Group]:
 def persisted(group: Group | None) -> Any:
     """What of a group is persisted."""
     if group is None:
-        return None, {}
-    return group.persisted, {at: committed.value for at, committed in group.offsets.items()}
+        return None, {}, {}
+    pending = {at: [offset.value for offset in group.pending.candidates(at)] for at in group.pending.partitions}
+    return group.persisted, {at: committed.value for at, committed in group.offsets.items()}, pending
+
+
+Key = tuple[str, TopicPartition]
+
+
+def read_naively(driver: Driver) -> tuple[dict[Key, int], set[Key]]:
+    """Committed offsets by group and partition, and those that are pending: records are told apart by their places."""
+    committed: dict[Key, tuple[int, int]] = {}
+    pending: dict[tuple[int, Key], tuple[int, int]] = {}
+    for place, entry in enumerate(driver.log):
+        if isinstance(entry, Marker):
+            for producer_id, at in list(pending):
+                if producer_id == entry.producer.producer_id:
+                    record_and_offset = pending.pop((producer_id, at))
+                    if entry.commits and record_and_offset > committed.get(at, (-1, -1)):
+                        committed[at] = record_and_offset
+            continue
+        producer = entry.producer if isinstance(entry, InTransaction) else None
+        record = decode_record(*(entry.record if isinstance(entry, InTransaction) else entry))
+        if not isinstance(record, OffsetCommitRecord):
+            continue
+        key = record.key.group, record.partition
+        if record.value is None:
+            committed.pop(key, None)
+            pending = {each: found for each, found in pending.items() if each[1] != key}
+        elif producer is None:
+            committed[key] = place, record.value.offset
+        else:
+            pending[producer.producer_id, key] = place, record.value.offset
+    return {key: offset for key, (_, offset) in committed.items()}, {key for _, key in pending}
+
+
+def in_flight(driver: Driver) -> Iterator[Key]:
+    """What writes that are not committed yet are about."""
+    for entry in driver.appended:
+        for encoded in () if isinstance(entry, Marker) else entry.records:
+            record = decode_record(*encoded)
+            if isinstance(record, OffsetCommitRecord):
+                yield record.key.group, record.partition
 
 
 def membership(group: Group | None) -> Any:
