@@ -45,6 +45,8 @@ R = TypeVar("R", bound=Message)
 ANSWER_TIMEOUT_S: Final = 10.0
 HELD_AFTER_S: Final = 0.05
 """A fetch without an answer for so long is held by a leader that has no records for it, or that is slow."""
+COSTS_BETWEEN: Final = 4
+"""A fetch is given so many times as long as it took to get an answer after the last one was abandoned."""
 IDLE_SHUTDOWN_S: Final = 5.0
 THROTTLED_PAUSE_MS: Final = 100
 NEVER_MS: Final = 1 << 62
@@ -121,6 +123,37 @@ class ReplicaFetchers:
         return FetcherKey(source_id, fetcher_id)
 
 
+class Patience:
+    """How long a fetch may be out before it is abandoned for a further partition (seconds).
+
+    It takes a new connection and a fetch of all partitions to get an answer then. Where partitions come one after the
+    other, as when a thousand are created, all time could go into that: no follower got an answer for ten seconds.
+    """
+
+    def __init__(self) -> None:
+        self._by_cost_s = 0.0
+        self._abandoned_at_s: float | None = None
+
+    @property
+    def held_after_s(self) -> float:
+        """Then a fetch without an answer may be abandoned."""
+        return max(HELD_AFTER_S, self._by_cost_s)
+
+    def on_abandoned(self, now_s: float) -> None:
+        """A fetch was abandoned; perhaps the one before it, too, without an answer in between."""
+        if self._abandoned_at_s is None:
+            self._abandoned_at_s = now_s
+        self._by_cost_s = max(self._by_cost_s, COSTS_BETWEEN * (now_s - self._abandoned_at_s))
+
+    def on_answer(self, now_s: float) -> None:
+        """A fetch was answered."""
+        if self._abandoned_at_s is None:
+            self._by_cost_s /= 2
+        else:
+            self._by_cost_s = COSTS_BETWEEN * (now_s - self._abandoned_at_s)
+            self._abandoned_at_s = None
+
+
 class _Fetcher:
     """One machine, its task and its connection."""
 
@@ -146,6 +179,7 @@ class _Fetcher:
         self._wake = asyncio.Event()
         self._is_polling = False  # a fetch is out
         self._polling_since_s = 0.0
+        self._patience = Patience()
         self._abandoning: asyncio.TimerHandle | None = None
         self._is_abandoning = False
         self._is_throttling = False  # some partitions are left out of fetches
@@ -176,13 +210,14 @@ class _Fetcher:
             return
         connection, now_s = self._connection, asyncio.get_running_loop().time()
         if connection is None or not connection.is_open:
-            self._abandon_at(now_s + HELD_AFTER_S)
+            self._abandon_at(now_s + self._patience.held_after_s)
         elif not connection.is_receiving:
-            held_at_s = self._polling_since_s + HELD_AFTER_S
+            held_at_s = self._polling_since_s + self._patience.held_after_s
             if now_s < held_at_s:
                 self._abandon_at(held_at_s)
             else:
                 self._is_abandoning = True
+                self._patience.on_abandoned(now_s)
                 connection.close()
 
     def _abandon_at(self, at_s: float) -> None:
@@ -380,6 +415,7 @@ class _Fetcher:
         match effect:
             case do.SendFetch(request):
                 fetched = await self._call(request, FetchResponse)
+                self._patience.on_answer(asyncio.get_running_loop().time())
                 return self._machine.on_fetch_response(fetched, self._now())
             case do.SendOffsetsForLeaderEpoch(question):
                 ends = await self._call(question, OffsetForLeaderEpochResponse)
