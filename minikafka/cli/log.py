@@ -31,7 +31,9 @@ def _group() -> None:
 def dump(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="SEGMENT...", help=".log, .index, .timeindex or .snapshot files.", show_default=False),
+        typer.Argument(
+            metavar="SEGMENT...", help=".log, .index, .timeindex, .txnindex or .snapshot files.", show_default=False
+        ),
     ],
     records: Annotated[bool, typer.Option("--records", "-r", help="Print the records, too.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Verify the indexes against the batches, too.")] = False,
@@ -73,7 +75,7 @@ def _entries(disk: OsDisk, path: str, records: bool, verify: bool) -> Iterator[d
 
     kind = path.rpartition(".")[2]
     if kind not in _READERS:
-        fail(f"{path}: unknown file type; the name must end in .log, .index, .timeindex or .snapshot")
+        fail(f"{path}: unknown file type; the name must end in .log, .index, .timeindex, .txnindex or .snapshot")
     try:
         yield from _READERS[kind](disk, path, records, verify)
     except (DamagedIndexError, DamagedSnapshotError, ValueError) as error:
@@ -104,10 +106,16 @@ def _time_index_entries(disk: OsDisk, path: str, *_: bool) -> Iterator[dict[str,
     yield from (entry._asdict() for entry in dump_time_index(disk, path))
 
 
+def _transaction_index_entries(disk: OsDisk, path: str, *_: bool) -> Iterator[dict[str, Any]]:
+    from minikafka.storage.dump import dump_transaction_index
+
+    yield from (entry._asdict() for entry in dump_transaction_index(disk, path))
+
+
 def _producer_entries(disk: OsDisk, path: str, *_: bool) -> Iterator[dict[str, Any]]:
     from minikafka.storage.dump import dump_producers
 
-    names = ("producer_id", "epoch", "last_timestamp", "coordinator_epoch")
+    names = ("producer_id", "epoch", "last_timestamp", "coordinator_epoch", "current_txn_first_offset")
     yield from ({name: getattr(producer, name) for name in names} for producer in dump_producers(disk, path))
 
 
@@ -115,6 +123,7 @@ _READERS: Final[dict[str, Callable[[OsDisk, str, bool, bool], Iterator[dict[str,
     "log": _log_entries,
     "index": _index_entries,
     "timeindex": _time_index_entries,
+    "txnindex": _transaction_index_entries,
     "snapshot": _producer_entries,
 }
 
@@ -144,9 +153,11 @@ def _explain_transactions(record: Record) -> str:
 
 
 def _explain_control(record: Record) -> str:
-    from minikafka.records.control import control_type
+    from minikafka.records.control import control_type, parse_end_txn_marker
 
-    return f"control record: {control_type(record).name}"
+    marker = parse_end_txn_marker(record)
+    by = "" if marker is None else f", coordinator epoch {marker.coordinator_epoch}"
+    return f"control record: {control_type(record).name}{by}"
 
 
 _EXPLAINERS: Final[dict[str, Explain]] = {
@@ -159,7 +170,8 @@ _EXPLAINERS: Final[dict[str, Explain]] = {
 def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator[dict[str, Any]]:
     from minikafka.errors import KafkaError
 
-    header = batch.header
+    header, marker = batch.header, batch.marker()
+    ends = {} if marker is None else {"marker": "commit" if marker.is_commit else "abort"}
     yield {
         "base_offset": header.base_offset,
         "last_offset": header.last_offset,
@@ -174,6 +186,7 @@ def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator
         "base_sequence": header.base_sequence,
         "transactional": header.is_transactional,
         "control": header.is_control,
+        **ends,
         "crc_valid": batch.is_valid,
     }
     if not batch.is_valid:
@@ -232,6 +245,8 @@ def _batch_line(entry: dict[str, Any]) -> str:
     if entry["producer_id"] >= 0:
         parts.append(f"producer {entry['producer_id']}/{entry['producer_epoch']} seq {entry['base_sequence']}")
     parts += [name for name in ("transactional", "control") if entry[name]]
+    if "marker" in entry:
+        parts.append(entry["marker"])
     return "  ".join(parts)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from minikafka.errors import KafkaError
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, crc_is_valid
+from minikafka.records.control import EndTxnMarker
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.disk import Disk
@@ -17,8 +19,9 @@ from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
 from minikafka.storage.producer_state import ProducerEntry
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from minikafka.storage.snapshots import decode_snapshot
+from minikafka.storage.segment_names import LOG_SUFFIX, MAX_OFFSET, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from minikafka.storage.snapshots import decode_snapshot, marker_in
+from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
 class DumpedBatch(NamedTuple):
@@ -32,6 +35,13 @@ class DumpedBatch(NamedTuple):
     def records(self) -> Iterator[Record]:
         """Its records; KafkaError(CORRUPT_MESSAGE) if they cannot be read."""
         return iter_records(self.data, 0, self.header)
+
+    def marker(self) -> EndTxnMarker | None:
+        """The end of a transaction that it is; None for any other batch, and one without a record that can be read."""
+        try:
+            return marker_in(self.data, self.header) if self.header.is_control else None
+        except KafkaError:
+            return None
 
 
 class Damage(NamedTuple):
@@ -69,6 +79,11 @@ def dump_time_index(disk: Disk, path: str) -> list[TimeEntry]:
     """The entries of a ``.timeindex`` file; DamagedIndexError when it cannot be one."""
     index = TimeIndex.decode(base_offset_of(path), disk.read_bytes(path))
     return [index[at] for at in range(len(index))]
+
+
+def dump_transaction_index(disk: Disk, path: str) -> list[AbortedTransaction]:
+    """The entries of a ``.txnindex`` file; DamagedIndexError when it cannot be one."""
+    return list(TransactionIndex.decode(base_offset_of(path), MAX_OFFSET, disk.read_bytes(path)))
 
 
 def dump_producers(disk: Disk, path: str) -> list[ProducerEntry]:

@@ -226,7 +226,7 @@ class Segment:
         """Write the index files of a segment that is not active any more, in any thread."""
         index, path = self.index, self.path(TRANSACTION_INDEX_SUFFIX)
         if self.has_aborted:
-            self._disk.write_bytes(path, self.aborted.encode())
+            replace_file(self._disk, path, self.aborted.encode())  # a torn one may look like one with fewer entries
         else:
             self._disk.unlink(path)  # of the time before a cut
         self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())

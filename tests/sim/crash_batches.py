@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 from minikafka.records.batch import BatchHeader, iter_batches, parse_header
 from minikafka.records.build import build_batch
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
 from minikafka.storage.log import Log
 from minikafka.storage.producer_state import BATCHES_KEPT
+from minikafka.storage.snapshots import marker_in
 
 NOW_MS = 1_700_000_000_000
 PRODUCERS = (-1, 7, 8)
+TRANSACTIONAL_PRODUCERS = (21, 22)
 
 
 class Written(NamedTuple):
@@ -37,7 +40,7 @@ class Producers:
         self._in_flight = {producer: deque[int](maxlen=BATCHES_KEPT) for producer in self._next}
         for batch in written:
             header = parse_header(batch.data)
-            if header.producer_id >= 0:
+            if header.producer_id in self._next:
                 self._next[header.producer_id] = header.last_sequence + 1
                 self._in_flight[header.producer_id].append(header.base_sequence)
 
@@ -51,7 +54,7 @@ class Producers:
 
     def may_repeat(self, header: BatchHeader) -> bool:
         """True for a batch in flight."""
-        return header.producer_id >= 0 and header.base_sequence in self._in_flight[header.producer_id]
+        return header.base_sequence in self._in_flight.get(header.producer_id, ())
 
     def batch(self, rng: Random) -> bytearray:
         """One to three records by one of the producers."""
@@ -66,6 +69,49 @@ class Producers:
         self._next[producer] += count
         self._in_flight[producer].append(sequence)
         return build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+def transactional_batch(log: Log, rng: Random) -> bytearray:
+    """A record in a transaction, or the end of one that is open."""
+    producer = rng.choice(TRANSACTIONAL_PRODUCERS)
+    entry = log.producers.get(producer)
+    if entry is not None and entry.current_txn_first_offset >= 0 and rng.random() < 0.5:
+        return build_end_txn_marker(producer, 0, EndTxnMarker(rng.random() < 0.3, 0), timestamp=NOW_MS)
+    sequence = 0 if entry is None else entry.last_sequence + 1
+    record = Record(0, NOW_MS, b"key", rng.randbytes(rng.randrange(150)))
+    return build_batch([record], producer_id=producer, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+
+
+def check_transactions(log: Log, served: bytes) -> None:
+    """Open transactions, and the indexes of aborted ones, are as the served batches tell.
+
+    Where the log does not begin at its first record it may know more.
+    """
+    open_since: dict[int, int] = {}
+    aborted: dict[tuple[int, int], int] = {}
+    for at, header in iter_batches(served):
+        if not header.is_transactional:
+            continue
+        if not header.is_control:
+            open_since.setdefault(header.producer_id, header.base_offset)
+            continue
+        marker = marker_in(served[at : at + header.size_in_bytes], header)
+        first = open_since.pop(header.producer_id, None)
+        if marker is not None and first is not None and not marker.is_commit:
+            aborted[header.producer_id, header.base_offset] = first
+    known = {
+        entry.producer_id: entry.current_txn_first_offset
+        for entry in log.producers.entries
+        if entry.current_txn_first_offset >= 0
+    }
+    indexed = {
+        (one.producer_id, one.last_offset): one.first_offset for segment in log.segments for one in segment.aborted
+    }
+    assert open_since.keys() <= known.keys(), "what is open by the batches is open"
+    assert aborted.keys() <= indexed.keys(), "an aborted transaction is in the index"
+    if log.log_start_offset == 0:
+        assert known == open_since, "what is open is so by the batches"
+        assert indexed == aborted, "what is in the index was aborted"
 
 
 def read_all(log: Log) -> bytes:
@@ -89,8 +135,10 @@ def check_producers(log: Log, found: Sequence[BatchHeader], producers: Producers
     for header in found:
         if producers is not None and producers.may_repeat(header):
             assert log.producers.has(header), "a batch that its producer may send again is known"
-    last = {header.producer_id: header for header in found if header.producer_id >= 0}
+    last = {header.producer_id: header for header in found if header.producer_id >= 0 and not header.is_transactional}
     for entry in log.producers.entries:
+        if entry.producer_id in TRANSACTIONAL_PRODUCERS:
+            continue
         header = last.pop(entry.producer_id, None)
         if header is None:
             assert entry.last_offset < log.log_start_offset, "no producer is known by what the log does not hold"

@@ -13,8 +13,10 @@ from crash_batches import (
     Written,
     check_epochs,
     check_producers,
+    check_transactions,
     headers,
     read_all,
+    transactional_batch,
 )
 from simulator.disk import MountedDisk
 
@@ -38,6 +40,7 @@ MIXES: dict[str, dict[str, int]] = {
     "restarts of the log": {"append": 5, "flush": 2, "start_at": 2, "checkpoint": 1, "new_epoch": 1},
     "checkpoints": {"append": 4, "flush": 2, "checkpoint": 4, "drop": 1, "new_epoch": 1, "truncate": 1},
     "retention": {"append": 6, "flush": 2, "roll": 2, "drop": 3, "expire": 1, "checkpoint": 1, "clear_away": 2},
+    "transactions": {"transact": 8, "flush": 2, "roll": 2, "truncate": 1, "stop_and_start": 1, "drop": 1, "append": 1},
     "orderly stops": {"append": 5, "flush": 1, "stop_and_start": 3, "roll": 1, "drop": 1, "truncate": 1},
 }
 
@@ -144,6 +147,7 @@ class LogLife:
             assert self.is_damaged or log.corruption.offset >= must_end, "what was promised is not taken for damaged"
         check_epochs(log, found)
         check_producers(log, found, self.producers)
+        check_transactions(log, served)
         self._check_lookups(log, found)
 
     def _check_lookups(self, log: Log, found: list[BatchHeader]) -> None:
@@ -214,6 +218,15 @@ class LogLife:
         log = self.log_
         for _ in range(self.rng.randint(1, 3)):
             data = self.producers.batch(self.rng)
+            info = log.stage(memoryview(data), parse_header(data), leader_epoch=self.epoch, wall_ms=NOW_MS)
+            self.written.append(Written(info.base_offset, info.last_offset + 1, self.epoch, bytes(data)))
+        log.commit()
+        self.committed = log.log_end_offset
+
+    def transact(self) -> None:
+        log = self.log_
+        for _ in range(self.rng.randint(1, 4)):
+            data = transactional_batch(log, self.rng)
             info = log.stage(memoryview(data), parse_header(data), leader_epoch=self.epoch, wall_ms=NOW_MS)
             self.written.append(Written(info.base_offset, info.last_offset + 1, self.epoch, bytes(data)))
         log.commit()

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from crash_scenarios import explore_any
+from crash_scenarios import explore_any, explore_transactions
 from planted.registry import Suite
 from simulator.disk import MountedDisk
 
@@ -424,3 +424,41 @@ def a_durable_end_that_is_gone_was_never_noted(_files: Any, _durable_end: Any, *
 def a_vote_is_believed_as_it_is_read(patch: Any) -> None:
     """Another digit is another epoch: the node votes again where it has voted, or waits for one that never comes."""
     patch.setattr(metadata_recovery, "without_checksum", lambda data: data.splitlines()[0])
+
+
+# Transactions
+
+TRANSACTIONS = Suite(
+    "crashed transactions", "open and aborted transactions after a crash", explore_transactions, 300, (Exception,)
+)
+
+
+@TRANSACTIONS.plants()
+def an_index_of_aborted_transactions_is_written_in_place(patch: Any) -> None:
+    """A power cut leaves it without its last entries, or empty, and nothing tells."""
+    patch.setattr(segment, "replace_file", lambda disk, path, data: disk.write_bytes(path, data))
+
+
+@TRANSACTIONS.plants()
+def recovery_believes_an_index_of_aborted_transactions(patch: Any) -> None:
+    """It is older than the last batches, or than the last cut."""
+    headers = _Loader._unreadable_headers
+
+    def broken(loader: Any) -> Any:
+        loader.unindexed = []
+        return headers(loader)
+
+    patch.setattr(_Loader, "_unreadable_headers", broken)
+
+
+@TRANSACTIONS.plants()
+def a_start_recovers_no_open_transaction(patch: Any) -> None:
+    """The last stable offset passes it."""
+    load = snapshots.SnapshotFiles.load
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        state = load(*arguments, **options)
+        state.forget_transactions()
+        return state
+
+    patch.setattr(snapshots.SnapshotFiles, "load", broken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, Offset
 from minikafka.model import Compression
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.records.build import build_batch
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
 
 
@@ -45,6 +47,22 @@ def test_each_batch_is_a_line(segment: Path) -> None:
     assert "2 records" in first
     assert "2023-11-14T22:13:20.001+00:00" in first
     assert "zstd  producer 7/" in second
+
+
+def test_ends_of_transactions_and_the_index_of_aborted_ones_are_shown(tmp_path: Path) -> None:
+    log, index = tmp_path / "00000000000000000000.log", tmp_path / "00000000000000000000.txnindex"
+    log.write_bytes(
+        build_end_txn_marker(7, 0, EndTxnMarker(False, 3), timestamp=0)
+        + build_end_txn_marker(8, 0, EndTxnMarker(True, 4), timestamp=0, base_offset=1)
+    )
+    first, meaning, second, _ = dump("--records", log).output.splitlines()
+    assert first.endswith("producer 7/0 seq -1  transactional  control  abort")
+    assert meaning.endswith("control record: ABORT, coordinator epoch 3")
+    assert second.endswith("commit")
+    entries = [json.loads(line) for line in dump("--json", log).output.splitlines()]
+    assert [entry["marker"] for entry in entries] == ["abort", "commit"]
+    index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 4, 2))
+    assert dump(index).output == "producer_id 7  first_offset 0  last_offset 4  last_stable_offset 2\n"
 
 
 def test_records_are_shown_when_asked_for(segment: Path) -> None:
@@ -103,6 +121,7 @@ def test_damage_is_told_where_it_is_and_fails(segment: Path) -> None:
     [
         ("00000000000000000000.index", b"\1" * 12),
         ("00000000000000000000.timeindex", b"\1" * 7),
+        ("00000000000000000000.txnindex", b"\1" * 34),
         ("00000000000000000000.snapshot", b"junk"),
         ("x.index", b""),
     ],
@@ -123,8 +142,8 @@ def test_what_is_no_such_file_is_refused_in_a_line(tmp_path: Path) -> None:
     refused = dump(path)
     assert refused.exit_code == 1
     assert (
-        refused.output
-        == f"minikafka: {path}: unknown file type; the name must end in .log, .index, .timeindex or .snapshot\n"
+        refused.output == f"minikafka: {path}: unknown file type; "
+        "the name must end in .log, .index, .timeindex, .txnindex or .snapshot\n"
     )
     assert dump(tmp_path / "none.log").output == f"minikafka: {tmp_path}/none.log: file not found\n"
     assert dump(tmp_path).output == f"minikafka: {tmp_path} is a directory; name the files in it: {tmp_path}/*.log\n"
