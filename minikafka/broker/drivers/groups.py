@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
@@ -30,7 +29,6 @@ class Groups(Shards[GroupCoordinator]):
     def __init__(self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage]) -> None:
         super().__init__(CONSUMER_OFFSETS_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
-        self._admissions: dict[object, tuple[GroupShard, int]] = {}
         self.replay = _replay
 
     def on_leading(self, partition: Partition) -> None:
@@ -48,28 +46,21 @@ class Groups(Shards[GroupCoordinator]):
 
     def _on_marker(self, shard: GroupShard, marker: StagedMarker) -> None:
         """The end of a transaction is on its way to the log, in which it takes effect in its place."""
-        ended = [token for token, each in self._admissions.items() if each == (shard, marker.producer_id)]
-        for token in ended:
-            del self._admissions[token]
         shard.when_committed(
             marker.offset,
             lambda now_ms: shard.coordinator.on_marker(marker.producer_id, now_ms, commits=marker.commits),
         )
 
-    @contextmanager
-    def admission(self, group_id: str, producer_id: int) -> Iterator[Callable[[], bool]]:
-        """Whether a group is still led here, by the same shard, and no transaction of the producer has ended meanwhile.
+    def standing(self, group_id: str, producer_id: int) -> tuple[GroupShard | None, int]:
+        """The shard that coordinates the group here, and how often a transaction of the producer has ended there.
 
-        What the coordinator of the transaction said may be old when its answer comes: without this, records could get
-        into the log behind the marker of their transaction, and nobody would end them (row T48, KIP-890).
+        What the transaction's coordinator says may be old when its answer comes. If the standing is another one then,
+        records could get into the log behind the marker of their transaction, and nobody would end them (row T48,
+        KIP-890).
         """
-        token, shard = object(), self.shard_of(group_id)
-        if shard is not None:
-            self._admissions[token] = shard, producer_id
-        try:
-            yield lambda: token in self._admissions and self.shard_of(group_id) is shard
-        finally:
-            self._admissions.pop(token, None)
+        partition = self.partition_of(group_id)
+        replica = None if partition is None else self._replicas.get(partition)
+        return self.shard_of(group_id), 0 if replica is None else replica.log.producers.ends_of(producer_id)
 
     def _new(self, _partition: Partition) -> GroupCoordinator:
         clock = self._ports.clock

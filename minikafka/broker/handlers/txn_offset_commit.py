@@ -1,9 +1,9 @@
 """TxnOffsetCommit (key 28), versions 0-6: offsets of a group in a producer's transaction, visible once it commits.
 
-The transaction's coordinator is asked first: whether it has the group's partition of the offsets topic, or, from
-version 5 on (transaction version 2, KIP-890), to add it. Until it answers, the group's shard may have moved, or the
-transaction may have ended; both are looked at again before anything is written. Topics and partitions are treated as in
-OffsetCommit; from version 6 on a topic is named by its id.
+The transaction's coordinator is asked first: whether it has the group's partition of the offsets topic (unless
+``transaction.partition.verification.enable`` is off), or, from version 5 on (KIP-890), to add it. Until it answers, the
+group's shard may have moved, or the transaction may have ended; both are looked at again before anything is written.
+Topics and partitions are treated as in OffsetCommit; from version 6 on a topic is named by its id.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.committed_topics import Refused, take_unknown
 from minikafka.broker.handlers.groups import Coordinators, why_not_here
 from minikafka.broker.transaction_admission import TransactionAdmission
+from minikafka.config import BrokerConfig
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_error, txn_commit_answer
@@ -39,11 +40,13 @@ async def handle(
     coordinators: Coordinators,
     metadata: Metadata,
     admission: TransactionAdmission,
+    config: BrokerConfig,
 ) -> TxnOffsetCommitResponse:
     """Have the transaction's coordinator agree; then the group's coordinator answers."""
     by_id = context.version >= FIRST_VERSION_WITH_IDS
     unknown = [_refusal(each) for each in take_unknown(request, metadata.image, by_id=by_id)]
-    response = await _commit(request, context.version, coordinators, admission)
+    must_ask = context.version >= FIRST_VERSION_THAT_ADDS or config.transaction_partition_verification_enable
+    response = await _commit(request, context.version, coordinators, admission if must_ask else None)
     response.topics.extend(unknown)
     if context.version < FIRST_VERSION_THAT_KNOWS_LOADING:
         _hide_loading(response)
@@ -51,15 +54,17 @@ async def handle(
 
 
 async def _commit(
-    request: TxnOffsetCommitRequest, version: int, coordinators: Coordinators, admission: TransactionAdmission
+    request: TxnOffsetCommitRequest, version: int, coordinators: Coordinators, admission: TransactionAdmission | None
 ) -> TxnOffsetCommitResponse:
     if not request.topics:
         return TxnOffsetCommitResponse()
     groups = coordinators.groups
-    with groups.admission(request.group_id, request.producer_id) as is_valid:
-        error = _not_served(groups, request.group_id) or await _admit(request, version, groups, admission)
-        if not error and not is_valid():
-            error = _not_served(groups, request.group_id) or ErrorCode.INVALID_TXN_STATE
+    standing = groups.standing(request.group_id, request.producer_id)
+    error = _not_served(groups, request.group_id)
+    if not error and admission is not None:
+        error = await _admit(request, version, groups, admission)
+    if not error and groups.standing(request.group_id, request.producer_id) != standing:
+        error = _not_served(groups, request.group_id) or ErrorCode.INVALID_TXN_STATE
     if error:
         return txn_commit_answer(request, error)
     answer: asyncio.Future[TxnOffsetCommitResponse] = asyncio.get_running_loop().create_future()
