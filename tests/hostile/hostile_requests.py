@@ -31,6 +31,11 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from minikafka.wire.schema import Message
 
 MOST: Final = CLIENT_ELEMENTS_MAX
@@ -60,6 +65,12 @@ def metadata(topics: Names, *, may_create: bool = False) -> Message:
 def offset_commit(topic: str) -> Message:
     partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=1) for n in range(MOST - 1)]
     return OffsetCommitRequest(group_id="group", topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)])
+
+
+def txn_offset_commit(topic: str) -> Message:
+    partitions = [TxnOffsetCommitRequestPartition(partition_index=n, committed_offset=1) for n in range(MOST - 1)]
+    topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)]
+    return TxnOffsetCommitRequest(transactional_id="x", group_id="group", producer_id=1, topics=topics)
 
 
 def offset_fetch_of_partitions() -> Message:
@@ -115,6 +126,7 @@ LARGEST: Final[dict[str, Request]] = {
     ),
     "OffsetCommit, unknown partitions": (lambda: offset_commit("honest"), 8),
     "OffsetCommit, unknown topic": (lambda: offset_commit("missing"), 8),
+    "TxnOffsetCommit, unknown partitions": (lambda: txn_offset_commit("honest"), 5),
     "FindCoordinator": (lambda: FindCoordinatorRequest(key_type=0, coordinator_keys=names(MOST)), 4),
     "DescribeGroups": (lambda: DescribeGroupsRequest(groups=names(MOST)), 5),
     "DeleteGroups": (lambda: DeleteGroupsRequest(groups_names=names(MOST)), 2),

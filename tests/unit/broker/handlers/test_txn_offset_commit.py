@@ -204,6 +204,43 @@ async def test_the_next_leader_reads_records_and_markers(
         await reload(node)
 
 
+@pytest.mark.spec("T44")
+async def test_compaction_keeps_what_is_visible_and_what_is_pending(
+    node: Node, client: Client, coordinator: Coordinator
+) -> None:
+    """Of an aborted transaction, an overtaken one, a committed one and an open one."""
+    log = led(node, SHARD).log
+    for epoch, (partitions, commits) in enumerate([((0,), True), ((0, 1), False), ((1,), True), ((0,), None)]):
+        request = commit(epoch, partitions=partitions, producer=ProducerIdentity(7, epoch))
+        assert set(errors(await client.ask(request, NAMES)).values()) == {0}
+        if epoch == 2:
+            plain = OffsetCommitRequestPartition(partition_index=1, committed_offset=9)
+            topics = [OffsetCommitRequestTopic(name="orders", partitions=[plain])]
+            await client.ask(OffsetCommitRequest(group_id="g", topics=topics))
+        if commits is not None:
+            assert await end(client, commits=commits, epoch=epoch + 1) == 0
+        log.roll()
+    expected = await fetched(client), await fetched(client, stable=False)
+    assert expected == (
+        {("orders", 0): (-1, UNSTABLE), ("orders", 1): (9, 0)},
+        {("orders", 0): (0, 0), ("orders", 1): (9, 0)},
+    )
+    log.flush()
+    before = log.size_in_bytes
+    job = log.plan_compaction(led(node, SHARD).high_watermark, node.clock.wall_ms())
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
+    assert log.size_in_bytes < before
+    await reload(node)
+    assert (await fetched(client), await fetched(client, stable=False)) == expected
+    assert await end(client, epoch=4) == 0
+    assert await fetched(client) == {("orders", 0): (3, 0), ("orders", 1): (9, 0)}
+
+
 async def reload(node: Node) -> None:
     """The shard's log is led again."""
     node.groups.on_leading(led(node, SHARD))
