@@ -42,6 +42,14 @@ class PendingWrite:
         return [record.partition for record in self.records if isinstance(record, OffsetCommitRecord)]
 
 
+@dataclass(slots=True)
+class OpenTransaction:
+    """Of a producer, in this shard."""
+
+    groups: dict[str, None] = field(default_factory=dict)  # that have, or had, pending offsets in it
+    records: int = 0  # on their way to the log, or there
+
+
 class OffsetInFlight(NamedTuple):
     """An offset on its way to the log, or its tombstone."""
 
@@ -66,8 +74,8 @@ class Shard:
     unswept: OrderedDict[str, bool] = field(default_factory=OrderedDict)
     """Groups that the sweep under way has yet to look at: True where offsets may expire, too."""
     next_expiry_ms: int = 0
-    open_transactions: dict[int, dict[str, None]] = field(default_factory=dict)
-    """By producer id, the groups in which it has, or had, pending offsets."""
+    open_transactions: dict[int, OpenTransaction] = field(default_factory=dict)
+    """By producer id."""
     _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object per name: there are many offsets
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
@@ -152,6 +160,8 @@ class Shard:
         write = self.writes[write_id] = PendingWrite(group, records, done, producer_id)
         group.writes_in_flight += 1
         group.offsets_in_flight.update(write.partitions)
+        if producer is not None:
+            self._transaction_of(producer_id).records += len(records)
         self._effects.append(Write(write_id, encoded, producer))
         self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.offsets_commit_timeout_ms)
 
@@ -161,6 +171,8 @@ class Shard:
         if error is ErrorCode.NONE:
             for record in write.records:
                 self.replay(record, producer_id=write.producer_id)
+        elif write.producer_id in self.open_transactions:
+            self._take_back(write.producer_id, len(write.records))
         write.group.writes_in_flight -= 1
         write.group.land(write.partitions)
         if write.done is not None:
@@ -185,6 +197,15 @@ class Shard:
                     at = record.key.group, record.partition
                     found.setdefault(at, []).append(OffsetInFlight(record.value, is_transactional))
         return found
+
+    def _transaction_of(self, producer_id: int) -> OpenTransaction:
+        return self.open_transactions.setdefault(producer_id, OpenTransaction())
+
+    def _take_back(self, producer_id: int, records: int) -> None:
+        transaction = self.open_transactions[producer_id]
+        transaction.records = max(0, transaction.records - records)
+        if not transaction.records and not transaction.groups:
+            del self.open_transactions[producer_id]
 
     def is_of_deleted_topic(self, topic: str, value: OffsetCommitValue) -> bool:
         """True for an offset of a deleted topic, or of an earlier topic of the same name.
@@ -227,4 +248,6 @@ class Shard:
             group.pending.overtake(partition)
         else:
             group.pending.add(producer_id, partition, offset)
-            self.open_transactions.setdefault(producer_id, {})[group.group_id] = None
+            transaction = self._transaction_of(producer_id)
+            transaction.groups[group.group_id] = None
+            transaction.records += wall_now_ms is not None  # others were counted when they were written

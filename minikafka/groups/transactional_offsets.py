@@ -41,12 +41,21 @@ def txn_offset_commit(shard: Shard, request: TxnOffsetCommitRequest, version: in
     group = shard.group_or_new(request.group_id)
     response = txn_commit_answer(request, ErrorCode.NONE)
     records = commit_records(shard, request, response)
-    if records:
+    if _is_too_large(shard, request.producer_id, len(records)):
+        shard.respond(token, txn_commit_answer(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
+    elif records:
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         shard.write(group, records, partial(offsets_written, shard, token, response), producer)
     else:
         shard.respond(token, response)
     shard.maybe_forget(group)
+
+
+def _is_too_large(shard: Shard, producer_id: int, records: int) -> bool:
+    """A marker is applied in one step, whatever the groups: it must not take long."""
+    transaction = shard.open_transactions.get(producer_id)
+    before = 0 if transaction is None else transaction.records
+    return before + records > shard.settings.transaction_offsets_max
 
 
 def _refusal(shard: Shard, request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
@@ -76,7 +85,8 @@ def _refusal(shard: Shard, request: TxnOffsetCommitRequest, version: int) -> Err
 def end_transaction(shard: Shard, producer_id: int, *, commits: bool) -> list[str]:
     """A marker is committed. The groups with offsets of deleted topics that could not be deleted while it was open."""
     orphaned = []
-    for group_id in shard.open_transactions.pop(producer_id, ()):
+    transaction = shard.open_transactions.pop(producer_id, None)
+    for group_id in () if transaction is None else transaction.groups:
         group = shard.groups.get(group_id)
         if group is None:
             continue

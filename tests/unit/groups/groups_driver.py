@@ -183,8 +183,8 @@ class Driver:
         shard = self.coordinator.shard
         for group in shard.groups.values():
             group.check()
-        for producer_id, groups in shard.open_transactions.items():
-            assert groups, f"producer {producer_id} has no group"
+        for producer_id, transaction in shard.open_transactions.items():
+            assert transaction.groups or transaction.records > 0, f"nothing is known of producer {producer_id}"
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())
         waiting += sum(write.done is not None for write in shard.writes.values())
         assert len(self.parked) <= waiting, "a request is neither answered nor parked"

@@ -242,9 +242,9 @@ def tombstone_leaves_what_is_pending(pending: PendingOffsets, partition: Any) ->
 @SUITE.replaces(transactional_offsets, "end_transaction")
 def one_group_of_a_transaction_ends(shard: Shard, producer_id: int, *, commits: bool) -> Any:
     """The marker is applied to the first group only that the producer committed for."""
-    groups = shard.open_transactions.get(producer_id)
-    if groups is not None:
-        shard.open_transactions[producer_id] = dict.fromkeys(list(groups)[:1])
+    transaction = shard.open_transactions.get(producer_id)
+    if transaction is not None:
+        transaction.groups = dict.fromkeys(list(transaction.groups)[:1])
     return _sound_end_transaction(shard, producer_id, commits=commits)
 
 

@@ -297,6 +297,26 @@ def test_the_topics_id_is_in_the_record(driver: Driver) -> None:
 
 
 @pytest.mark.spec("T46")
+def test_a_transaction_has_a_bound() -> None:
+    """Over all groups, also of what is on its way, and for the next coordinator."""
+    driver = Driver(auto_commit=False, transaction_offsets_max=4)
+    three = {("t", partition): 1 for partition in range(3)}
+    for group in ("g", "h"):
+        driver.txn_commit(three, group=group, token=group)
+    assert error_of(driver.answers["h"]) == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert driver.group("h") is None
+    driver.failed(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert not driver.coordinator.shard.open_transactions
+    driver.auto_commit = True
+    assert error_of(driver.txn_commit(three, group="h")) == 0
+    driver.failover()
+    assert error_of(driver.txn_commit(three)) == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert error_of(driver.txn_commit(three, (8, 0))) == 0, "another transaction"
+    driver.end()
+    assert error_of(driver.txn_commit(three, (7, 1))) == 0
+
+
+@pytest.mark.spec("T46")
 def test_transactions_cost_no_memory_when_they_are_over(driver: Driver) -> None:
     for producer in range(200):
         driver.txn_commit({("t", partition): producer for partition in range(20)}, (producer, 0), group=f"g{producer}")
