@@ -244,6 +244,8 @@ class World:
             again()
         elif app.state == "new":
             self.init(app)
+        elif app.state == "ready" and self.random.random() < 0.1:
+            app.state, app.recovers = "new", True
         elif app.state == "ready":
             app.number += 1
             app.added, app.must_abort, app.state = set(), False, "open"
@@ -383,7 +385,8 @@ class World:
         is_new = item not in log.fates
         error = log.append(item, producer, verified_at)
         self.note(f"log {tp}: {item} in {producer}: {error.name}")
-        if error is E.NONE and is_new and self.given[self.newest[app.name]] != app.index:
+        newest = self.newest.get(app.name)
+        if error is E.NONE and is_new and newest is not None and self.given[newest] != app.index:
             raise ViolationError(f"{item} of a zombie got into {tp}")
         self.answer(token, Outcome(error))
 
@@ -400,8 +403,6 @@ class World:
             app.state, app.serial = "ready", 0
             if app.version >= 2:
                 self.on_given(app, ProducerIdentity(told.producer_id, told.producer_epoch))
-            if self.random.random() < 0.15:
-                app.state, app.recovers = "new", True
 
         self.ask(
             app,
@@ -510,6 +511,8 @@ class World:
         if error is E.NONE:
             self.reporting.add(marker)
             self.network.append(("marked", lambda: self.report(marker)))
+            if self.version >= 2 and self.random.random() < 0.2:
+                self.network.append(("marked again", lambda: self.report(marker)))
 
     def report(self, marker: Marker) -> None:
         """The coordinator hears of a marker that it ordered."""
@@ -558,6 +561,8 @@ class World:
     def check(self) -> None:
         """After every step."""
         self.collect()
+        for name in self.newest.keys() - self.driver.coordinator.shard.entries.keys():
+            del self.newest[name]  # it has expired: nobody knows who was newer
         for name, entry in self.driver.coordinator.shard.entries.items():
             identity = entry.transaction.identity
             if identity.epoch >= 0 and identity < self.committed.get(name, identity):
