@@ -24,6 +24,7 @@ from typing import Any, Final
 import structlog
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
 from minikafka.broker.parts import Parts
@@ -81,7 +82,8 @@ class Dispatcher:
         requests = parts.part(Requests)
         self._requests_for_versions = requests.of(ApiKey.API_VERSIONS.camel_name)
         served = [key for key in ApiKey if listener in key.listeners]
-        self._api_versions = api_versions.Responses(served, parts.part(Identity))
+        metadata = parts.part(Metadata)
+        self._api_versions = api_versions.Responses(served, parts.part(Identity), lambda: metadata.image)
         for key in served:
             if key is not ApiKey.API_VERSIONS:
                 name = _FETCHES[listener] if key is ApiKey.FETCH else key.camel_name

@@ -8,6 +8,7 @@ Map:
 * ``delta``        records applied to an image: the next image and what changed
 * ``snapshot``     an image as records
 * ``topic_names``  valid names of topics
+* ``features``     protocols that the whole cluster speaks, and their levels
 * ``effective``    settings in effect: those of the image take precedence over the node's own
 * ``controller/``  requests in, records out
 

@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from minikafka.metadata.codec import MalformedError
+from minikafka.metadata.features import SUPPORTED
 from minikafka.metadata.image import (
     BROKER_FIELDS,
     PARTITION_FIELDS,
@@ -29,6 +30,7 @@ from minikafka.metadata.records import (
     ClusterIdRecord,
     ConfigRecord,
     ConfigResourceType,
+    FeatureLevelRecord,
     MetadataVersionRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -157,6 +159,7 @@ class ImageBuilder:
         self._cluster_id = image.cluster_id
         self._metadata_version = image.metadata_version
         self._next_producer_id = image.next_producer_id
+        self._features = _Draft(image.features)
         self.touched_topics: set[str] = set()
         self.touched_configs: set[ConfigResource] = set()
 
@@ -176,6 +179,7 @@ class ImageBuilder:
             self._topic_names.now,
             self._configs.now,
             self._next_producer_id,
+            self._features.now,
         )
 
     @singledispatchmethod
@@ -199,6 +203,14 @@ class ImageBuilder:
     @replay.register
     def _(self, record: ProducerIdsRecord) -> None:
         self._next_producer_id = record.next_producer_id
+
+    @replay.register
+    def _(self, record: FeatureLevelRecord) -> None:
+        if record.level > SUPPORTED.get(record.name, 0):
+            raise UnknownRecordError(f"{record.name} is at level {record.level}; this node needs a newer minikafka")
+        self._features.own()[record.name] = record.level
+        if not record.level:
+            del self._features.own()[record.name]
 
     @replay.register
     def _(self, record: RegisterBrokerRecord) -> None:

@@ -139,6 +139,8 @@ class MetadataImage:
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
+    features: Mapping[str, int] = field(default_factory=dict)
+    """Levels in force, by name; those at 0 are not in it."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name."""

@@ -6,8 +6,8 @@ default. A record is written in the lowest version that has all its values. So a
 a fact that is new to it. Then, as for an unknown type, it raises :class:`UnknownRecordError`: it must be upgraded.
 
 ``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
-registration that a broker continues, version 3 the last unclean election of a partition. A new controller raises it to
-its own version; the nodes of a cluster are upgraded together.
+registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features.
+A new controller raises it to its own version; the nodes of a cluster are upgraded together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
 
-METADATA_VERSION: Final = 3
+METADATA_VERSION: Final = 4
 """The newest metadata version this code knows."""
 
 
@@ -194,6 +194,15 @@ class ProducerIdsRecord(Record):
     broker_id: int
     broker_epoch: int
     next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevelRecord(Record):
+    """The level of a feature that is in force; 0: none."""
+
+    TYPE: ClassVar[int] = 12
+    name: str
+    level: int
 
 
 class _Shape(NamedTuple):

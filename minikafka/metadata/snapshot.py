@@ -8,6 +8,7 @@ from minikafka.metadata.image import BROKER_FIELDS, PARTITION_FIELDS, MetadataIm
 from minikafka.metadata.records import (
     ClusterIdRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     MetadataVersionRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -24,6 +25,8 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
         yield MetadataVersionRecord(image.metadata_version)
     if image.cluster_id:
         yield ClusterIdRecord(image.cluster_id)
+    for name, level in sorted(image.features.items()):
+        yield FeatureLevelRecord(name, level)
     if image.next_producer_id:
         yield ProducerIdsRecord(NO_NODE, NO_EPOCH, image.next_producer_id)
     for _, broker in sorted(image.brokers.items()):

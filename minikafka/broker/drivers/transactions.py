@@ -16,6 +16,7 @@ from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
+from minikafka.metadata.features import TRANSACTION_VERSION
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import TRANSACTION_STATE_TOPIC
 from minikafka.transactions.coordinator import TransactionCoordinator
@@ -46,8 +47,11 @@ class Transactions(Shards[TransactionCoordinator]):
 
     def _new(self, _partition: Partition) -> TransactionCoordinator:
         return TransactionCoordinator(
-            self._settings, self._ports.clock.wall_ms, self._take_producer_id, lambda: TRANSACTION_VERSION
+            self._settings, self._ports.clock.wall_ms, self._take_producer_id, self._transaction_version
         )
+
+    def _transaction_version(self) -> int:
+        return self._image().features.get(TRANSACTION_VERSION, 0)
 
     def _take_producer_id(self) -> int:
         try:
@@ -65,9 +69,6 @@ class Transactions(Shards[TransactionCoordinator]):
     def _markers_to(self, shard: TransactionShard, effect: object) -> None:
         assert isinstance(effect, SendMarkers)
         self._markers.send(shard, effect)
-
-
-TRANSACTION_VERSION = 1
 
 
 def _settings(config: BrokerConfig) -> TransactionSettings:

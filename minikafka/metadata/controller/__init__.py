@@ -16,6 +16,7 @@ Map:
 * ``assignment``     placement of replicas, spread over brokers and racks
 * ``configs``        settings of topics and dynamic settings of brokers
 * ``producer_ids``   blocks of producer ids
+* ``features``       levels of features
 
 Requests and responses are the wire's own message classes; ``minikafka.wire.forwarded`` says how they travel.
 """

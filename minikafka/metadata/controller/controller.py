@@ -36,6 +36,7 @@ from minikafka.metadata.controller import (
     configs,
     directories,
     elections,
+    features,
     partitions,
     producer_ids,
     reassignments,
@@ -57,6 +58,7 @@ from minikafka.wire.messages.delete_topics import DeleteTopicsRequest
 from minikafka.wire.messages.elect_leaders import ElectLeadersRequest
 from minikafka.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from minikafka.wire.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.wire.messages.update_features import UpdateFeaturesRequest
 from minikafka.wire.schema import Message
 
 T = TypeVar("T")
@@ -82,6 +84,7 @@ _UNTIMED: Final[dict[type[Message], Untimed]] = {
     ElectLeadersRequest: elections.elect_leaders,
     IncrementalAlterConfigsRequest: configs.alter_configs,
     UnregisterBrokerRequest: brokers.unregister,
+    UpdateFeaturesRequest: features.update_features,
 }
 
 
@@ -163,6 +166,7 @@ class Controller:
             state.write(MetadataVersionRecord(METADATA_VERSION))
         if not image.cluster_id:
             state.write(ClusterIdRecord(self._cluster_id))
+            features.finalise_all(state)
         configs.share_min_insync_replicas(state)
         for _ in _postponed(state):
             pass  # in one turn, once in the life of a cluster

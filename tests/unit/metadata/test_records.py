@@ -58,6 +58,7 @@ def test_types_are_those_that_were_given_out() -> None:
         9: "PartitionChangeRecord",
         10: "ConfigRecord",
         11: "ProducerIdsRecord",
+        12: "FeatureLevelRecord",
     }
 
 

@@ -11,6 +11,7 @@ from minikafka.errors import ErrorCode
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
 from minikafka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 Dial = Callable[..., Awaitable[Client]]
 
@@ -41,6 +42,26 @@ async def test_followers_are_told_what_their_listener_serves(node: Node, dial: D
         ApiKey.SASL_AUTHENTICATE,
         ApiKey.API_VERSIONS,
     }
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_levels_of_features_are_announced_as_they_are_now(node: Node, client: Client, version: int) -> None:
+    async def levels() -> tuple[dict[str, tuple[int, int]], dict[str, int], int]:
+        answer = await client.ask(REQUEST, version)
+        supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+        finalised = {each.name: each.max_version_level for each in answer.finalized_features}
+        return supported, finalised, answer.finalized_features_epoch
+
+    supported, finalised, epoch = await levels()
+    assert (supported, finalised) == ({"transaction.version": (0, 2)}, {"transaction.version": 2})
+    lower = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
+    answer = await client.ask(UpdateFeaturesRequest(feature_updates=[lower]))
+    assert answer.error_code == 0
+    _supported, finalised, later = await levels()
+    assert finalised == {"transaction.version": 1}
+    assert later > epoch
+    refused = await client.ask(UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="x")]), 1)
+    assert refused.error_code == refused.results[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
 
 
 @pytest.mark.spec("P6")

@@ -13,7 +13,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.controller import _TIMED, _UNTIMED, Controller
 from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
-from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord
+from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, FeatureLevelRecord, MetadataVersionRecord
 from minikafka.wire.api import BROKERS, ApiKey
 
 
@@ -21,9 +21,13 @@ def controller() -> Controller:
     return Controller(1, "c", BrokerConfig(), random.Random(0))
 
 
-def test_a_new_cluster_begins_with_its_version_and_id() -> None:
+def test_a_new_cluster_begins_with_its_version_and_id_and_the_highest_levels() -> None:
     one = controller()
-    assert one.activate(EMPTY_IMAGE, 1, 0) == (MetadataVersionRecord(METADATA_VERSION), ClusterIdRecord("c"))
+    assert one.activate(EMPTY_IMAGE, 1, 0) == (
+        MetadataVersionRecord(METADATA_VERSION),
+        ClusterIdRecord("c"),
+        FeatureLevelRecord("transaction.version", 2),
+    )
     assert controller().activate(one.image, 2, 0) == ()
 
 
