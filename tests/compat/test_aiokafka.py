@@ -218,6 +218,28 @@ async def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     assert [record.value for record in await read(3, after)] == [b"7", b"8", b"9"]
 
 
+async def test_offsets_are_committed_in_transactions(
+    topic: str, servers: str, create: Create, consumer: MakeConsumer
+) -> None:
+    """By a producer that names the group alone (TxnOffsetCommit 0)."""
+    await create(topic)
+    tp, group = TopicPartition(topic, 0), f"g-{topic}"
+    reader = await consumer(group=group)
+    reader.assign([tp])
+    async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=topic) as transactional:
+        for offset, commits in [(1, True), (2, False), (3, True)]:
+            before = await reader.committed(tp)
+            await transactional.begin_transaction()
+            await transactional.send_offsets_to_transaction({tp: OffsetAndMetadata(offset, "m")}, group)
+            assert await reader.committed(tp) == before
+            if commits:
+                await transactional.commit_transaction()
+                await eventually_is(lambda: reader.committed(tp), offset)
+            else:
+                await transactional.abort_transaction()
+                assert await reader.committed(tp) == before
+
+
 async def test_topics_are_created_described_extended_and_deleted(
     admin: AIOKafkaAdminClient, topic: str, create: Create, wait_until_known: Callable[[str, int], None]
 ) -> None:

@@ -226,6 +226,48 @@ def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     assert [message.value() for message in read(after, 3)] == [b"7", b"8", b"9"]
 
 
+def test_offsets_are_committed_in_transactions(
+    topic: str, servers: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
+) -> None:
+    """They count with the transaction, and for the group's present generation only (KIP-447)."""
+    create(topic)
+    producer.produce(topic, b"value")
+    flush(producer)
+    working = consumer(f"g-{topic}", isolation_level="read_committed")
+    working.subscribe([topic])
+    read(working, 1)
+    transactional = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    transactional.init_transactions(PATIENCE_S)
+
+    def commit(offset: int, member: Any) -> None:
+        transactional.begin_transaction()
+        transactional.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], member, PATIENCE_S)
+
+    def committed(timeout_s: float = PATIENCE_S) -> int:
+        return int(working.committed([TopicPartition(topic, 0)], timeout_s)[0].offset)
+
+    before = working.consumer_group_metadata()
+    commit(1, before)
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        committed(0.5)
+    transactional.commit_transaction(PATIENCE_S)
+    assert committed() == 1
+    commit(2, before)
+    transactional.abort_transaction(PATIENCE_S)
+    assert committed() == 1
+
+    working.close()
+    after = consumer(f"g-{topic}", isolation_level="read_committed")
+    after.subscribe([topic])
+    eventually(lambda: poll(after) or after.assignment(), "the next generation")
+    with pytest.raises(KafkaException, match="UNKNOWN_MEMBER_ID"):
+        commit(3, before)
+    transactional.abort_transaction(PATIENCE_S)
+    commit(4, after.consumer_group_metadata())
+    transactional.commit_transaction(PATIENCE_S)
+    assert after.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset == 4
+
+
 def test_the_cluster_and_its_topics_are_described(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
     create(topic, 3)
     described = admin.describe_cluster().result(PATIENCE_S)
