@@ -13,6 +13,7 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.log_jobs import LogJobs
+from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig
@@ -94,7 +95,7 @@ class Maintenance:
                 if ages is not None:
                     await self._run_in_thread(ages.run)
                     partition.log.complete_read(ages)
-                count = await self._delete(partition.log, partition.high_watermark, wall_ms)
+                count = await self._delete(partition, wall_ms)
                 partition.log.remove_expired_producers(now_ms, self._config.producer_id_expiration_ms)
             except KafkaError as error:
                 log.warning("retention failed", partition=str(partition.topic_partition), why=str(error))
@@ -119,12 +120,16 @@ class Maintenance:
     def _read_retention_clock(self) -> int:
         return self._retention_clock.read(self._clock.wall_ms(), self._clock.monotonic_ms())
 
-    async def _delete(self, log_: Log, high_watermark: int, wall_ms: int) -> int:
-        job = log_.prepare_deletion(high_watermark, wall_ms)
-        if job is None:
-            return 0
-        await self._run_in_thread(job.run)
-        return log_.complete_deletion(job)
+    async def _delete(self, partition: Partition, wall_ms: int) -> int:
+        """In portions: a change of ``retention.ms`` may concern thousands of segments, each of which is renamed."""
+        log_, total = partition.log, 0
+        while (job := log_.prepare_deletion(partition.high_watermark, wall_ms)) is not None:
+            await self._run_in_thread(job.run)
+            count = log_.complete_deletion(job)
+            total += count
+            if not count:
+                break
+        return total
 
     async def _compact(self) -> None:
         """One log at a time, off the loop. If the log changes meanwhile, its compaction is tried again later."""
@@ -160,7 +165,16 @@ class Maintenance:
         if not log_.prepare_swap(job):
             return False
         await self._run_in_thread(job.publish)
-        return log_.complete_compaction(job)
+        steps = log_.completing_compaction(job)
+        try:
+            while True:
+                next(steps)
+                await asyncio.sleep(0)
+        except StopIteration as end:
+            is_done: bool = end.value
+            return is_done
+        finally:
+            steps.close()
 
     async def _flush_due(self) -> None:
         self._driver.look_for_damage()

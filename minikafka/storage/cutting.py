@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import retention
@@ -31,6 +31,9 @@ from minikafka.storage.segment_cache import SegmentCache
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
+
+SEGMENTS_AT_ONCE: Final = 25
+"""Deleted in one turn of the loop: some 10 ms. Retention may find thousands."""
 
 
 class Cutter:
@@ -215,7 +218,8 @@ class Cutter:
     def prepare_deletion(self, high_watermark: int, wall_ms: int) -> DeletionJob | None:
         """Apply retention: move the log start after expired segments. See :mod:`minikafka.storage.retention`.
 
-        Run the job in any thread, then :meth:`complete_deletion`. None without expired segments, and during a cut.
+        Run the job in any thread, then :meth:`complete_deletion`. None without expired segments, and during a cut. It
+        has SEGMENTS_AT_ONCE of them at most; then ask again.
         """
         log = self._log
         log.commit()
@@ -231,6 +235,7 @@ class Cutter:
         )
         if not count:
             return None
+        count = min(count, SEGMENTS_AT_ONCE)
         if count == len(log.segments):
             log.roll()
         with log.guard("delete segments of"):
@@ -268,11 +273,14 @@ class Cutter:
 
     def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
         """Apply retention now; returns the number of deleted segments."""
-        job = self.prepare_deletion(high_watermark, wall_ms)
-        if job is None:
-            return 0
-        job.run()
-        return self.complete_deletion(job)
+        total = 0
+        while (job := self.prepare_deletion(high_watermark, wall_ms)) is not None:
+            job.run()
+            count = self.complete_deletion(job)
+            total += count
+            if not count:
+                break
+        return total
 
     def _still_first(self, segments: Sequence[Segment]) -> int:
         """How many of them the log still begins with, closed, and starts behind."""

@@ -25,7 +25,7 @@ the failed write may have left behind the last good batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from os.path import dirname
 from typing import NamedTuple, NoReturn
@@ -266,9 +266,19 @@ class Log:
         """The job's steps are done. True: call its ``publish`` in a thread, then :meth:`complete_compaction`."""
         return compaction.prepare_swap(self, job)
 
+    def completing_compaction(self, job: CompactionJob) -> Generator[None, None, bool]:
+        """Replaces the old segments by the compacted ones, in portions. False when that is no longer possible."""
+        return compaction.completing(self, job)
+
     def complete_compaction(self, job: CompactionJob) -> bool:
-        """Replace the old segments by the compacted ones. False when that is no longer possible."""
-        return compaction.complete(self, job)
+        """The same at once."""
+        steps = self.completing_compaction(job)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as end:
+            is_done: bool = end.value
+            return is_done
 
     # -- segments ---------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,22 @@ def test_segments_older_than_the_retention_go(daily: Log) -> None:
     assert daily.delete_old_segments(6, NOW_MS + 5 * DAY_MS) == 0
 
 
+def test_many_segments_go_in_portions(open_log: OpenLog) -> None:
+    """2,000 at once took 0.4 s of the loop."""
+    log = open_log(segment_bytes=300)
+    for _ in range(60):
+        append(log, b"x" * 200)
+    configure(log, retention_bytes=0)
+    before = len(log.segments)
+    deleted = []
+    while (job := log.prepare_deletion(log.log_end_offset, NOW_MS)) is not None:
+        job.run()
+        deleted.append(log.complete_deletion(job))
+    assert before == 60
+    assert deleted == [25, 25, 10]
+    assert log.log_start_offset == log.log_end_offset
+
+
 def test_nothing_at_or_above_the_high_watermark_goes(daily: Log) -> None:
     assert daily.delete_old_segments(1, NOW_MS + 100 * DAY_MS) == 1
     assert daily.log_start_offset == 1
