@@ -34,6 +34,8 @@ from minikafka.wire.schema import Buffer
 log = structlog.get_logger(__name__)
 
 ALL_IN_SYNC = -1
+ROLLS_AT_ONCE: Final = 20
+"""Segments begun in a turn of the loop, some 15 ms: a topic may have a segment for each batch."""
 _SYNC: Final = (do.Sync(),)
 
 
@@ -77,6 +79,7 @@ class Replicas:
         self._log_end_moved: dict[TopicPartition, None] = {}  # ordered sets: the order of waking is behaviour
         self._high_watermark_moved: dict[TopicPartition, None] = {}
         self._wake_scheduled = False
+        self._rolls = 0  # since they were taken
         self._hands_over = False
         self._commit_scheduled = False
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
@@ -221,6 +224,7 @@ class Replicas:
         self, partition: Partition, records: memoryview, header: BatchHeader, transaction_version: int = 0
     ) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
+        active = partition.log.segments.active
         appended = partition.log.stage(
             records,
             header,
@@ -228,6 +232,8 @@ class Replicas:
             wall_ms=self._wall_ms or self._read_wall_ms(),
             transaction_version=transaction_version,
         )
+        if partition.log.segments.active is not active:
+            self._rolls += 1
         traffic = partition.traffic
         traffic.bytes_in += len(records)
         traffic.messages_in += header.record_count
@@ -264,6 +270,16 @@ class Replicas:
         if (listener := self.marker_listeners.get(tp)) is not None:
             listener(StagedMarker(appended.last_offset, producer_id, producer_epoch, commits))
         return appended
+
+    @property
+    def has_rolled_many(self) -> bool:
+        """So many segments were begun since :meth:`take_rolls` that others should have their turn."""
+        return self._rolls >= ROLLS_AT_ONCE
+
+    def take_rolls(self) -> int:
+        """How many segments were begun by what was staged since the last call. One costs half a millisecond or more."""
+        rolls, self._rolls = self._rolls, 0
+        return rolls
 
     def _read_wall_ms(self) -> int:
         self._wall_ms = self._clock.wall_ms()
