@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from hostile_requests import MOST
-from large_state import GROUPS, LONG, PARTITIONS, TOPICS
+from large_state import GROUPS, PARTITIONS, TOPICS
 from live_wire import ALL, batch
 
 from minikafka.metadata.records import ConfigResourceType
@@ -181,9 +181,7 @@ WALKS: Final[dict[str, Walk]] = {
     "DeleteGroups": once(2, lambda: DeleteGroupsRequest(groups_names=list(GROUPS))),
     "DeleteTopics": once(
         6,
-        lambda: DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name) for name in [*TOPICS[300:], LONG]], timeout_ms=30_000
-        ),
+        lambda: DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in TOPICS[300:]], timeout_ms=30_000),
     ),
 }
 """In this order: the last ones take away what the others walk."""

@@ -12,13 +12,14 @@ from typing import Final
 
 import pytest
 from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
-from large_state import PARTITIONS, TOPICS, build
-from large_walks import WALKS, Walk, fetch, produce
-from live_cluster import turn_max_ms, unjudged_cluster
+from large_state import LONG, PARTITIONS, TOPICS, build
+from large_walks import WALKS, Walk, alter_configs, fetch, produce
+from live_cluster import eventually, turn_max_ms, unjudged_cluster
 from live_wire import Wire, api_key
 from test_large_requests import errors_in
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.wire.codec import encode
 
 pytestmark = pytest.mark.spec("P6")
@@ -31,14 +32,17 @@ TRIES: Final = 4
 def test_no_request_holds_the_loop_however_much_it_walks(tmp_path: Path) -> None:
     """One test: the state takes seconds to build."""
     limit_ms = turn_max_ms(LIMIT_MS)
-    with unjudged_cluster(tmp_path / "cluster", 1, loop_turn_warn_ms=str(limit_ms)) as cluster:
+    settings = {"loop_turn_warn_ms": str(limit_ms), "log_retention_check_interval_ms": "1000"}
+    with unjudged_cluster(tmp_path / "cluster", 1, **settings) as cluster:
         target = Target(cluster)
         target.create_topic(HONEST_TOPIC)
         build(target)
+        assert max(map(cpu_ms, slow_turns_in(target.log())), default=0) < 4 * limit_ms
         with target.wire() as wire, target.wire() as producer:
             assert_many_partitions_are_served(wire, producer)
         target.forget_peak_memory()
         slow = {name: turns for name, walk in WALKS.items() if (turns := slow_turns_of(target, walk, limit_ms))}
+        slow |= {"retention": turns} if (turns := slow_turns_of_retention(target, limit_ms)) else {}
         assert not slow, "\n".join(f"{name}: {turn}" for name, turns in slow.items() for turn in turns)
         assert target.peak_memory() < MEMORY_MAX
         assert_no_exception(cluster)
@@ -63,9 +67,9 @@ def assert_many_partitions_are_served(wire: Wire, producer: Wire) -> None:
 def slow_turns_of(target: Target, walk: Walk, limit_ms: int) -> list[str]:
     """Log lines of turns that took longer, if each try had some. What cannot be repeated may take twice as long."""
     for _ in range(TRIES if walk.is_repeatable else 1):
-        lines_before = len(target.log().splitlines())
+        log_before = len(target.log())
         send(target, walk)
-        lines = [line for line in target.log().splitlines()[lines_before:] if "slow turn" in line]
+        lines = slow_turns_in(target.log()[log_before:])
         slow = lines if walk.is_repeatable else [line for line in lines if cpu_ms(line) > 2 * limit_ms]
         if not slow:
             break
@@ -80,6 +84,20 @@ def send(target: Target, walk: Walk) -> None:
             wire.receive_frame()
         honest.wait_for(honest.count + 3)
     assert not honest.failures
+
+
+def slow_turns_of_retention(target: Target, limit_ms: int) -> list[str]:
+    """All segments of a log expire at once."""
+    log_before, directory = len(target.log()), target.cluster.layout.data_directory(1) / f"{LONG}-0"
+    with Honest(target) as honest, target.wire() as wire:
+        wire.ask(alter_configs(ConfigResourceType.TOPIC, [LONG], "retention.ms", "1"), 1)
+        eventually(lambda: len(list(directory.glob("*.log"))) < 3, "the segments to go")
+    assert not honest.failures
+    return [line for line in slow_turns_in(target.log()[log_before:]) if cpu_ms(line) > 2 * limit_ms]
+
+
+def slow_turns_in(said: str) -> list[str]:
+    return [line for line in said.splitlines() if "slow turn" in line]
 
 
 def cpu_ms(line: str) -> int:
