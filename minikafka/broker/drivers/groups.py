@@ -55,8 +55,8 @@ class Groups(Shards[GroupCoordinator]):
         """The shard that coordinates the group here, and how often a transaction of the producer has ended there.
 
         What the transaction's coordinator says may be old when its answer comes. If the standing is another one then,
-        records could get into the log behind the marker of their transaction, and nobody would end them (row T48,
-        KIP-890).
+        records could get into the log behind the marker of their transaction, and nobody would end them (row T48).
+        From transaction version 2 on the log tells the transactions by their epochs: what ended may be the one before.
         """
         partition = self.partition_of(group_id)
         replica = None if partition is None else self._replicas.get(partition)

@@ -59,12 +59,15 @@ async def _commit(
     if not request.topics:
         return TxnOffsetCommitResponse()
     groups = coordinators.groups
-    standing = groups.standing(request.group_id, request.producer_id)
+    shard, ends = groups.standing(request.group_id, request.producer_id)
     error = _not_served(groups, request.group_id)
     if not error and admission is not None:
         error = await _admit(request, version, groups, admission)
-    if not error and groups.standing(request.group_id, request.producer_id) != standing:
-        error = _not_served(groups, request.group_id) or ErrorCode.INVALID_TXN_STATE
+        shard_now, ends_now = groups.standing(request.group_id, request.producer_id)
+        if not error and shard_now is not shard:
+            error = ErrorCode.NOT_COORDINATOR
+        elif not error and ends_now != ends and version < FIRST_VERSION_THAT_ADDS:
+            error = ErrorCode.INVALID_TXN_STATE  # later transactions have epochs of their own, which the log checks
     if error:
         return txn_commit_answer(request, error)
     answer: asyncio.Future[TxnOffsetCommitResponse] = asyncio.get_running_loop().create_future()
@@ -73,7 +76,6 @@ async def _commit(
         if not answer.done():  # nobody waits any more when the connection is gone
             answer.set_result(response)
 
-    shard = groups.shard_of(request.group_id)
     assert shard is not None
     now_ms = coordinators.clock.monotonic_ms()
     shard.step(shard.coordinator.txn_offset_commit(request, version, respond, now_ms))
