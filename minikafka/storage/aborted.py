@@ -48,6 +48,9 @@ class AbortedTransactions:
 
     def are_possible(self, start_offset: int) -> bool:
         """False when no transaction was aborted that has an offset from there on."""
+        segments = self._log.segments
+        if self._version == segments.version and not self._closed:  # as of most logs
+            return segments.active.has_aborted
         return bool(self._since(start_offset))
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction] | None:

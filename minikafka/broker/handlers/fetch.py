@@ -343,7 +343,8 @@ class _Fetch(ABC):
             if self._tells_aborted:
                 self._cold.append(partial(log_.aborted.prepare, fetch_offset))
             return self._read_later(data, size, partial(log_.prepare_read, fetch_offset, size))
-        if self._tells_aborted:
+        has_aborted = self._tells_aborted and log_.aborted.are_possible(fetch_offset)
+        if has_aborted:
             limit = log_.aborted.read_limit(fetch_offset, limit)
         found = log_.read(
             fetch_offset,
@@ -354,7 +355,7 @@ class _Fetch(ABC):
         )
         if not found.size:
             return data
-        if self._tells_aborted and log_.aborted.are_possible(fetch_offset):
+        if has_aborted:
             end_offset = log_.end_of(fetch_offset, found)
             aborted = log_.aborted.between(fetch_offset, end_offset)
             if aborted is None:
