@@ -81,13 +81,11 @@ def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
     there = log_files(disk, directory)
     if not any(base >= end_offset and base > base_offset for base in there):
         return  # the active segment is never compacted
-    for base in there:
-        if base_offset < base < end_offset:
+    for base in there:  # with the old log gone, what has a final name is of the new one
+        if base_offset <= base < end_offset:
             for kind in SUFFIXES:
                 disk.unlink(f"{directory}/{file_name(base)}{kind}")
     for kind in SUFFIXES:
         target = f"{directory}/{file_name(base_offset)}{kind}"
         if disk.exists(target + SWAP_SUFFIX):
             disk.rename(target + SWAP_SUFFIX, target)
-        elif kind != LOG_SUFFIX:
-            disk.unlink(target)
