@@ -7,6 +7,7 @@ and nothing is served that was not written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 from uuid import UUID
@@ -19,6 +20,7 @@ from storage_batches import append, batch, headers_in, read_all, stage
 from minikafka.errors import KafkaError
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.records.batch import iter_batches
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
@@ -35,6 +37,7 @@ BOOT: Final = "boot"
 ROOT: Final = "/data"
 CONFIG: Final = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
+ABORTING: Final = 6
 UNCHECKED: Final = (*range(8), *range(12, 16))
 """Bytes of a batch that its checksum does not cover: base offset and leader epoch, which the broker fills in."""
 
@@ -53,7 +56,7 @@ def open_store(disk: Disk) -> LogStore:
 
 @pytest.fixture(scope="module", params=["stopped", "killed", "killed before any checkpoint"])
 def left(request: pytest.FixtureRequest) -> tuple[SimulatedDisk, bytes]:
-    """What a process leaves, and what the log holds: three segments, two epochs, a producer."""
+    """What a process leaves, and what the log holds: three segments, two epochs, a producer, two transactions."""
     platter = SimulatedDisk()
     disk = platter.mount()
     store = open_store(disk)
@@ -65,6 +68,12 @@ def left(request: pytest.FixtureRequest) -> tuple[SimulatedDisk, bytes]:
         data = batch(b"%d" % number * 20, producer=(5, 0, number), timestamp=1_700_000_000_000 + number)
         stage(log, data, leader_epoch=1 + number // 5)
         log.commit()
+        if number in (1, 10):  # a transaction that is aborted, in a closed segment and in the active one
+            in_it = batch(b"aborted", producer=(ABORTING, 0, number // 10), is_transactional=True)
+            end = build_end_txn_marker(ABORTING, 0, EndTxnMarker(False, 0), timestamp=1_700_000_000_000 + number)
+            for data in (in_it, end):
+                stage(log, data, leader_epoch=1 + number // 5)
+            log.commit()
     log.flush()
     assert len(log.segments) >= 3
     whole = read_all(log)
@@ -167,6 +176,7 @@ def check(disk: Disk, whole: bytes) -> str:
         return "taken for another topic's"
     assert (TOPIC_ID in claimed) == (log.corruption is None)
     is_served_whole = serve(log, whole)
+    look_for_aborted(log)
     assert is_served_whole or log.corruption is not None, "a log that is not whole knows it"
     store.abandon()
     if log.corruption is None:
@@ -183,6 +193,18 @@ def check(disk: Disk, whole: bytes) -> str:
     assert (log.corruption, read_all(log)) == (None, whole)
     store.abandon()
     return "damaged"
+
+
+def look_for_aborted(log: Log) -> None:
+    """Whatever the index is, it can be asked."""
+    with suppress(KafkaError):
+        job = log.aborted.prepare(log.log_start_offset, log.log_end_offset)
+        if job is not None:
+            job.run()
+            log.complete_read(job)
+        found = log.aborted.between(log.log_start_offset, log.log_end_offset)
+        assert found is not None
+        assert {one.producer_id for one in found} <= {ABORTING}
 
 
 def serve(log: Log, whole: bytes) -> bool:

@@ -8,11 +8,12 @@ from uuid import UUID
 
 import pytest
 from simulator.killed import Killed
-from storage_batches import all_values, append, read_all
+from storage_batches import NOW_MS, all_values, append, read_all, stage
 from storage_machine import Machine
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_names import (
     deleted_directory_id,
@@ -307,3 +308,34 @@ def test_a_directory_that_fails_takes_its_copies_with_it() -> None:
     with pytest.raises(KafkaError) as raised:
         store.begin_move(WHERE, store.directories[1])
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_open_and_aborted_transactions_move_with_the_log() -> None:
+    rng, machine = Random(1), Machine()
+    store = open_store(machine.disk, rng)
+    move = begin(store)
+    for number in range(12):
+        producer_id = 7 + number % 3
+        append(move.current, b"v" * 50, producer=(producer_id, 0, number // 3), is_transactional=True)
+        if number % 4 == 3:
+            marker = build_end_txn_marker(producer_id, 0, EndTxnMarker(number == 7, 0), timestamp=NOW_MS)
+            stage(move.current, marker)
+            move.current.commit()
+    former = move.current
+    told = former.aborted.between(0, former.log_end_offset), former.last_stable_offset(former.log_end_offset)
+    assert told[0]
+    assert told[1] < former.log_end_offset
+    log = complete(store, move)
+    assert len(log.segments) > 1
+    for _ in range(2):
+        end = log.log_end_offset
+        job = log.aborted.prepare(0, end)
+        if job is not None:
+            job.run()
+            log.complete_read(job)
+        assert (log.aborted.between(0, end), log.last_stable_offset(end)) == told
+        store.close({}, broker_epoch=1)
+        store = open_store(machine.disk, rng)
+        found = store.get(WHERE)
+        assert found is not None
+        log = found
