@@ -105,7 +105,8 @@ class CompactionJob:
         self._keys = KeyMap(log.first_dirty_offset)
         self._last_of_producer = {entry.producer_id: LastOfProducer.of(entry) for entry in log.producers.entries}
         self._closed = log.segments.closed
-        self._active = log.segments.active.snapshot(SegmentCache())
+        active = log.segments.active  # its index of aborted transactions grows meanwhile
+        self._active = active.snapshot(SegmentCache()) if active.has_aborted else active.copy(SegmentCache())
         self._snapshots = log.snapshots
         self._log_start_offset = log.log_start_offset
         self._config = log.config
