@@ -21,7 +21,7 @@ from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.metrics.traffic import Traffic
-from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
+from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, ProducerIdentity, TopicPartition
 from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
@@ -45,14 +45,6 @@ class UncheckedKeysError(Exception):
 
 class UnverifiedError(Exception):
     """The first batch of a transaction in a partition: its coordinator must be asked."""
-
-
-class Unverified(NamedTuple):
-    """A producer that begins a transaction in a partition, and the ends of its transactions there so far."""
-
-    producer_id: int
-    producer_epoch: int
-    ends: int
 
 
 class StagedMarker(NamedTuple):
@@ -162,7 +154,7 @@ class Replicas:
         ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
         stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
         Raises UnverifiedError for one that begins a transaction here; then call again with ``verified_at``, which is
-        :meth:`unverified` as it was before the coordinator was asked.
+        :meth:`ends_of` as it was before the coordinator was asked.
         """
         result = ProduceResult(tp)
         view = memoryview(b"") if records is None else memoryview(records)
@@ -196,16 +188,20 @@ class Replicas:
         result.leader_epoch = leader.leader_epoch
         return result
 
-    def unverified(self, tp: TopicPartition, records: Buffer | None) -> Unverified | None:
-        """What to ask a coordinator before the batch is staged; None when there is nothing to ask."""
+    def unverified(self, tp: TopicPartition, records: Buffer | None) -> ProducerIdentity | None:
+        """Whose coordinator to ask before the batch is staged; None when there is nothing to ask."""
         partition = self._partitions.get(tp)
         if partition is None or records is None or len(records) < HEADER_SIZE:
             return None
         header = parse_header(records)
         if not header.attributes & TRANSACTIONAL_FLAG or not _must_verify(partition, header):
             return None
-        ends = partition.log.producers.ends_of(header.producer_id)
-        return Unverified(header.producer_id, header.producer_epoch, ends)
+        return ProducerIdentity(header.producer_id, header.producer_epoch)
+
+    def ends_of(self, tp: TopicPartition, producer_id: int) -> int:
+        """How often transactions of the producer ended here; see ``ProducerState.ends_of``."""
+        partition = self._partitions.get(tp)
+        return 0 if partition is None else partition.log.producers.ends_of(producer_id)
 
     def _refusal(self, tp: TopicPartition) -> KafkaError:
         """Why nothing can be produced to a partition that is not led here, or is not for clients."""

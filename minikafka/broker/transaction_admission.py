@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, TypeVar
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.transactions import Transactions
@@ -32,6 +32,7 @@ COMPLETION_WAIT_S: Final = 0.1
 COMPLETION_PAUSE_S: Final = 0.005
 
 Errors = dict[TopicPartition, ErrorCode]
+S = TypeVar("S")
 
 
 class TransactionAdmission:
@@ -62,7 +63,8 @@ class TransactionAdmission:
     ) -> ErrorCode:
         """:meth:`admit_all` of one partition."""
         producer = ProducerIdentity(producer_id, producer_epoch)
-        return (await self.admit_all(transactional_id, producer, (partition,), adds=adds))[partition]
+        errors, _ = await self.admit_all(transactional_id, producer, (partition,), adds=adds, standing=lambda: None)
+        return errors[partition]
 
     async def admit_all(
         self,
@@ -71,19 +73,24 @@ class TransactionAdmission:
         partitions: Collection[TopicPartition],
         *,
         adds: bool,
-    ) -> Errors:
+        standing: Callable[[], S],
+    ) -> tuple[Errors, S]:
         """NONE for each partition that is part of the producer's open transaction, or has become so (``adds``).
 
         TRANSACTION_ABORTABLE for one that is not. NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
         COORDINATOR_LOAD_IN_PROGRESS and CONCURRENT_TRANSACTIONS: try again. INVALID_PRODUCER_EPOCH: the producer has
         another epoch now, or another producer has the transactional id.
+
+        Also returns what ``standing()`` was just before the answer was asked for: whoever writes because of it looks
+        whether that is still so. The transaction before may have ended while this waited, which does no harm.
         """
         give_up_s = asyncio.get_running_loop().time() + COMPLETION_WAIT_S
         while True:
+            stood = standing()
             errors = await self._ask(transactional_id, producer, partitions, adds=adds)
             is_completing = adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
             if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
-                return {tp: _as_told_by_leaders(error) for tp, error in errors.items()}
+                return {tp: _as_told_by_leaders(error) for tp, error in errors.items()}, stood
             await asyncio.sleep(COMPLETION_PAUSE_S)
 
     async def _ask(

@@ -45,28 +45,30 @@ class Verification:
         self, transactional_id: str | None, batches: Iterable[tuple[TopicPartition, Buffer | None]], version: int
     ) -> Verified:
         """Of the batches of a request of that version, those that begin a transaction in their partition."""
-        ends: dict[TopicPartition, int] = {}
         asked: defaultdict[ProducerIdentity, list[TopicPartition]] = defaultdict(list)
         for tp, records in batches:
-            begins = self.replicas.unverified(tp, records)
-            if begins is not None:
-                ends[tp] = begins.ends
-                asked[ProducerIdentity(begins.producer_id, begins.producer_epoch)].append(tp)
-        verified: Verified = dict(ends)
-        adds = version >= FIRST_VERSION_THAT_ADDS
-        if not adds and not self.config.transaction_partition_verification_enable:
-            return verified
+            producer = self.replicas.unverified(tp, records)
+            if producer is not None:
+                asked[producer].append(tp)
+        verified: Verified = {}
         for producer, partitions in asked.items():
-            errors = await self._errors(transactional_id, producer, partitions, adds=adds)
+            errors, ends = await self._ask(transactional_id, producer, partitions, version)
+            verified |= ends
             verified |= {tp: _refusal(error, version) for tp, error in errors.items() if error is not ErrorCode.NONE}
         return verified
 
-    async def _errors(
-        self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], *, adds: bool
-    ) -> dict[TopicPartition, ErrorCode]:
+    async def _ask(
+        self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], version: int
+    ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, int]]:
+        def ends() -> dict[TopicPartition, int]:
+            return {tp: self.replicas.ends_of(tp, producer.producer_id) for tp in partitions}
+
+        adds = version >= FIRST_VERSION_THAT_ADDS
+        if not adds and not self.config.transaction_partition_verification_enable:
+            return {}, ends()
         if transactional_id is None:
-            return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return await self.admission.admit_all(transactional_id, producer, partitions, adds=adds)
+            return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), {}
+        return await self.admission.admit_all(transactional_id, producer, partitions, adds=adds, standing=ends)
 
 
 def _refusal(error: ErrorCode, version: int) -> KafkaError:

@@ -206,10 +206,10 @@ async def test_a_record_that_was_verified_before_the_end_comes_too_late(
     ask = TransactionAdmission.admit_all
 
     async def slow(self: TransactionAdmission, *args: Any, **how: Any) -> Any:
-        errors = await ask(self, *args, **how)
+        answer = await ask(self, *args, **how)
         await end(other, producer, commits=True)
         await is_in_state(other, "CompleteCommit")
-        return errors
+        return answer
 
     other = await Client.connect(node)
     monkeypatch.setattr(TransactionAdmission, "admit_all", slow)
@@ -246,6 +246,29 @@ async def test_a_transaction_of_version_2(node: Node, client: Client) -> None:
         late = await produce(client, producer, 1, version=NEW)
         assert late == E.INVALID_PRODUCER_EPOCH, "in an epoch that is over"
         producer = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+async def test_the_next_transaction_begins_while_the_markers_are_on_their_way(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """With version 2 the leader waits for them, and must not take them for the end of what it asked about."""
+    markers = node.transactions._markers
+    send = markers.send
+    monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.03, send, *what))
+    producer = await init(client)
+    sequence = 0
+    for _ in range(4):
+        if version == OLD:
+            while await add(client, producer, ORDERS) == [E.CONCURRENT_TRANSACTIONS]:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert await produce(client, producer, sequence, version=version) == 0
+        answer = await end(client, producer, commits=True, version=5 if version == NEW else 4)
+        assert answer.error_code == 0
+        sequence += 1
+        if version == NEW:
+            producer, sequence = ProducerIdentity(answer.producer_id, answer.producer_epoch), 0
+    assert led(node, ORDERS).log.log_end_offset >= 7
 
 
 async def test_partitions_of_one_request_are_added_together(node: Node, client: Client) -> None:
