@@ -36,7 +36,7 @@ from minikafka.chaos.processes import (
     wait_until_stopped,
 )
 from minikafka.coordination.partitioning import partition_for
-from minikafka.model import CONSUMER_OFFSETS_TOPIC, Endpoint
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint
 
 READY_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
@@ -146,12 +146,17 @@ class LocalCluster:
                 return each.leader_id
         raise ClusterError(f"partition {topic}-{partition} not found")
 
-    def coordinator_of(self, group: str) -> int:
-        """The coordinator of a consumer group. Raises ClusterError without one, and before any group was used."""
-        partitions = sum(each.topic == CONSUMER_OFFSETS_TOPIC for each in self._answer().partitions)
+    def coordinator_of(self, group: str, *, transactional: bool = False) -> int:
+        """The coordinator of a consumer group, or of a transactional id. Raises ClusterError without one.
+
+        There is none before the first group, or transactional id, is used.
+        """
+        topic = TRANSACTION_STATE_TOPIC if transactional else CONSUMER_OFFSETS_TOPIC
+        partitions = sum(each.topic == topic for each in self._answer().partitions)
         if not partitions:
-            raise ClusterError(f"group {group!r} has no coordinator yet: no consumer group was used so far")
-        return self.leader_of(CONSUMER_OFFSETS_TOPIC, partition_for(group, partitions))
+            what = "transactional id" if transactional else "group"
+            raise ClusterError(f"{what} {group!r} has no coordinator yet: none was used so far")
+        return self.leader_of(topic, partition_for(group, partitions))
 
     def controller(self) -> int:
         """The active controller. Raises ClusterError without one."""

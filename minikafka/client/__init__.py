@@ -9,6 +9,7 @@
 ``metadata``               refreshes them: at once when they proved wrong, otherwise every few minutes
 ``connections``            one per broker and purpose, opened on demand; choice of a broker for any request
 ``broker_connection``      one connection: versions, requests with their answers, late answers
+``key_coordinator``        the coordinator of a group or a transactional id
 ``backoff``                waits between attempts
 ``checks``                 checks of arguments, at the call (pure)
 ``records``, ``errors``    returned records and raised errors
@@ -21,18 +22,27 @@ within the time-outs of the constructors.
 
 from minikafka.client.admin import Admin
 from minikafka.client.consumer import Consumer
-from minikafka.client.errors import CommitFailedError, LogTruncatedError, NoOffsetError
+from minikafka.client.errors import (
+    CommitFailedError,
+    FencedError,
+    LogTruncatedError,
+    NoOffsetError,
+    TransactionAbortedError,
+)
 from minikafka.client.producer import Producer
-from minikafka.client.records import ConsumerRecord, FetchedBatches, RecordMetadata
+from minikafka.client.records import ConsumerRecord, FetchedBatches, GroupMetadata, RecordMetadata
 
 __all__ = [
     "Admin",
     "CommitFailedError",
     "Consumer",
     "ConsumerRecord",
+    "FencedError",
     "FetchedBatches",
+    "GroupMetadata",
     "LogTruncatedError",
     "NoOffsetError",
     "Producer",
     "RecordMetadata",
+    "TransactionAbortedError",
 ]

@@ -20,7 +20,7 @@ from minikafka.client.consuming.positions import EARLIEST, LATEST, NO_END, Posit
 from minikafka.client.consuming.resolver import Resolver
 from minikafka.client.consuming.subscription import Subscription
 from minikafka.client.metadata import Metadata
-from minikafka.client.records import ConsumerRecord, FetchedBatches
+from minikafka.client.records import ConsumerRecord, FetchedBatches, GroupMetadata, Progress
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -122,6 +122,8 @@ class Consumer:
             is_auto_commit=enable_auto_commit,
         )
         self._coordinator = None if group_id is None else Coordinator(connections, group_id)
+        self._group_instance_id = group_instance_id
+        self._isolation = isolation_level
         self._resolver = Resolver(
             connections, metadata, self._coordinator, tasks, rng, _now_ms, isolation_level, self._on_answer
         )
@@ -294,10 +296,35 @@ class Consumer:
         else:
             await commits.commit({tp: with_epoch(offset, "commit offset") for tp, offset in offsets.items()})
 
+    def progress(self) -> Progress:
+        """The position after all returned records, to be committed with a transaction (``Producer.send_offsets``).
+
+        Raises CommitFailedError as :meth:`commit` does. Set ``enable_auto_commit=False`` for such a consumer.
+        """
+        coordinator, commits = self._group()
+        offsets, generation = commits.progress()
+        if generation is None:
+            return Progress(offsets, GroupMetadata(coordinator.group_id))
+        member = GroupMetadata(coordinator.group_id, generation.id, generation.member_id, self._group_instance_id)
+        return Progress(offsets, member)
+
+    def rewind(self) -> None:
+        """Read again from what is committed: the transaction that was to commit the records since then was aborted.
+
+        A partition without a committed offset is read from where ``auto_offset_reset`` says.
+        """
+        self._group()
+        for position in self._holdings.positions.values():
+            position.begin_anew()
+        self._holdings.moved()
+
     async def committed(self, tp: TopicPartition) -> int | None:
-        """The group's stored offset, or None."""
+        """The group's stored offset, or None. With READ_COMMITTED, waits for transactions that are being completed."""
         coordinator, _ = self._group()
-        found = await self._retrying(lambda: coordinator.committed([tp]), "fetching committed offsets")
+        stable = self._isolation is Isolation.READ_COMMITTED
+        found = await self._retrying(
+            lambda: coordinator.committed([tp], require_stable=stable), "fetching committed offsets"
+        )
         return found[tp].offset if tp in found else None
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

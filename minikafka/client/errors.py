@@ -33,6 +33,31 @@ class CommitFailedError(KafkaError):
         return False
 
 
+class TransactionAbortedError(KafkaError):
+    """A transaction was aborted, with all of its records and offsets: do it again, from what is committed."""
+
+    def __init__(self, transactional_id: str, cause: KafkaError) -> None:
+        super().__init__(
+            cause.code, f"the transaction of {transactional_id!r} was aborted, and can be done again: {cause}"
+        )
+
+
+class FencedError(KafkaError):
+    """Another producer has the transactional id now: this one cannot write any more."""
+
+    def __init__(self, transactional_id: str, cause: KafkaError) -> None:
+        super().__init__(
+            cause.code,
+            f"another producer has taken the transactional id {transactional_id!r} over, or it was unused for so long"
+            f" that it was forgotten; close this one ({cause})",
+        )
+
+    @property
+    def retriable(self) -> bool:
+        """Never."""
+        return False
+
+
 class LogTruncatedError(KafkaError):
     """Records that this consumer has read are no longer in the log, after an unclean election (KIP-320).
 

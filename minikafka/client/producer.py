@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,12 +20,14 @@ from minikafka.client.checks import (
 )
 from minikafka.client.cluster import TopicView
 from minikafka.client.connections import Connections
+from minikafka.client.errors import TransactionAbortedError
 from minikafka.client.metadata import Metadata
 from minikafka.client.producing.accumulator import Accumulator
 from minikafka.client.producing.partitioner import Partitioner
 from minikafka.client.producing.sender import ALL_IN_SYNC, Sender, SendSettings
 from minikafka.client.producing.sequences import Sequences
-from minikafka.client.records import Delivery, RecordMetadata
+from minikafka.client.producing.transactions import Transactions
+from minikafka.client.records import Delivery, Progress, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -45,6 +48,9 @@ class Producer:
       records; 0 is a good value, since a batch grows while the one before is in flight.
     - ``buffer_bytes``: buffered records; ``send`` waits beyond that. ``max_request_bytes``: largest request, and so
       largest record.
+    - ``transactional_id``: records go into transactions (:meth:`transaction`), also of the one that comes after this
+      producer: whoever starts with an id takes it over, and the one before cannot write any more.
+      ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.
     - ``delivery_timeout_ms``: from ``send`` to the last attempt. ``request_timeout_ms``: of one attempt.
     - ``max_block_ms``: longest wait of ``send`` for a topic to exist.
     - ``rng``: for partitions and back-off. ``wall_s``: for the timestamps of records. Both for tests.
@@ -65,6 +71,8 @@ class Producer:
         request_timeout_ms: int = 30_000,
         delivery_timeout_ms: int = 120_000,
         max_block_ms: int = 10_000,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
         rng: random.Random | None = None,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
@@ -73,6 +81,10 @@ class Producer:
         is_idempotent = _ACKS[acks] == ALL_IN_SYNC if enable_idempotence is None else enable_idempotence
         if is_idempotent and _ACKS[acks] != ALL_IN_SYNC:
             raise ValueError("an idempotent producer needs acks='all'; set enable_idempotence=False for other acks")
+        if transactional_id is not None and not is_idempotent:
+            raise ValueError("a producer with a transactional_id needs acks='all' and idempotence")
+        if transactional_id is not None:
+            check_text("a transactional_id", transactional_id)
         if not isinstance(compression, Compression):
             raise TypeError(f"compression is {compression!r}; it must be one of minikafka.model.Compression")
         for name, value, at_least in (
@@ -83,6 +95,7 @@ class Producer:
             ("request_timeout_ms", request_timeout_ms, 1),
             ("delivery_timeout_ms", delivery_timeout_ms, 1),
             ("max_block_ms", max_block_ms, 0),
+            ("transaction_timeout_ms", transaction_timeout_ms, 1),
         ):
             check_whole_number(name, value, at_least)
         rng = random.Random() if rng is None else rng
@@ -91,13 +104,24 @@ class Producer:
             bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
         )
         self._tasks = TaskOwner(client_id, self._on_task_failure)
-        sequences = Sequences() if is_idempotent else None
+        sequences = Sequences(keeps_epoch=transactional_id is not None) if is_idempotent else None
+        self._transactions: Transactions | None = None
+        if transactional_id is not None and sequences is not None:
+            self._transactions = Transactions(
+                self._connections,
+                transactional_id,
+                transaction_timeout_ms,
+                sequences,
+                rng,
+                patience_s=delivery_timeout_ms / 1000,
+            )
         self._accumulator: Accumulator[Delivery] = Accumulator(
             batch_bytes=batch_bytes,
             linger_ms=linger_ms,
             buffer_bytes=buffer_bytes,
             compression=compression,
             sequences=sequences,
+            is_transactional=transactional_id is not None,
         )
         self._partitioner = Partitioner(rng)
         self._progress = asyncio.Event()  # set at each change; those who wait look again
@@ -107,6 +131,7 @@ class Producer:
             self._metadata,
             self._accumulator,
             sequences,
+            self._transactions,
             self._tasks,
             rng,
             SendSettings(
@@ -124,7 +149,7 @@ class Producer:
     # -- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect. Raises KafkaError when no broker answers."""
+        """Connect, and take the transactional id over, if there is one. Raises KafkaError when no broker answers."""
         if self._is_running:
             raise RuntimeError("the producer is already running; 'async with' has started it")
         try:
@@ -135,6 +160,12 @@ class Producer:
         self._metadata.start()
         self._sender.start()
         self._is_running = True
+        if self._transactions is not None:
+            try:
+                await self._transactions.begin_session()
+            except BaseException:
+                await self._close(0, is_left=True)
+                raise
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Deliver buffered records, then disconnect.
@@ -200,6 +231,7 @@ class Producer:
         size = upper_bound_size(key, value, kept_headers)
         self._check_size("a record", size)
         self._check_running()
+        self._check_in_transaction()
         tp = await self._place(topic, key, partition)
         await self._wait_for_room(size)
         return await self._append(tp, key, value, kept_headers, timestamp_ms)
@@ -211,6 +243,8 @@ class Producer:
         and writes its producer id and sequence number into it. Waits and raises like :meth:`send`; INVALID_RECORD for
         bytes that are not one batch of that many records.
         """
+        if self._transactions is not None:
+            raise RuntimeError("encoded batches cannot be sent in transactions")
         _check_batch(batch, record_count)
         self._check_size("a batch", len(batch))
         self._check_running()
@@ -259,6 +293,55 @@ class Producer:
         finally:
             self._sender.flushing -= 1
 
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """``async with producer.transaction():`` - all records sent in the block, and offsets, or none of them.
+
+        The end of the block commits; an exception aborts, and goes on. Consumers with the isolation level
+        READ_COMMITTED see what is committed. Raises TransactionAbortedError: do it again. FencedError: another producer
+        has the transactional id; close this one. Any other KafkaError: it is not known whether the transaction was
+        committed, because its coordinator was not reached in time.
+        """
+        self._check_running()
+        transactions = self._transactional()
+        await transactions.begin()
+        try:
+            yield
+            await self.flush()
+            self._check_running()
+        except BaseException:
+            await self._abort(transactions)
+            raise
+        if transactions.failure is not None:
+            failure = transactions.failure
+            await self._abort(transactions)
+            raise TransactionAbortedError(transactions.transactional_id, failure) from failure
+        await transactions.end(commits=True)
+
+    async def send_offsets(self, progress: Progress) -> None:
+        """Commit a consumer's :meth:`~minikafka.client.Consumer.progress` together with the transaction.
+
+        Raises KafkaError; the transaction can only be aborted then.
+        """
+        self._check_running()
+        self._check_in_transaction()
+        await self._transactional().send_offsets(progress.offsets, progress.group)
+
+    async def _abort(self, transactions: Transactions) -> None:
+        self._sender.give_up_all(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted"))
+        await transactions.end(commits=False)
+
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise RuntimeError("this producer has no transactions; give Producer(..., transactional_id=...)")
+        return self._transactions
+
+    def _check_in_transaction(self) -> None:
+        if self._transactions is not None and not self._transactions.is_open:
+            raise RuntimeError("a producer with a transactional_id sends inside 'async with producer.transaction():'")
+
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _topic(self, topic: str) -> TopicView:
@@ -291,6 +374,9 @@ class Producer:
         loop = asyncio.get_running_loop()
         delivery: Delivery = loop.create_future()
         timestamp = int(self._wall_s() * 1000) if timestamp_ms is None else timestamp_ms
+        if self._transactions is not None:
+            self._check_in_transaction()  # it may have ended while the topic was looked up
+            self._transactions.has_content = True
         appended = self._accumulator.append(tp, key, value, timestamp, headers, delivery, int(loop.time() * 1000))
         if appended.opened:
             self._sender.wake()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from minikafka.model import TopicPartition
+from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.records.batch import BatchHeader
 from minikafka.records.record import Header
 
@@ -37,6 +38,22 @@ class FetchedBatches(NamedTuple):
     start_offset: int
     end_offset: int
     high_watermark: int
+
+
+class GroupMetadata(NamedTuple):
+    """A consumer as a member of its group. Without a generation: a group that has no members."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class Progress(NamedTuple):
+    """How far a consumer has read, and as which member; for :meth:`Producer.send_offsets`."""
+
+    offsets: Mapping[TopicPartition, OffsetAndEpoch]
+    group: GroupMetadata
 
 
 class RecordMetadata(NamedTuple):

@@ -53,20 +53,31 @@ class Commits:
         CommitFailedError: the assignment of this consumer has changed since the last returned records. Not raised if no
         record was returned since the last commit.
         """
-        generation = self._membership.generation if self.is_subscribed else None
-        if self.is_subscribed and generation is None:
-            if given is None and self._holdings.is_known and not self._holdings.is_uncommitted:
-                return
-            why = "this consumer has no assignment in its group now"
-            raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._coordinator.group_id, why)
-        if not self._holdings.is_known:
-            why = "the group rebalanced since the last poll of this consumer"
-            raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
+        is_outside = self.is_subscribed and self._membership.generation is None
+        if is_outside and given is None and self._holdings.is_known and not self._holdings.is_uncommitted:
+            return
+        generation = self._generation()
         offsets = self._holdings.consumed() if given is None else given
         if offsets:
             await self._retrying(lambda: self._store(offsets, generation))
         if generation == self._membership.generation:
             self._holdings.is_uncommitted = False
+
+    def progress(self) -> tuple[Offsets, Generation | None]:
+        """The position after all returned records, and the generation in which they were. Raises CommitFailedError."""
+        generation = self._generation()
+        return self._holdings.consumed(), generation
+
+    def _generation(self) -> Generation | None:
+        """In which the returned records were, as far as this consumer knows; None without a subscription."""
+        generation = self._membership.generation if self.is_subscribed else None
+        if self.is_subscribed and generation is None:
+            why = "this consumer has no assignment in its group now"
+            raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._coordinator.group_id, why)
+        if not self._holdings.is_known:
+            why = "the group rebalanced since the last poll of this consumer"
+            raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
+        return generation
 
     async def commit_for_ever(self, interval_s: float) -> None:
         """Store processed positions every ``interval_s``."""

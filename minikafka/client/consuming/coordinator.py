@@ -1,75 +1,28 @@
-"""The coordinator of a group: finds the broker, calls it, and finds it again after a move."""
+"""The offsets of a group, at its coordinator."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
-from minikafka.client.broker_connection import PATIENCE_S
 from minikafka.client.connections import Connections
 from minikafka.client.consuming.queries import commit_topics, indexes_by_topic
-from minikafka.client.errors import UnreachableError
-from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
-from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from minikafka.client.key_coordinator import GROUP, KeyCoordinator
+from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopics, OffsetFetchResponse
-from minikafka.wire.schema import Message
-
-R = TypeVar("R", bound=Message)
 
 NO_GENERATION: Final = -1
-GROUP_KEY: Final = 0
-FIND_TIMEOUT_S: Final = 5.0
 MAX_VERSION_BY_NAME: Final = 9  # newer OffsetCommits name topics by id
 MAX_VERSION_OF_ONE_GROUP: Final = 7  # newer OffsetFetches ask for several groups
-_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
-class Coordinator:
-    """The coordinator of one group. Every call raises KafkaError; a retriable one may be repeated as it is."""
+class Coordinator(KeyCoordinator):
+    """The coordinator of one group."""
 
     def __init__(self, connections: Connections, group_id: str) -> None:
-        self._connections = connections
-        self._endpoint: Endpoint | None = None
+        super().__init__(connections, group_id, GROUP)
         self.group_id = group_id
-
-    async def call(
-        self,
-        request: Message,
-        response_type: type[R],
-        *,
-        purpose: str = "group",
-        timeout_s: float | None = None,
-        patience_s: float = PATIENCE_S,
-        at_most: int | None = None,
-    ) -> R:
-        """One attempt. Requests that the coordinator holds need a ``purpose``, and so a connection, of their own."""
-        timeout_s = self._connections.request_timeout_s if timeout_s is None else timeout_s
-        try:
-            if self._endpoint is None:
-                self._endpoint = await self._find()
-            connection = await self._connections.to_endpoint(self._endpoint, purpose)
-            return await connection.call(
-                request, response_type, timeout_s=timeout_s, patience_s=patience_s, at_most=at_most
-            )
-        except KafkaError as error:
-            if isinstance(error, UnreachableError) or error.code is ErrorCode.REQUEST_TIMED_OUT:
-                self.forget()
-            raise
-
-    def check(self, code: int, doing: str) -> None:
-        """Raise KafkaError for an error code in an answer; after a move the next call finds the coordinator again."""
-        if not code:
-            return
-        error = ErrorCode.of(code)
-        if error in _MOVED:
-            self.forget()
-        raise KafkaError(error, f"group {self.group_id!r}: {doing} failed")
-
-    def forget(self) -> None:
-        """Find the coordinator again at the next call."""
-        self._endpoint = None
 
     async def commit(
         self,
@@ -117,11 +70,3 @@ class Coordinator:
                 if partition.committed_offset >= 0:
                     found[tp] = OffsetAndEpoch(partition.committed_offset, partition.committed_leader_epoch)
         return found
-
-    async def _find(self) -> Endpoint:
-        request = FindCoordinatorRequest(key=self.group_id, key_type=GROUP_KEY, coordinator_keys=[self.group_id])
-        connection = await self._connections.to_any()
-        answer = await connection.call(request, FindCoordinatorResponse, timeout_s=FIND_TIMEOUT_S)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        self.check(found.error_code, "finding its coordinator")
-        return Endpoint(found.host, found.port)

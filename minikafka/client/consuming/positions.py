@@ -93,6 +93,11 @@ class Position:
         self.processed = self.consumed = self.fetched = OffsetAndEpoch(offset, epoch)
         self._move(PositionState.FETCHING if validated or epoch == NO_EPOCH else PositionState.VALIDATING)
 
+    def begin_anew(self) -> None:
+        """Look up the group's committed offset and continue there."""
+        self.processed = self.consumed = self.fetched = UNDEFINED_OFFSET_AND_EPOCH
+        self._move(PositionState.UNKNOWN)
+
     def reset(self, to: int) -> None:
         """Look up EARLIEST or LATEST and continue there; until then there is no offset to commit."""
         self.reset_to = to

@@ -116,12 +116,14 @@ class Accumulator(Generic[Token]):
         buffer_bytes: int,
         compression: Compression = Compression.NONE,
         sequences: Sequences | None = None,
+        is_transactional: bool = False,
     ) -> None:
         self._batch_bytes = batch_bytes
         self.linger_ms = linger_ms
         self._buffer_bytes = buffer_bytes
         self._compression = compression
         self._sequences = sequences
+        self._is_transactional = is_transactional
         self._queues: dict[TopicPartition, deque[Batch[Token]]] = {}  # none of them empty
         self._in_flight: dict[TopicPartition, Batch[Token]] = {}
         self._count = 0
@@ -291,7 +293,8 @@ class Accumulator(Generic[Token]):
 
     def _begin(self, tp: TopicPartition, now_ms: int) -> Batch[Token]:
         self.latest_serial += 1
-        batch: Batch[Token] = Batch(self.latest_serial, tp, now_ms, BatchBuilder(compression=self._compression))
+        builder = BatchBuilder(compression=self._compression, is_transactional=self._is_transactional)
+        batch: Batch[Token] = Batch(self.latest_serial, tp, now_ms, builder)
         self._queues.setdefault(tp, deque()).append(batch)
         self._count += 1
         return batch

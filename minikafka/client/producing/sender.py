@@ -23,6 +23,7 @@ from minikafka.client.metadata import Metadata
 from minikafka.client.producing.accumulator import Accumulator, Batch
 from minikafka.client.producing.identity import Identity
 from minikafka.client.producing.sequences import Sequences
+from minikafka.client.producing.transactions import Transactions
 from minikafka.client.records import Delivery, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
@@ -38,6 +39,7 @@ from minikafka.wire.messages.produce import (
 ALL_IN_SYNC: Final = -1
 UNANSWERED: Final = 0
 ANSWER_MARGIN_S: Final = 0.5  # in addition to the broker's own time-out
+NEVER_MS: Final = 1 << 62
 MAX_VERSION_BY_NAME: Final = 12  # of Produce; later ones name topics by their ids
 
 _LEADER_IN_DOUBT: Final = frozenset(
@@ -81,6 +83,7 @@ class Sender:
         metadata: Metadata,
         accumulator: Accumulator[Delivery],
         sequences: Sequences | None,
+        transactions: Transactions | None,
         tasks: TaskOwner,
         rng: random.Random,
         settings: SendSettings,
@@ -91,13 +94,15 @@ class Sender:
         self._metadata = metadata
         self._accumulator = accumulator
         self._sequences = sequences
+        self._transactions = transactions
         self._tasks = tasks
         self._rng = rng
         self._settings = settings
         self._on_sent = on_sent
         self._on_progress = on_progress
         self._work = asyncio.Event()
-        self._identity = None if sequences is None else Identity(connections, sequences, tasks, rng, self._work.set)
+        asks = sequences is not None and transactions is None  # a transactional id has an identity of its own
+        self._identity = Identity(connections, sequences, tasks, rng, self._work.set) if sequences and asks else None
         self._aborted = False
         self.flushing = 0  # number of callers of ``flush``
 
@@ -116,9 +121,13 @@ class Sender:
         """
         self._aborted = True
         for batch in self._accumulator.clear():
-            _fail(batch, error)
-            for delivery in batch.tokens if is_told else ():
-                delivery.cancelled() or delivery.exception()
+            _fail(batch, error, is_told=is_told)
+        self._on_progress()
+
+    def give_up_all(self, error: KafkaError) -> None:
+        """The transaction is aborted: its records fail, and those in flight come too late for the next one."""
+        for batch in self._accumulator.expire(NEVER_MS):
+            _fail(batch, error, is_told=True)
         self._on_progress()
 
     # -- the loop ---------------------------------------------------------------------------------------------------
@@ -152,6 +161,7 @@ class Sender:
     def _expire(self, now_ms: int) -> None:
         expired = self._accumulator.expire(now_ms - self._settings.delivery_timeout_ms)
         for batch in expired:
+            self._note_failure(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{batch.tp} was not acknowledged in time"))
             waited_s = self._settings.delivery_timeout_ms / 1000
             message = f"a batch for {batch.tp} was not acknowledged within {waited_s:g} s: {self._why_late(batch)}"
             _fail(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, message))
@@ -234,6 +244,7 @@ class Sender:
         elif topic_id not in (batch.topic_id, ZERO_TOPIC_ID):
             message = f"topic {batch.tp.topic!r} was deleted and created again; {batch.failure or 'nothing was sent'}"
             self._accumulator.give_up(batch)
+            self._note_failure(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
             _fail(batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
             self._work.set()
             self._on_progress()
@@ -256,6 +267,7 @@ class Sender:
         request = ProduceRequest(
             acks=settings.acks,
             timeout_ms=timeout_ms,
+            transactional_id=None if self._transactions is None else self._transactions.transactional_id,
             topic_data=[
                 TopicProduceData(name=topic, topic_id=ids[topic], partition_data=data)
                 for topic, data in by_topic.items()
@@ -280,14 +292,21 @@ class Sender:
             _deliver(batch, answer.base_offset if error is ErrorCode.NONE else NO_OFFSET, answer.log_append_time_ms)
         elif batch.is_expired:
             self._accumulator.give_up(batch)
-        elif error in _COUNT_LOST and self._sequences is not None:
+        elif error in _COUNT_LOST and self._sequences is not None and self._transactions is None:
             self._accumulator.renumber(batch)
             self._retry(batch, None)
         elif error.retriable:
             self._retry(batch, leader_epoch if error in _LEADER_IN_DOUBT else None)
         else:
             self._accumulator.give_up(batch)
-            _fail(batch, KafkaError(error, answer.error_message or f"the leader rejected the batch for {batch.tp}"))
+            refusal = KafkaError(error, answer.error_message or f"the leader rejected the batch for {batch.tp}")
+            self._note_failure(refusal)
+            _fail(batch, refusal, is_told=self._transactions is not None)
+
+    def _note_failure(self, error: KafkaError) -> None:
+        """A transaction that lacks a record can only be aborted; its end tells why."""
+        if self._transactions is not None:
+            self._transactions.fail(error)
 
     def _retry(self, batch: Batch[Delivery], failed_leader_epoch: int | None) -> None:
         """Back to the front of its queue; it expires there when its time is up."""
@@ -306,10 +325,13 @@ def _deliver(batch: Batch[Delivery], base_offset: int, append_time: int) -> None
             delivery.set_result(RecordMetadata(topic, partition, offset, stamped))
 
 
-def _fail(batch: Batch[Delivery], error: KafkaError) -> None:
+def _fail(batch: Batch[Delivery], error: KafkaError, *, is_told: bool = False) -> None:
+    """``is_told``: the caller knows otherwise, so asyncio need not report unread futures."""
     for delivery in batch.tokens:
         if not delivery.done():
             delivery.set_exception(error)
+        if is_told:
+            delivery.cancelled() or delivery.exception()
 
 
 def _now_ms() -> int:

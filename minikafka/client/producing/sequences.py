@@ -39,7 +39,9 @@ class _Line:
 class Sequences:
     """Stamps for all partitions of one producer. There is no producer id before :meth:`begin`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_epoch: bool = False) -> None:
+        """``keeps_epoch``: a transactional producer's epochs are its coordinator's; what it gives up is aborted."""
+        self._keeps_epoch = keeps_epoch
         self._producer_id = NO_PRODUCER_ID
         self._epoch = 0
         self._lines: dict[TopicPartition, _Line] = {}
@@ -54,6 +56,11 @@ class Sequences:
         assert producer_id != NO_PRODUCER_ID
         self._producer_id, self._epoch = producer_id, epoch
 
+    def restart(self, producer_id: int, epoch: int) -> None:
+        """A transactional producer has this id and epoch now: all partitions begin at sequence 0."""
+        self._lines.clear()
+        self.begin(producer_id, epoch)
+
     def stamp(self, tp: TopicPartition, record_count: int) -> Stamp:
         """Stamp for the partition's next batch."""
         assert not self.needs_producer_id
@@ -66,7 +73,9 @@ class Sequences:
 
     def start_over(self, tp: TopicPartition) -> None:
         """The last batch was given up, or the broker lost the producer's state: go on in a new epoch."""
-        line = self._lines[tp]
+        line = self._lines.get(tp)
+        if self._keeps_epoch or line is None:
+            return
         if line.epoch < MAX_EPOCH:
             line.epoch, line.next_sequence = line.epoch + 1, 0
             return

@@ -54,6 +54,7 @@ async def test_a_batch_whose_linger_ends_while_the_sender_looks_is_sent(
         Metadata(connections, tasks, rng, lambda: None),
         accumulator,
         None,
+        None,
         tasks,
         rng,
         SendSettings(ALL_IN_SYNC, 5_000, DELIVERY_TIMEOUT_MS, 1_000_000),
