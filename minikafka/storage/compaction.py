@@ -306,36 +306,44 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
 def completing(log: Log, job: CompactionJob) -> Generator[None, None, bool]:
     """Replaces the old segments, in portions. False if the log was cut or has failed.
 
-    StorageFailure if new segments may be lost. It may end early: what is published replaces the rest at the next start.
+    StorageFailure if new segments may be lost. When it ends early the next start replaces the rest, as after a crash;
+    so the old ones stay off the list of segments.
     """
     assert job.removal is not None
     try:
-        if job.error is not None and not is_passing(job.error):
-            with log.guard("compact"):
-                raise job.error
-        if not job.error:
-            room = SEGMENTS_AT_ONCE
-            for old, new in job.groups:
-                if not _is_current(log, job):
-                    break
-                with log.guard("compact"):
-                    if all(segment in log.segments for segment in old):
-                        _swap(log, old, new)
-                    else:
-                        new.remove(SWAP_SUFFIX)
-                        log.flusher.names_changed()
-                room -= len(old)
-                if room <= 0:
-                    yield
-                    room = SEGMENTS_AT_ONCE
-        if job.error or not _is_current(log, job):
-            job.discard()
-            log.flusher.names_changed()
-            return False
-    finally:
+        yield from _swapping(log, job)
+    except Exception:
         log.segment_list.gone(job.removal)
+        raise
+    log.segment_list.gone(job.removal)
+    if job.error or not _is_current(log, job):
+        job.discard()
+        log.flusher.names_changed()
+        return False
     log.first_dirty_offset = max(log.first_dirty_offset, job.end_offset)
     return True
+
+
+def _swapping(log: Log, job: CompactionJob) -> Iterator[None]:
+    if job.error is not None:
+        if not is_passing(job.error):
+            with log.guard("compact"):
+                raise job.error
+        return
+    room = SEGMENTS_AT_ONCE
+    for old, new in job.groups:
+        if not _is_current(log, job):
+            return
+        with log.guard("compact"):
+            if all(segment in log.segments for segment in old):
+                _swap(log, old, new)
+            else:
+                new.remove(SWAP_SUFFIX)
+                log.flusher.names_changed()
+        room -= len(old)
+        if room <= 0:
+            yield
+            room = SEGMENTS_AT_ONCE
 
 
 def _is_current(log: Log, job: CompactionJob) -> bool:

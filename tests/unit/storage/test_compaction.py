@@ -93,6 +93,32 @@ def test_many_segments_are_replaced_in_portions(open_log: OpenLog) -> None:
     assert not log.segment_list._removals
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_node_that_stops_between_two_portions_loses_no_segment(open_log: OpenLog, clean: bool) -> None:
+    """The next start finishes the swap."""
+    log = open_log(**COMPACT)
+    for at in range(400):
+        put(log, b"k%d" % (at // 2), b"x" * 200)
+    before = latest(pairs(log))
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    steps = log.completing_compaction(job)
+    next(steps)
+    steps.close()
+    put(log, b"last", b"one")
+    log.flush()
+    if clean:
+        log.close()
+    again = open_log(clean=clean, **COMPACT)
+    assert again.corruption is None
+    assert latest(pairs(again)) == before | {b"last": b"one"}
+
+
 def test_the_last_value_of_each_key_stays_at_its_offset(open_log: OpenLog) -> None:
     log = open_log(**COMPACT)
     for at in range(40):
