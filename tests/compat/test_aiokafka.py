@@ -13,7 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import TopicAlreadyExistsError
+from aiokafka.errors import ProducerFenced, TopicAlreadyExistsError
 from compat_records import COMPRESSIONS, PARTITIONS, samples
 from live_cluster import PATIENCE_S
 
@@ -238,6 +238,53 @@ async def test_offsets_are_committed_in_transactions(
             else:
                 await transactional.abort_transaction()
                 assert await reader.committed(tp) == before
+
+
+async def test_transactions_are_seen_whole_or_not_at_all(
+    topic: str, servers: str, create: Create, producer: AIOKafkaProducer, consumer: MakeConsumer
+) -> None:
+    """Consume, transform, produce: committed, aborted, and taken over by a second instance."""
+    output, tp, group = f"{topic}-copy", TopicPartition(topic, 0), f"g-{topic}"
+    await create(topic)
+    await create(output, PARTITIONS)
+    for number in range(20):
+        await producer.send(topic, b"%d" % number)
+    await producer.flush()
+    working = await consumer(topic, group=group, isolation_level="read_committed")
+    await read(20, working)
+
+    async def copy(by: AIOKafkaProducer, first: int, count: int) -> None:
+        await by.begin_transaction()
+        for number in range(first, first + count):
+            await by.send(output, b"%d" % number, partition=number % PARTITIONS)
+        await by.send_offsets_to_transaction({tp: first + count}, group)
+        await by.flush()
+
+    first = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=topic)
+    second = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=topic)
+    await first.start()
+    try:
+        await copy(first, 0, 10)
+        await first.commit_transaction()
+        await copy(first, 10, 5)
+        await first.abort_transaction()
+        await copy(first, 10, 5)
+        await second.start()
+        with pytest.raises(ProducerFenced):
+            await first.commit_transaction()
+        await eventually_is(lambda: working.committed(tp), 10)
+        await copy(second, 10, 10)
+        await second.commit_transaction()
+    finally:
+        await first.stop()
+        await second.stop()
+
+    await eventually_is(lambda: working.committed(tp), 20)
+    everything, committed = await consumer(output), await consumer(output, isolation_level="read_committed")
+    assert len(await read(30, everything)) == 30
+    found = await read(20, committed)
+    assert sorted(int(record.value) for record in found) == list(range(20))
+    assert await committed.getmany(timeout_ms=300) == {}
 
 
 async def test_topics_are_created_described_extended_and_deleted(

@@ -268,6 +268,58 @@ def test_offsets_are_committed_in_transactions(
     assert after.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset == 4
 
 
+def test_transactions_are_seen_whole_or_not_at_all(
+    topic: str, servers: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
+) -> None:
+    """Consume, transform, produce: committed, aborted, and taken over by a second instance."""
+    output = f"{topic}-copy"
+    create(topic)
+    create(output, PARTITIONS)
+    for number in range(20):
+        producer.produce(topic, b"%d" % number)
+    flush(producer)
+    working = consumer(f"g-{topic}", isolation_level="read_committed")
+    working.subscribe([topic])
+    read(working, 20)
+
+    def instance() -> Producer:
+        started = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+        started.init_transactions(PATIENCE_S)
+        return started
+
+    def copy(by: Producer, first: int, count: int) -> None:
+        by.begin_transaction()
+        for number in range(first, first + count):
+            by.produce(output, b"%d" % number, partition=number % PARTITIONS)
+        after = [TopicPartition(topic, 0, first + count)]
+        by.send_offsets_to_transaction(after, working.consumer_group_metadata(), PATIENCE_S)
+        flush(by)
+
+    first = instance()
+    copy(first, 0, 10)
+    first.commit_transaction(PATIENCE_S)
+    copy(first, 10, 5)
+    first.abort_transaction(PATIENCE_S)
+    copy(first, 10, 5)
+
+    second = instance()
+    with pytest.raises(KafkaException, match="_FENCED"):
+        first.commit_transaction(PATIENCE_S)
+    assert working.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset == 10
+    copy(second, 10, 10)
+    second.commit_transaction(PATIENCE_S)
+
+    assert working.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset == 20
+    partitions = [TopicPartition(output, number, 0) for number in range(PARTITIONS)]
+    everything, committed = consumer(isolation_level="read_uncommitted"), consumer(isolation_level="read_committed")
+    everything.assign(partitions)
+    committed.assign(partitions)
+    assert len(read(everything, 30)) == 30
+    found = read(committed, 20)
+    assert sorted(int(message.value()) for message in found) == list(range(20))
+    assert poll(committed, 0.3) == []
+
+
 def test_the_cluster_and_its_topics_are_described(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
     create(topic, 3)
     described = admin.describe_cluster().result(PATIENCE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from threading import Event, Thread
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,12 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
+from kafka.errors import (
+    InvalidPartitionsError,
+    InvalidProducerEpochError,
+    ProducerFencedError,
+    TopicAlreadyExistsError,
+)
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata
 from live_cluster import PATIENCE_S, eventually
@@ -230,6 +236,52 @@ def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     committed = after.committed(tp, metadata=True)
     assert (committed.offset, committed.metadata) == (7, "seven")
     assert [record.value for record in read(3, after)] == [b"7", b"8", b"9"]
+
+
+def test_transactions_are_seen_whole_or_not_at_all(
+    topic: str, servers: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer
+) -> None:
+    """Consume, transform, produce: committed, aborted, and taken over by a second instance."""
+    output, tp = f"{topic}-copy", TopicPartition(topic, 0)
+    create(topic)
+    create(output, PARTITIONS)
+    for number in range(20):
+        producer.send(topic, b"%d" % number)
+    producer.flush(PATIENCE_S)
+    working = consumer(topic, group=f"g-{topic}", isolation_level="read_committed")
+    read(20, working)
+
+    def instance() -> KafkaProducer:
+        started = KafkaProducer(bootstrap_servers=servers, transactional_id=topic)
+        started.init_transactions()
+        return started
+
+    def copy(by: KafkaProducer, first: int, count: int) -> None:
+        by.begin_transaction()
+        for number in range(first, first + count):
+            by.send(output, b"%d" % number, partition=number % PARTITIONS)
+        by.send_offsets_to_transaction({tp: OffsetAndMetadata(first + count, "", -1)}, working.group_metadata())
+        by.flush(PATIENCE_S)
+
+    with closing(instance()) as first:
+        copy(first, 0, 10)
+        first.commit_transaction()
+        copy(first, 10, 5)
+        first.abort_transaction()
+        copy(first, 10, 5)
+        with closing(instance()) as second:
+            with pytest.raises((ProducerFencedError, InvalidProducerEpochError)):
+                first.commit_transaction()
+            assert working.committed(tp) == 10
+            copy(second, 10, 10)
+            second.commit_transaction()
+
+    eventually(lambda: working.committed(tp) == 20, "the offset of the second instance")
+    everything, committed = consumer(output), consumer(output, isolation_level="read_committed")
+    assert len(read(30, everything)) == 30
+    found = read(20, committed)
+    assert sorted(int(record.value) for record in found) == list(range(20))
+    assert committed.poll(300) == {}
 
 
 def test_topics_are_created_described_extended_and_deleted(
