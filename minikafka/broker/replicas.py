@@ -476,7 +476,7 @@ def _must_verify(partition: Partition, header: BatchHeader) -> bool:
 
 
 def _check_verified(partition: Partition, header: BatchHeader, verified_at: int | None) -> None:
-    """No record begins a transaction that its coordinator does not know of: nobody would end it (KIP-890)."""
+    """No record begins a transaction that its coordinator does not know of: nobody would end it (row T6)."""
     if not _must_verify(partition, header):
         return
     if verified_at is None:

@@ -20,7 +20,7 @@ def init_producer_id(
 ) -> None:
     """A producer begins, or begins anew after an error as the one that it was (``expected``, KIP-360).
 
-    A transaction that the producer before it left open is aborted first; meanwhile the answer is
+    A transaction that the producer before it left open is aborted first (row T3); meanwhile the answer is
     CONCURRENT_TRANSACTIONS. KafkaError for what cannot be.
     """
     _check(shard, transactional_id, timeout_ms)

@@ -39,7 +39,7 @@ ENDED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABOR
 def end_transaction(
     shard: Shard, transactional_id: str, producer: ProducerIdentity, client_version: int, token: Token, *, commits: bool
 ) -> None:
-    """EndTxn; answered once the end is decided, with what the producer goes on with. KafkaError for what cannot be."""
+    """EndTxn; answered once the end is decided, with what the producer goes on with (row T5). KafkaError."""
     entry = shard.entries.get(transactional_id)
     now = None if entry is None else entry.transaction
     if entry is None or now is None or not _is_known(now, producer, client_version):
@@ -122,7 +122,7 @@ def _fence_and_abort(shard: Shard, entry: Entry, done: Done) -> None:
 
 
 def look_at(shard: Shard, entry: Entry) -> None:
-    """Its timer fired: has a transaction taken too long, or did a write fail?"""
+    """Its timer fired: has a transaction taken too long (row T4), or did a write fail?"""
     entry.timer_ms = None
     if entry.pending is not None:
         return  # when that is over it is looked at again
@@ -154,7 +154,7 @@ def go_on(shard: Shard, entry: Entry, error: ErrorCode) -> None:
 
 
 def mark(shard: Shard, entry: Entry) -> None:
-    """The end is decided: have it written to every partition."""
+    """The end is decided: have it written to every partition (row T2)."""
     now = entry.transaction
     if not now.partitions:
         _complete(shard, entry)

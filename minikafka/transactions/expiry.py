@@ -17,7 +17,7 @@ def begin(shard: Shard) -> None:
 
 
 def sweep(shard: Shard) -> None:
-    """Look at some ids, all those that have expired in one write, and go on soon."""
+    """Look at some ids, bury those that have expired (row T8) in one write, and go on soon."""
     settings = shard.settings
     if not shard.unswept and shard.now_ms >= shard.next_expiry_ms:
         shard.next_expiry_ms = shard.now_ms + settings.expiry_interval_ms

@@ -113,7 +113,7 @@ class Shard:
     # -- writes -----------------------------------------------------------------------------------------------------
 
     def transit(self, entry: Entry, to: Transaction, done: Done) -> None:
-        """Write a transition. It is true, and ``done`` runs, once it is committed.
+        """Write a transition (row T1). It is true, and ``done`` runs, once it is committed.
 
         An entry has one at a time, so there are never more writes under way than ids.
         """

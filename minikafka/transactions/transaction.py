@@ -147,7 +147,7 @@ class Transaction:
         return self._begun(timeout_ms, wall_ms, producer_epoch=epoch, last_producer_epoch=last)
 
     def renewed(self, producer_id: int, timeout_ms: int, wall_ms: int, *, keeps_last_epoch: bool) -> Self:
-        """The same with another producer id, when the epochs of the present one are used up.
+        """The same with another producer id, when the epochs of the present one are used up (row T7).
 
         ``keeps_last_epoch``: the producer goes on, and may repeat its request.
         """

@@ -1,4 +1,4 @@
-"""Writes the markers that transaction coordinators order to the leaders of the partitions, until they are there.
+"""Writes the markers that transaction coordinators order to the leaders of the partitions, until they are there (T2).
 
 What is ordered in one iteration of the loop goes to a node in one request. Several requests to a node are under way at
 a time: one partition whose followers are slow holds up nobody else's markers. What fails is tried again after growing

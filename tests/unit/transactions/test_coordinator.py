@@ -58,6 +58,7 @@ def test_without_a_producer_id_at_hand_the_client_tries_again(driver: Driver) ->
     assert not driver.coordinator.shard.entries
 
 
+@pytest.mark.spec("T3")
 def test_a_transaction_that_was_left_open_is_aborted_before_another_producer_begins(driver: Driver) -> None:
     begun(driver)
     assert driver.init() == Outcome(E.CONCURRENT_TRANSACTIONS)
@@ -87,6 +88,7 @@ def with_epoch(driver: Driver, epoch: int) -> Driver:
     return driver
 
 
+@pytest.mark.spec("T7")
 def test_when_the_epochs_are_used_up_another_producer_id_comes(driver: Driver) -> None:
     with_epoch(driver, EPOCH_MAX - 1)
     last = ProducerIdentity(7, EPOCH_MAX - 1)
@@ -155,6 +157,7 @@ def test_too_many_partitions_are_refused(driver: Driver) -> None:
 # -- EndTxn -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("T1")
 @pytest.mark.parametrize("commits", [False, True])
 def test_the_end_is_answered_when_it_is_decided_and_complete_when_all_is_marked(driver: Driver, commits: bool) -> None:
     producer = begun(driver)
@@ -209,6 +212,7 @@ def test_ends_of_version_1(driver: Driver, state: TransactionState, commits: boo
     assert len(driver.log) == before
 
 
+@pytest.mark.spec("T5")
 @pytest.mark.parametrize(
     ("state", "commits", "repeated", "current"),
     [
@@ -240,6 +244,7 @@ def test_ends_of_version_2(
         assert told == Outcome(ErrorCode(current))
 
 
+@pytest.mark.spec("T7")
 def test_an_end_with_the_last_epoch_brings_another_producer_id(driver: Driver) -> None:
     with_epoch(driver, EPOCH_MAX - 2)
     last = ProducerIdentity(7, EPOCH_MAX - 1)
@@ -258,6 +263,7 @@ def test_an_end_with_the_last_epoch_brings_another_producer_id(driver: Driver) -
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("T4")
 @pytest.mark.parametrize(("version", "epoch"), [(1, 1), (2, 1)])
 def test_a_transaction_that_takes_too_long_is_aborted_in_the_next_epoch(version: int, epoch: int) -> None:
     driver = Driver(version=version)
@@ -281,6 +287,7 @@ def test_the_time_of_a_transaction_begins_with_it(driver: Driver) -> None:
     assert driver.described().state is S.COMPLETE_COMMIT
 
 
+@pytest.mark.spec("T4")
 def test_the_next_coordinator_goes_on_with_the_time_that_is_left(driver: Driver) -> None:
     begun(driver)
     driver.advance(40_000)
@@ -339,6 +346,7 @@ def test_nobody_waits_for_a_slow_write_and_yet_it_counts(driver: Driver) -> None
     assert len(driver.marking) == 1, "the decision is made"
 
 
+@pytest.mark.spec("T8")
 def test_an_id_that_is_not_used_expires(driver: Driver) -> None:
     driver.init()
     driver.init("busy")
@@ -372,6 +380,7 @@ def test_a_sweep_looks_at_some_ids_at_a_time() -> None:
 # -- failures and failovers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("T1")
 @pytest.mark.parametrize(
     ("appending", "told"),
     [
@@ -394,6 +403,7 @@ def test_what_is_not_written_has_not_happened(driver: Driver, appending: ErrorCo
     assert (driver.answers["add"], driver.described().state) == (Outcome(told), S.EMPTY)
 
 
+@pytest.mark.spec("T1")
 def test_one_change_at_a_time(driver: Driver) -> None:
     driver.init()
     driver.auto_commit = False
@@ -409,6 +419,7 @@ def test_one_change_at_a_time(driver: Driver) -> None:
     assert driver.answers["add"] == NONE
 
 
+@pytest.mark.spec("T2")
 @pytest.mark.parametrize("commits", [False, True])
 def test_the_next_coordinator_writes_the_markers(driver: Driver, commits: bool) -> None:
     producer = begun(driver)

@@ -143,6 +143,7 @@ async def test_a_transaction_of_version_1(node: Node, client: Client, commits: b
     assert await produce(client, producer, 2) == 0
 
 
+@pytest.mark.spec("T3")
 @pytest.mark.parametrize("version", range(4, 6))
 async def test_a_producer_that_comes_back_aborts_what_it_left(node: Node, client: Client, version: int) -> None:
     first = await init(client)
@@ -169,6 +170,7 @@ async def test_records_of_a_partition_that_was_not_added_are_refused(node: Node,
     assert led(node, ORDERS).log.log_end_offset == 0
 
 
+@pytest.mark.spec("T6")
 async def test_a_late_record_does_not_hang(node: Node, client: Client) -> None:
     """KIP-890: it comes after the end of its transaction, and nobody would end it."""
     producer = await init(client)
@@ -198,6 +200,7 @@ async def test_without_verification_leaders_do_not_ask(start_node: StartNode, di
     assert await produce(client, producer) == 0, "as Kafka before 3.7"
 
 
+@pytest.mark.spec("T6")
 async def test_a_record_that_was_verified_before_the_end_comes_too_late(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +336,7 @@ async def test_coordinator_and_leader_are_on_different_nodes(start_node: StartNo
     assert (await end(away, producer, commits=True)).error_code == E.NOT_COORDINATOR
 
 
+@pytest.mark.spec("T2")
 async def test_a_partition_that_is_deleted_needs_no_marker(node: Node, client: Client) -> None:
     producer = await init(client)
     await add(client, producer, ORDERS, PAYMENTS)
