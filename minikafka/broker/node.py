@@ -156,6 +156,7 @@ class Node:
             data.quotas.on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,
+            self.transactions.on_metadata,
             self._on_metadata,
         ):
             self.metadata.subscribe(subscriber)

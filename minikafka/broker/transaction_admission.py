@@ -26,7 +26,8 @@ from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-ANSWER_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 3.0
+"""Its client waits, too. A node that is paused is replaced in that time, or soon."""
 COMPLETION_WAIT_S: Final = 0.1
 """How long the end of the transaction before is waited for. Mostly its markers are on their way."""
 COMPLETION_PAUSE_S: Final = 0.005

@@ -2,7 +2,8 @@
 
 What is ordered in one iteration of the loop goes to a node in one request. Several requests to a node are under way at
 a time: one partition whose followers are slow holds up nobody else's markers. What fails is tried again after growing
-pauses, at the leader of then.
+pauses, at the leader of then. A request to a node that leads one of its partitions no more is given up: the node may be
+paused, and the next leader is there already.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import NO_NODE, ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
@@ -65,6 +67,11 @@ class _Destination:
 
     waiting: dict[_Order, list[TopicPartition]] = field(default_factory=dict)
     under_way: int = 0
+    limits: dict[asyncio.Timeout, frozenset[TopicPartition]] = field(default_factory=dict)
+    """Of each request under way the limit of its time, and what it is about."""
+
+
+Orders = list[tuple[_Order, list[TopicPartition]]]
 
 
 class Markers:
@@ -85,6 +92,21 @@ class Markers:
         """Write the marker to each partition, and report to the shard's coordinator."""
         pauses = Backoff(self._rng, first_ms=FIRST_RETRY_MS, last_ms=LAST_RETRY_MS)
         self._order(_Order(shard, markers, pauses), sorted(markers.partitions))
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """What a node was to write that leads the partition no more goes to the next leader."""
+        now_s = asyncio.get_running_loop().time()
+        for node_id, destination in self._destinations.items():
+            lost = frozenset(tp for tp in delta.partitions if not self._is_led_by(node_id, tp))
+            for limit in [limit for limit, about in destination.limits.items() if not lost.isdisjoint(about)]:
+                del destination.limits[limit]
+                limit.reschedule(now_s)
+            for order in [order for order, about in destination.waiting.items() if not lost.isdisjoint(about)]:
+                self._tasks.start(self._try_again(order, destination.waiting.pop(order)), "markers elsewhere")
+
+    def _is_led_by(self, node_id: int, tp: TopicPartition) -> bool:
+        partition = self._image().partition(tp)
+        return partition is not None and partition.leader == node_id
 
     def _order(self, order: _Order, partitions: Iterable[TopicPartition]) -> None:
         gone, leaderless = [], []
@@ -116,12 +138,10 @@ class Markers:
                 destination.under_way += 1
                 self._tasks.start(self._write(node_id, destination, orders), f"markers-to-{node_id}")
 
-    async def _write(
-        self, node_id: int, destination: _Destination, orders: list[tuple[_Order, list[TopicPartition]]]
-    ) -> None:
+    async def _write(self, node_id: int, destination: _Destination, orders: Orders) -> None:
         wanted = [(order, partitions) for order, partitions in orders if order.is_wanted]
         try:
-            failed = await self._written(node_id, wanted) if wanted else []
+            failed = await self._written(node_id, destination, wanted) if wanted else []
         finally:
             destination.under_way -= 1
             if destination.waiting and not self._is_scheduled:
@@ -130,19 +150,19 @@ class Markers:
         for order, partitions in failed:
             self._tasks.start(self._try_again(order, partitions), "markers again")
 
-    async def _written(
-        self, node_id: int, wanted: list[tuple[_Order, list[TopicPartition]]]
-    ) -> list[tuple[_Order, list[TopicPartition]]]:
+    async def _written(self, node_id: int, destination: _Destination, wanted: Orders) -> Orders:
         """Write these; what has to be tried again."""
         request = WriteTxnMarkersRequest(markers=[_marker(order, partitions) for order, partitions in wanted])
+        limit = asyncio.timeout(ANSWER_TIMEOUT_S)
         try:
-            if node_id == self._node_id:
-                response = await write_markers(request, self._replicas)
-            else:
-                response = await self._peers.call(node_id, request, WriteTxnMarkersResponse, timeout_s=ANSWER_TIMEOUT_S)
+            async with limit:
+                destination.limits[limit] = frozenset(tp for _order, partitions in wanted for tp in partitions)
+                response = await self._respond(node_id, request)
         except UNREACHABLE as error:
             log.debug("markers not written", node=node_id, why=str(error))
             return wanted
+        finally:
+            destination.limits.pop(limit, None)
         failed = []
         for (order, _partitions), result in zip(wanted, response.markers, strict=True):
             errors = {
@@ -155,6 +175,11 @@ class Markers:
                 failed.append((order, again))
             self._report(order, [tp for tp in errors if tp not in again])
         return failed
+
+    async def _respond(self, node_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        if node_id == self._node_id:
+            return await write_markers(request, self._replicas)
+        return await self._peers.call(node_id, request, WriteTxnMarkersResponse, timeout_s=ANSWER_TIMEOUT_S)
 
     async def _try_again(self, order: _Order, partitions: list[TopicPartition]) -> None:
         await asyncio.sleep(order.pauses.next_s())

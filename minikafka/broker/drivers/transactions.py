@@ -16,6 +16,7 @@ from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
+from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.features import TRANSACTION_VERSION
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import TRANSACTION_STATE_TOPIC
@@ -44,6 +45,10 @@ class Transactions(Shards[TransactionCoordinator]):
         self._producer_ids = producer_ids
         self._markers = Markers(ports, replicas, image, peers)
         self.carry_out = self._markers_to
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Partitions have other leaders: markers go to them."""
+        self._markers.on_metadata(delta)
 
     def _new(self, _partition: Partition) -> TransactionCoordinator:
         return TransactionCoordinator(

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from broker_client import Client, batch, produce_request
-from broker_node import create_topic, delete_topic, eventually, led
+from broker_node import create_topic, delete_topic, eventually, in_time, led
 
 from minikafka.broker.node import Node
+from minikafka.broker.peers import Peers
 from minikafka.broker.transaction_admission import TransactionAdmission
 from minikafka.coordination.partitioning import partition_for
 from minikafka.coordination.phase import Phase
@@ -334,6 +335,37 @@ async def test_coordinator_and_leader_are_on_different_nodes(start_node: StartNo
         assert led(node, TopicPartition("orders", node_id - 1)).log.last_stable_offset(2) == 2
     away = clients[3 - home]
     assert (await end(away, producer, commits=True)).error_code == E.NOT_COORDINATOR
+
+
+@pytest.mark.spec("T2")
+async def test_markers_follow_the_leader_that_changes(
+    start_node: StartNode, join: Join, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node that led the partition is paused, say, and answers nothing."""
+    first = await start_node(**SETTINGS)
+    second = await join(first)
+    await create_topic(first, "orders", replicas=[[2, 1]])
+    await create_topic(first, TRANSACTION_STATE_TOPIC, replicas=[[1]])
+    await eventually(lambda: [each.coordinator.phase for each in first.transactions] == [Phase.ACTIVE], "it")
+    client, leader = await dial(first), await dial(second)
+    producer = await init(client)
+    records = produce_request("orders", batch(b"x", producer=(*producer, 0), is_transactional=True))
+    records.transactional_id = "copier"
+    answer = await leader.ask(records, NEW)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    call, asked = Peers.call, asyncio.Event()
+
+    async def silent(self: Peers, node_id: int, *what: Any, **how: Any) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Peers, "call", silent)
+    await end(client, producer, commits=True, version=5)
+    await in_time(asked.wait())
+    monkeypatch.setattr(Peers, "call", call)
+    await second.stop()
+    await is_in_state(client, "CompleteCommit")
+    assert led(first, ORDERS).log.last_stable_offset(2) == 2
 
 
 @pytest.mark.spec("T2")
