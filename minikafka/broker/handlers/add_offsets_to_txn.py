@@ -30,7 +30,7 @@ async def handle(
         partition = await _partition(request.group_id, groups, topic_creation)
     except KafkaError as error:
         return AddOffsetsToTxnResponse(error_code=error.code)
-    outcome = await coordinators.ask(
+    outcome = await coordinators.ask_when_complete(
         request.transactional_id,
         lambda coordinator, token, now_ms: coordinator.add_partitions(
             request.transactional_id,

@@ -75,8 +75,14 @@ async def _of_client(
             }
         )
     producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    error = await _added(request.v3_and_below_transactional_id, producer, partitions, CLASSIC, coordinators)
-    return _results(dict.fromkeys(partitions, told(error, context.version, FIRST_WITH_FENCED)))
+    transactional_id = request.v3_and_below_transactional_id
+    outcome = await coordinators.ask_when_complete(
+        transactional_id,
+        lambda coordinator, token, now_ms: coordinator.add_partitions(
+            transactional_id, producer, partitions, CLASSIC, token, now_ms
+        ),
+    )
+    return _results(dict.fromkeys(partitions, told(outcome.error, context.version, FIRST_WITH_FENCED)))
 
 
 async def _of_leader(
@@ -88,8 +94,13 @@ async def _of_leader(
     if transaction.verify_only:
         errors = _verified(transactional_id, producer, partitions, coordinators)
     else:
-        error = await _added(transactional_id, producer, partitions, VERSION_2, coordinators)
-        errors = dict.fromkeys(partitions, error)
+        outcome = await coordinators.ask(
+            transactional_id,
+            lambda coordinator, token, now_ms: coordinator.add_partitions(
+                transactional_id, producer, partitions, VERSION_2, token, now_ms
+            ),
+        )
+        errors = dict.fromkeys(partitions, outcome.error)
     if context.version < FIRST_WITH_ABORTABLE:
         errors = {tp: _before_abortable(error) for tp, error in errors.items()}
     return AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=_results(errors))
@@ -97,22 +108,6 @@ async def _of_leader(
 
 def _before_abortable(error: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_TXN_STATE if error is ErrorCode.TRANSACTION_ABORTABLE else error
-
-
-async def _added(
-    transactional_id: str,
-    producer: ProducerIdentity,
-    partitions: list[TopicPartition],
-    client_version: int,
-    coordinators: TransactionCoordinators,
-) -> ErrorCode:
-    outcome = await coordinators.ask(
-        transactional_id,
-        lambda coordinator, token, now_ms: coordinator.add_partitions(
-            transactional_id, producer, partitions, client_version, token, now_ms
-        ),
-    )
-    return outcome.error
 
 
 def _verified(
