@@ -39,26 +39,41 @@ class Peers:
         self._on_connection_lost = on_connection_lost
         self._connections: dict[int, PeerConnection] = {}
         self._opening: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._failures: dict[int, tuple[float, Exception]] = {}  # of the last attempt to open, and when
 
     async def call(self, node_id: int, request: Message, response_type: type[R], *, timeout_s: float) -> R:
         """One request and its answer, at the API's newest version. One of ``UNREACHABLE``: there is none in time."""
-        connection = await self._connected(node_id)
-        try:
-            return await connection.call(request, response_type, timeout_s=timeout_s)
-        except ChannelClosedError:
-            self._on_connection_lost(node_id)
-            raise
+        async with asyncio.timeout(timeout_s):
+            connection = await self._connected(node_id)
+            try:
+                return await connection.call(request, response_type, timeout_s=timeout_s)
+            except ChannelClosedError:
+                self._on_connection_lost(node_id)
+                raise
 
     async def _connected(self, node_id: int) -> PeerConnection:
+        """Those who wait for an attempt share its failure: each of its own would take a second, one after the other."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         async with self._opening[node_id]:
-            connection = self._connections.get(node_id)
-            if connection is None or not connection.is_open:
-                endpoint = self._endpoint_of(node_id)
-                if endpoint is None:
-                    raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not registered")
-                connection = await PeerConnection.open(endpoint, self._identity, node_id)
-                self._connections[node_id] = connection
-            return connection
+            failed_at_s, failure = self._failures.get(node_id, (0.0, None))
+            if failure is not None and failed_at_s > began_s:
+                raise failure
+            try:
+                return await self._open(node_id)
+            except UNREACHABLE as error:
+                self._failures[node_id] = (loop.time(), error)
+                raise
+
+    async def _open(self, node_id: int) -> PeerConnection:
+        connection = self._connections.get(node_id)
+        if connection is None or not connection.is_open:
+            endpoint = self._endpoint_of(node_id)
+            if endpoint is None:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not registered")
+            connection = await PeerConnection.open(endpoint, self._identity, node_id)
+            self._connections[node_id] = connection
+        return connection
 
     def close(self) -> None:
         """Close all connections; waiting calls fail."""

@@ -109,6 +109,8 @@ class Markers:
         return partition is not None and partition.leader == node_id
 
     def _order(self, order: _Order, partitions: Iterable[TopicPartition]) -> None:
+        if self._tasks.is_closed:
+            return  # the node stops, and the next coordinator writes them
         gone, leaderless = [], []
         for tp in partitions:
             partition = self._image().partition(tp)

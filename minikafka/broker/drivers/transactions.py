@@ -62,7 +62,8 @@ class Transactions(Shards[TransactionCoordinator]):
         try:
             return self._producer_ids.take()
         except KafkaError:
-            self._ports.tasks.start(self._fetch_producer_ids(), "producer ids")
+            if not self._ports.tasks.is_closed:
+                self._ports.tasks.start(self._fetch_producer_ids(), "producer ids")
             raise
 
     async def _fetch_producer_ids(self) -> None:
