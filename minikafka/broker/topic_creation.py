@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 CREATE_TIMEOUT_S: Final = 5.0
 SEEN_TIMEOUT_S: Final = 2.0
-COORDINATOR_SEGMENT_BYTES: Final = 104_857_600
+GROUPS_SEGMENT_BYTES: Final = 104_857_600
 
 _TRY_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER})
 _THERE: Final = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
@@ -133,12 +133,13 @@ class TopicCreation:
 
     def _internal(self, name: str) -> CreatableTopic:
         config = self._config
-        settings = {"cleanup.policy": "compact", "segment.bytes": str(COORDINATOR_SEGMENT_BYTES)}
+        settings = {"cleanup.policy": "compact", "segment.bytes": str(GROUPS_SEGMENT_BYTES)}
         if name == CONSUMER_OFFSETS_TOPIC:
             partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
         else:
             partitions = config.transaction_state_log_num_partitions
             replicas = config.transaction_state_log_replication_factor
+            settings["segment.bytes"] = str(config.transaction_state_log_segment_bytes)
             settings["min.insync.replicas"] = str(min(config.transaction_state_log_min_isr, replicas))
         return CreatableTopic(
             name=name,
