@@ -30,10 +30,10 @@ class TransactionSettings(SettingGroup):
     )
     transaction_state_log_segment_bytes = Setting(
         integer(1024),
-        8 * 1024 * 1024,
+        4 * 1024 * 1024,
         kafka="104857600",
         doc="""Largest segment of that topic. The last segment is not compacted: the next coordinator reads all of it
-        before it serves (about 50,000 states a second).""",
+        before it serves (30,000 to 50,000 states a second).""",
     )
     transaction_max_timeout_ms = Setting(
         integer(1), 900_000, doc="Longest transaction.timeout.ms that a producer may ask for."

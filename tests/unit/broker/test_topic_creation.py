@@ -195,4 +195,4 @@ async def test_the_topic_of_transactions_never_asks_for_more_replicas_than_it_ha
     assert (topic.num_partitions, topic.replication_factor) == (4, replicas)
     settings = {config.name: config.value for config in topic.configs}
     assert (settings["min.insync.replicas"], settings["cleanup.policy"]) == (min_isr, "compact")
-    assert settings["segment.bytes"] == "8388608", "a coordinator reads it all before it serves"
+    assert settings["segment.bytes"] == "4194304", "a coordinator reads it all before it serves"
