@@ -104,6 +104,10 @@ class Driver:
         if self.coordinator.phase is not Phase.ACTIVE:
             return
         marking = {(each.transactional_id, each.producer_epoch) for each in self.marking}
+        for each in self.marking:
+            now = self.coordinator.shard.entries[each.transactional_id].transaction
+            assert now.producer_epoch == each.producer_epoch, f"{each.transactional_id} ends before its markers"
+            assert each.partitions <= now.partitions, f"{each.transactional_id} counts markers that are not written"
         for transactional_id, entry in self.coordinator.shard.entries.items():
             now = entry.transaction
             assert not (now.is_at_rest and now.partitions)

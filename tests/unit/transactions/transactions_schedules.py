@@ -165,6 +165,7 @@ class World:
         self.driver.on_answer = self.on_answer
         self.timeout_ms = self.random.choice([2_000, 20_000])
         self.log_speed = self.random.choice([15, 60])
+        self.marker_speed = self.random.choice([5, 25])
         self.haste = self.random.choice([2, 8])
         self.logs = {tp: Log() for tp in PARTITIONS}
         self.apps: list[App] = []
@@ -213,7 +214,7 @@ class World:
             (50, self.act),
             (50, self.deliver),
             (self.log_speed, self.commit_write),
-            (25, self.write_marker),
+            (self.marker_speed, self.write_marker),
             (2, self.fail_write),
             (3, self.give_up_waiting),
             (1, self.lose_message),
@@ -511,7 +512,7 @@ class World:
         if error is E.NONE:
             self.reporting.add(marker)
             self.network.append(("marked", lambda: self.report(marker)))
-            if self.version >= 2 and self.random.random() < 0.2:
+            if self.version >= 2 and self.random.random() < 0.5:
                 self.network.append(("marked again", lambda: self.report(marker)))
 
     def report(self, marker: Marker) -> None:
@@ -540,7 +541,8 @@ class World:
     def pass_time(self) -> None:
         """Timers fire."""
         self.driver.ids_at_hand = True
-        ms = self.random.choice([10, 500, 3_000])
+        may_expire = self.driver.settings.id_expiration_ms < 60_000
+        ms = self.random.choice([10, 500, 3_000, *([8_000] if may_expire else ())])
         self.driver.advance(ms)
 
     def fail_over(self) -> None:
