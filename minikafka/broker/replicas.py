@@ -44,7 +44,7 @@ class UncheckedKeysError(Exception):
 
 
 class UnverifiedError(Exception):
-    """The first batch of a transaction in a partition: its coordinator must be asked."""
+    """The first batch of a transaction in a partition: its coordinator must be asked, since the last marker there."""
 
 
 class StagedMarker(NamedTuple):
@@ -477,12 +477,8 @@ def _must_verify(partition: Partition, header: BatchHeader) -> bool:
 
 def _check_verified(partition: Partition, header: BatchHeader, verified_at: int | None) -> None:
     """No record begins a transaction that its coordinator does not know of: nobody would end it (row T6)."""
-    if not _must_verify(partition, header):
-        return
-    if verified_at is None:
+    if _must_verify(partition, header) and verified_at != partition.log.producers.ends_of(header.producer_id):
         raise UnverifiedError
-    if verified_at != partition.log.producers.ends_of(header.producer_id):
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction ended before the record came")
 
 
 def _is_repeated(partition: Partition, records: memoryview) -> bool:

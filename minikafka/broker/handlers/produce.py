@@ -61,6 +61,8 @@ ROLL_COST: Final = TURN_COST // ROLLS_AT_ONCE
 LARGE_FRAME: Final = 1024
 """Bytes; none of so few has as many batches."""
 
+ASKED_AT_MOST: Final = 5
+"""So often a coordinator is asked again because a marker came meanwhile."""
 FIRST_VERSION_WITH_IDS: Final = 13
 
 _decoders: Final[dict[int, Decoder]] = {}  # by version: the codec's own table takes a tuple and a hash for each request
@@ -202,7 +204,7 @@ async def _stage_patiently(
     parts: Parts,
 ) -> ProduceResult:
     """Check keys of a costly batch in a thread, and ask for the transaction of one that begins it."""
-    has_keys = False
+    has_keys, asked = False, 0
     try:
         while True:
             verified_at = verified.get(TopicPartition(topic.name, data.index))
@@ -217,8 +219,13 @@ async def _stage_patiently(
                 if error is not None:
                     raise error from None
                 has_keys = True
-            except UnverifiedError:  # when the others were verified, its transaction was open
+            except UnverifiedError:  # a marker came since the coordinator was asked, maybe of the transaction before
                 parts.staging.on_read_event_end()
+                if asked == ASKED_AT_MOST:
+                    raise KafkaError(
+                        ErrorCode.INVALID_TXN_STATE, "transactions of the producer end all the time"
+                    ) from None
+                asked += 1
                 verified |= await _verified(request, [(topic, data)], version, parts)
     except KafkaError as error:
         return _failed(topic, data.index, error)

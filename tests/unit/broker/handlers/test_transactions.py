@@ -217,7 +217,30 @@ async def test_a_record_that_was_verified_before_the_end_comes_too_late(
 
     other = await Client.connect(node)
     monkeypatch.setattr(TransactionAdmission, "admit_all", slow)
-    assert await produce(client, producer) == E.INVALID_TXN_STATE
+    assert await produce(client, producer) == E.TRANSACTION_ABORTABLE, "the leader asks again"
+    assert led(node, ORDERS).log.log_end_offset == 1
+    other.close()
+
+
+@pytest.mark.spec("T6")
+async def test_the_marker_of_the_transaction_before_may_come_while_the_leader_asks(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await init(client)
+    assert await produce(client, producer, version=NEW) == 0
+    markers, ask = node.transactions._markers, TransactionAdmission._ask
+    send = markers.send
+    monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.02, send, *what))
+
+    async def slow(self: TransactionAdmission, *args: Any, **how: Any) -> Any:
+        monkeypatch.setattr(TransactionAdmission, "_ask", ask)
+        await is_in_state(other, "CompleteCommit")
+        return await ask(self, *args, **how)
+
+    other = await Client.connect(node)
+    answer = await end(client, producer, commits=True, version=5)
+    monkeypatch.setattr(TransactionAdmission, "_ask", slow)
+    assert await produce(client, ProducerIdentity(answer.producer_id, answer.producer_epoch), version=NEW) == 0
     other.close()
 
 
