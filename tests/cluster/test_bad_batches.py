@@ -215,7 +215,7 @@ def test_an_old_epoch_is_fenced(send: Send) -> None:
 def test_a_transactional_batch_outside_of_a_transaction_is_refused(wire: Wire, topic: str, producer_id: int) -> None:
     records = batch(b"value", producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
     assert parse_header(records).is_transactional
-    assert refused(wire, topic, records) is ErrorCode.INVALID_TXN_STATE
+    assert refused(wire, topic, records) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "it names none"
     assert wire.produce(topic, b"after") == 0
     answer = wire.ask(fetch_request(topic, 0, isolation_level=1), 11)
     assert b"after" in bytes(answer.responses[0].partitions[0].records)

@@ -150,6 +150,14 @@ def test_consumer_group(java: Java, topic: str) -> None:
         admin.deleteConsumerGroups(java.list(name)).all().get()
 
 
-def test_transactions_are_refused_in_words(java: Java, topic: str) -> None:
-    with java.producer(transactional_id=f"of-{topic}") as producer, pytest.raises(Exception, match="not support"):
+def test_transactions(java: Java, topic: str) -> None:
+    java.create_topic(topic)
+    with java.producer(transactional_id=f"of-{topic}") as producer:
         producer.initTransactions()
+        for key, ends in [("a", producer.commitTransaction), ("b", producer.abortTransaction)] * 3:
+            producer.beginTransaction()
+            producer.send(java.record(topic, key, "x")).get()
+            ends()
+    with java.consumer(group_id=f"of-{topic}", isolation_level="read_committed") as consumer:
+        consumer.subscribe(java.list(topic))
+        assert [key for key, _value, _partition in java.read(consumer, 3)] == ["a"] * 3

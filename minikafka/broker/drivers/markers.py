@@ -156,9 +156,10 @@ class Markers:
         """Write these; what has to be tried again."""
         request = WriteTxnMarkersRequest(markers=[_marker(order, partitions) for order, partitions in wanted])
         limit = asyncio.timeout(ANSWER_TIMEOUT_S)
+        about = frozenset(tp for _order, partitions in wanted for tp in partitions)
         try:
             async with limit:
-                destination.limits[limit] = frozenset(tp for _order, partitions in wanted for tp in partitions)
+                destination.limits[limit] = about
                 response = await self._respond(node_id, request)
         except UNREACHABLE as error:
             log.debug("markers not written", node=node_id, why=str(error))
