@@ -27,6 +27,7 @@ def consumer(cluster: LocalCluster) -> Iterator[Consumer]:
         "enable.auto.commit": False,
         "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 200,
+        "topic.metadata.refresh.interval.ms": 500,  # it subscribes before there is the topic
         "log_level": 0,
     }
     client = Consumer(settings)
