@@ -1,7 +1,6 @@
 """Fetch (key 1), versions 4-18: consumers up to the high watermark, followers up to the log end (rows R15-R17, D5).
 
-Records are sent as regions of log files. A fetch that finds too few bytes waits: the request is kept, and the log is
-read again when bytes arrive or its time is up (row D5). Fetch sessions are incremental (KIP-227). A read_committed
+How a fetch reads, waits and is answered, is ``fetching``. Fetch sessions are incremental (KIP-227). A read_committed
 consumer reads up to the last stable offset, and is told which transactions among its records were aborted (row T23). A
 consumer that speaks version 11 or later may also read from a follower in its rack, up to the follower's high watermark;
 the leader names that follower (row R25, KIP-392).
@@ -9,84 +8,27 @@ the leader names that follower (row R25, KIP-392).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Final
 
-import structlog
-
-from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
-from minikafka.broker.delayed import DelayedFetch
-from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.cold_reads import ColdRead, read_beside_the_loop
-from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, NewLeaders, reached_at
-from minikafka.broker.logs import one_line
-from minikafka.broker.lookups import Lookups
+from minikafka.broker.handlers.fetching import Fetch, Parts, send_response
 from minikafka.broker.partition import Partition
-from minikafka.broker.quotas import ReplicationQuotas
-from minikafka.broker.replicas import Replicas
-from minikafka.config import BrokerConfig
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicPartition
-from minikafka.net.outbox import Chunk
-from minikafka.net.tasks import TaskOwner
+from minikafka.model import Isolation, TopicPartition
 from minikafka.net.turns import REQUEST_COST
-from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult, FetchSessionCache
-from minikafka.storage.reading import COLD_READ_BYTES
+from minikafka.replication.session_cache import CachedPartition, FetchContext
 from minikafka.storage.slice import LogSlice
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
-from minikafka.wire.hot import encode_fetch_response, records_slot
-from minikafka.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
-from minikafka.wire.schema import RecordsSlot
-
-log = structlog.get_logger(__name__)
+from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
-LONGEST_WAIT_MS: Final = 60_000
-"""Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
 READS_PER_SAMPLE: Final = 31
 """One read of a partition in so many is verified. A prime: where consumers take turns, each is sampled some time."""
 SAMPLE_BYTES: Final = 64 * 1024
 """Of its beginning: a consumer that cannot read on asks from the bad batch on."""
-WAITING_BYTES: Final = 16 * 1024
-"""What a fetch that waits is said to hold, so that 250 of a connection do: each write to its partition looks at it."""
-WAITING_PARTITION_BYTES: Final = 512
-"""What it holds for each of its partitions."""
-WAITING_COLD_BYTES: Final = 64 * 1024
-"""What one that waits to be read beside the loop is said to hold, so that 64 of a connection do. It is less than the
-allowance of a connection: after a restart hundreds of consumers wait at once, and none may be closed for that."""
-
-PARTITIONS_AT_ONCE: Final = 500
-"""Partitions of a portion: some 5 ms. A fetch of more is looked at in portions, with turns for others in between."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What fetches ask of their node."""
-
-    config: BrokerConfig
-    clock: Clock
-    tasks: TaskOwner
-    metadata: Metadata
-    replicas: Replicas
-    sessions: FetchSessionCache
-    lookups: Lookups
-    quotas: ReplicationQuotas
-    new_leaders: NewLeaders
 
 
 def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
@@ -114,340 +56,7 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
         _ConsumerFetch(request, session, context, parts).begin()
 
 
-class _Fetch(ABC):
-    """One request while it is being answered."""
-
-    __slots__ = (
-        "_asked",
-        "_available",
-        "_available_bytes",
-        "_cold",
-        "_context",
-        "_elsewhere",
-        "_epochs",
-        "_is_noted",
-        "_must_answer",
-        "_parts",
-        "_refused",
-        "_request",
-        "_results",
-        "_session",
-        "_size",
-        "_tells_aborted",
-    )
-    _from_first_batch: ClassVar[bool] = False
-    """Also what lies below the log start and is still there."""
-
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
-        self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
-        self._elsewhere: list[NewLeader] = []  # of partitions that were refused
-        self._asked: dict[TopicPartition, CachedPartition] = {}  # what it waits for
-        self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
-        self._available: dict[TopicPartition, int] = {}  # bytes that were there when it was looked at last, if any
-        self._available_bytes = 0  # sum of these
-        self._results: list[FetchResult] = []  # of the last reading, and their bytes
-        self._size = 0
-        self._must_answer = False
-        self._is_noted = False  # that it came
-        self._refused: dict[CachedPartition, KafkaError] = {}  # when it came
-        self._tells_aborted = False  # only up to the last stable offset, and which transactions were aborted
-        self._request = request
-        self._session = session
-        self._context = context
-        self._parts = parts
-
-    def begin(self) -> None:
-        """Answer, park, or first have read beside the loop what nobody read lately."""
-        self._read_all(self._begin)
-
-    def _begin(self) -> None:
-        """Answer at once if there are enough bytes, an error, or no time to wait (row R16)."""
-        request, partitions = self._request, self._session.partitions
-        if request.max_wait_ms <= 0 or not partitions or self._must_answer or self._size >= request.min_bytes:
-            self._answer()
-            return
-        self._asked = {cached.tp: cached for cached in partitions if cached.tp is not None}
-        for tp in self._asked:
-            if (partition := self._parts.replicas.get(tp)) is not None:
-                self._epochs[tp] = partition.leader_epoch
-        wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
-        now_ms = self._parts.clock.monotonic_ms()
-        operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
-        if self._is_large:
-            self._purgatory().watch(operation, self._asked, now_ms)
-            self._start(self._look_in_portions(operation), WAITING_BYTES)
-        elif self._purgatory().try_complete_else_watch(operation, self._asked, now_ms):
-            return
-        else:
-            self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(partitions))
-        self._context.reply.cancel_with_connection(operation.cancel)
-
-    @property
-    def _is_large(self) -> bool:
-        return len(self._session.partitions) > PARTITIONS_AT_ONCE
-
-    # -- in portions, and beside the loop ---------------------------------------------------------------------------
-
-    def _read_all(self, then: Callable[[], None]) -> None:
-        """Read every partition, and go on: at once, unless there are many, or some that must be read from the disk."""
-        self._results, self._size, self._must_answer, self._elsewhere = [], 0, False, []
-        if self._is_large:
-            held_bytes = 0 if self._is_noted else WAITING_PARTITION_BYTES * len(self._session.partitions)
-            self._start(self._read_in_portions(then), held_bytes)
-            return
-        self._read(self._session.partitions)
-        self._go_on_warm(then)
-
-    async def _read_in_portions(self, then: Callable[[], None]) -> None:
-        partitions = self._session.partitions
-        for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
-            await self._context.connection.wait_for_turn()
-            self._read(partitions[start : start + PARTITIONS_AT_ONCE])
-        await self._context.connection.wait_for_turn()
-        self._go_on_warm(then)
-
-    def _go_on_warm(self, then: Callable[[], None]) -> None:
-        """Go on; if some of it must be read from the disk, have that done beside the loop first, and read anew."""
-        self._is_noted = True
-        if self._cold:
-            self._start(self._read_cold(self._cold, then), WAITING_COLD_BYTES)
-        else:
-            then()
-
-    async def _look_in_portions(self, operation: DelayedFetch) -> None:
-        """It is watched already: look whether it is to be answered now."""
-        for count, tp in enumerate(self._asked, 1):
-            if operation.is_completed or operation.try_complete_for(tp):
-                return
-            if count % PARTITIONS_AT_ONCE == 0:
-                await self._context.connection.wait_for_turn()
-
-    async def _read_cold(self, cold: list[ColdRead], then: Callable[[], None]) -> None:
-        await read_beside_the_loop(cold, self._parts.lookups)
-        self._cold = None
-        self._read_all(then)
-
-    def _start(self, work: Coroutine[Any, Any, None], held_bytes: int) -> None:
-        if self._parts.tasks.is_closed:
-            work.close()
-            self._context.connection.close()  # the node stops
-            return
-        task = self._parts.tasks.start(self._guarded(work), "fetch")
-        self._context.reply.hold(held_bytes)
-        self._context.reply.cancel_with_connection(task.cancel)
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
-            log.error("fetch failed", why=one_line(error), exc_info=error)
-            self._context.connection.close()
-
-    # -- what consumers and followers differ in ---------------------------------------------------------------------
-
-    @abstractmethod
-    def _purgatory(self) -> Purgatory[object]:
-        """Where it waits."""
-
-    @abstractmethod
-    def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
-        """The partition, if it may be read here. KafkaError."""
-
-    @abstractmethod
-    def _note(self, cached: CachedPartition, partition: Partition) -> None:
-        """The fetch of this partition came. KafkaError, also kept: what it is told instead of records."""
-
-    @abstractmethod
-    def _limit(self, partition: Partition, high_watermark: int) -> int:
-        """First offset that this reader may not read: log end, high watermark or last stable offset (row R15)."""
-
-    @abstractmethod
-    def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
-        """Records were found, and are in the answer."""
-
-    @abstractmethod
-    def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
-        """So many bytes of records are in the answer, which is final."""
-
-    def _is_withheld(self, partition: Partition) -> bool:
-        """True when there are no records for now."""
-        return False
-
-    def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
-        """Another broker to read from."""
-        return None
-
-    # -- reading ----------------------------------------------------------------------------------------------------
-
-    def _read(self, partitions: Iterable[CachedPartition]) -> None:
-        """Results in order, their bytes, and whether one of them must be answered without waiting."""
-        room = min(self._request.max_bytes, self._parts.config.fetch_max_bytes)
-        size, results = self._size, self._results
-        for cached in partitions:
-            try:
-                partition = self._partition(cached)
-                if not self._is_noted:
-                    self._note(cached, partition)
-                elif (refusal := self._refused.get(cached)) is not None:
-                    raise refusal
-                data = self._read_partition(partition, cached, max(0, room - size), is_first=size == 0)
-            except KafkaError as error:
-                data = self._failed(cached, error)
-            if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_NODE:
-                self._must_answer = True
-            if data.records:
-                size += len(data.records)
-            results.append((cached, data))
-        self._size = size
-
-    def _partition(self, cached: CachedPartition) -> Partition:
-        tp = cached.tp
-        if tp is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {cached.topic_id} not found")
-        partition = self._find(cached, tp)
-        if cached.topic_id not in (ZERO_TOPIC_ID, partition.topic_id):
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {tp} was deleted and created again")
-        return partition
-
-    def _read_partition(
-        self, partition: Partition, cached: CachedPartition, room: int, *, is_first: bool
-    ) -> PartitionData:
-        asked, log_ = cached.asked, partition.log
-        high_watermark = partition.high_watermark
-        data = PartitionData(
-            partition_index=cached.partition,
-            high_watermark=high_watermark,
-            last_stable_offset=log_.last_stable_offset(high_watermark),
-            log_start_offset=log_.log_start_offset,
-            aborted_transactions=None,
-            records=b"",
-        )
-        fetch_offset, size = asked.fetch_offset, min(asked.partition_max_bytes, room)
-        if asked.last_fetched_epoch != NO_EPOCH:
-            diverging = partition.diverging_epoch(fetch_offset, asked.last_fetched_epoch)
-            if diverging is not None:
-                data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
-                return data
-        preferred = self._preferred_read_replica(partition, fetch_offset)
-        if preferred is not None:
-            data.preferred_read_replica = preferred
-            return data
-        if self._tells_aborted:
-            data.aborted_transactions = []
-        limit = self._limit(partition, high_watermark)
-        if fetch_offset == limit or self._is_withheld(partition):
-            return data
-        if fetch_offset > limit and fetch_offset <= log_.log_end_offset:
-            return data  # a consumer ahead of the high watermark, after a leader change: it will get there
-        if self._cold is not None and log_.is_cold(fetch_offset, size):
-            if self._tells_aborted:
-                self._cold.append(partial(log_.aborted.prepare, fetch_offset))
-            return self._read_later(data, size, partial(log_.prepare_read, fetch_offset, size))
-        has_aborted = self._tells_aborted and log_.aborted.are_possible(fetch_offset)
-        if has_aborted:
-            limit = log_.aborted.read_limit(fetch_offset, limit)
-        found = log_.read(
-            fetch_offset,
-            size,
-            max_offset=limit,
-            min_one_batch=is_first,
-            from_first_batch=self._from_first_batch,
-        )
-        if not found.size:
-            return data
-        if has_aborted:
-            end_offset = log_.end_of(fetch_offset, found)
-            aborted = log_.aborted.between(fetch_offset, end_offset)
-            if aborted is None:
-                return self._read_later(data, size, partial(log_.aborted.prepare, fetch_offset, end_offset))
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted
-            ]
-        data.records = records_slot(found.size, found)
-        self._on_read(partition, fetch_offset, found, data)
-        return data
-
-    def _read_later(self, data: PartitionData, size: int, prepare: ColdRead) -> PartitionData:
-        """No records: they are read again when the job is done, or, if one was, with the client's next fetch."""
-        if self._cold is not None:
-            self._cold.append(prepare)
-            data.records = records_slot(min(size, COLD_READ_BYTES), None)  # as if it were there: it takes the room
-        return data
-
-    def _failed(self, cached: CachedPartition, error: KafkaError) -> PartitionData:
-        data = PartitionData(
-            partition_index=cached.partition,
-            error_code=error.code,
-            high_watermark=NO_OFFSET,
-            aborted_transactions=None,
-            records=b"",
-        )
-        if error.code in TELLING and cached.tp is not None:
-            partition = self._parts.replicas.get(cached.tp)
-            if partition is not None:  # leader discovery (KIP-595)
-                data.current_leader = LeaderIdAndEpoch(
-                    leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
-                )
-            if leader := self._parts.new_leaders.find(cached.tp, error.code, self._context.listener):
-                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
-                self._elsewhere.append(leader)
-        return data
-
-    # -- completing -------------------------------------------------------------------------------------------------
-
-    def _is_satisfied(self, changed: TopicPartition | None) -> bool:
-        """Enough bytes over all partitions, or one of them moved, was cut, was fenced or diverged (row D5).
-
-        ``changed``: the only partition to which something happened since it was asked last; None: look at all. A fetch
-        may have thousands of partitions, and each write of a producer thousands, too.
-        """
-        for tp, cached in self._asked.items() if changed is None else ((changed, self._asked[changed]),):
-            available = self._bytes_for(tp, cached)
-            if available is None:
-                return True
-            if available or tp in self._available:
-                self._available_bytes += available - self._available.get(tp, 0)
-                self._available[tp] = available
-        return self._available_bytes >= self._request.min_bytes
-
-    def _bytes_for(self, tp: TopicPartition, cached: CachedPartition) -> int | None:
-        """What it could be answered with from this partition; None: it has to be answered now."""
-        asked = cached.asked
-        try:
-            partition = self._partition(cached)
-        except KafkaError:
-            return None
-        if partition.leader_epoch != self._epochs.get(tp, partition.leader_epoch):
-            return None  # it moved
-        if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
-            return None
-        log_ = partition.log
-        limit = self._limit(partition, partition.high_watermark)
-        if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
-            return None
-        if asked.fetch_offset >= limit or self._is_withheld(partition):
-            return 0
-        if asked.fetch_offset < log_.active_base_offset:
-            return None  # a segment was rolled under the fetch
-        return log_.bytes_between(asked.fetch_offset, limit)
-
-    def _answer_anew(self) -> None:
-        """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""
-        self._read_all(self._answer)
-
-    def _answer(self) -> None:
-        for cached, data in self._results:
-            if data.records and cached.tp is not None:
-                self._on_sent(cached.tp, cached.asked.fetch_offset, len(data.records))
-            elif data.error_code:
-                self._context.note_errors((data.error_code,))
-        response = self._session.response(self._results)
-        if self._elsewhere:
-            response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
-        _send(self._context, response)
-
-
-class _ConsumerFetch(_Fetch):
+class _ConsumerFetch(Fetch):
     """Committed records, to anyone."""
 
     __slots__ = ("_may_follow",)
@@ -495,7 +104,7 @@ class _ConsumerFetch(_Fetch):
             partition.traffic.bytes_out += size
 
 
-class _FollowerFetch(_Fetch):
+class _FollowerFetch(Fetch):
     """A follower's fetch: records up to the log end. Its fetch offset is the follower's own log end (row R17)."""
 
     __slots__ = ("_broker_epoch", "_replica_id")
@@ -555,12 +164,4 @@ class _FollowerFetch(_Fetch):
 
 def _refuse(context: RequestContext, error: ErrorCode) -> None:
     context.note_errors((error,))
-    _send(context, FetchResponse(error_code=error))
-
-
-def _send(context: RequestContext, response: FetchResponse) -> None:
-    chunks: list[Chunk] = [
-        segment.handle if isinstance(segment, RecordsSlot) else segment  # type: ignore[misc]  # handles are regions
-        for segment in encode_fetch_response(response, context.version, context.correlation_id)
-    ]
-    context.reply.send(chunks)
+    send_response(context, FetchResponse(error_code=error))

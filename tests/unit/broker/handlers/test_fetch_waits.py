@@ -8,7 +8,7 @@ import pytest
 from broker_client import Client, batch, fetch_request, values_in
 from broker_node import create_topic, eventually, in_time, led, listener_of
 
-from minikafka.broker.handlers import fetch, produce
+from minikafka.broker.handlers import fetching, produce
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
@@ -80,7 +80,7 @@ async def test_what_went_cold_under_a_waiting_fetch_is_read_beside_the_loop(node
 @pytest.mark.spec("P6")
 @pytest.mark.usefixtures("orders")
 async def test_a_wait_is_capped(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "LONGEST_WAIT_MS", 1)
+    monkeypatch.setattr(fetching, "LONGEST_WAIT_MS", 1)
     fetched = await client.fetch("orders", 3, max_wait_ms=2**31 - 1, min_bytes=1)
     assert not fetched.records
 
