@@ -1,6 +1,7 @@
-"""DescribeProducers (key 61), version 0: the producers that a partition's leader knows, and their open transactions.
+"""DescribeProducers (key 61), version 0: the producers that a replica knows, and their open transactions.
 
-``kafka-transactions.sh find-hanging`` compares these transactions with what their coordinators know (KIP-664).
+Tools ask the leader, or a broker of their choice, whose replica may be behind. ``find-hanging`` compares these
+transactions with what their coordinators know (KIP-664).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ async def handle(
 
 def _describe(replicas: Replicas, tp: TopicPartition) -> PartitionResponse:
     try:
-        entries = replicas.leader_of(tp).log.producers.entries
+        entries = replicas.replica_of(tp).log.producers.entries
     except KafkaError as error:
         return PartitionResponse(
             partition_index=tp.partition, error_code=error.code, error_message=error.message or None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any, Self
 
-from broker_node import PATIENCE_S, listener_of
+from broker_node import CLUSTER_ID, PATIENCE_S, SECRET, listener_of
 
 from minikafka.broker.node import Node
 from minikafka.model import Compression
 from minikafka.net.channel import Channel
+from minikafka.net.identity import Identity
 from minikafka.records.batch import iter_batches
 from minikafka.records.build import build_batch
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
+from minikafka.wire import auth
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import decode_response_header, encode_request
@@ -24,6 +27,8 @@ from minikafka.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from minikafka.wire.schema import Message
 
 NOW_MS = 1_700_000_000_000
@@ -46,6 +51,19 @@ class Client:
     @classmethod
     async def connect(cls, node: Node, listener: str = "CLIENT") -> Self:
         return cls(await Channel.open(listener_of(node, listener).endpoint, timeout_s=PATIENCE_S))
+
+    @classmethod
+    async def connect_as_node(cls, node: Node, node_id: int = 2) -> Self:
+        """As another node of the cluster, whose coordinators and replicas may ask for more."""
+        client, nonces = await cls.connect(node, "REPLICATION"), itertools.count(1)
+
+        async def exchange(message: bytes) -> bytes:
+            return bytes((await client.ask(SaslAuthenticateRequest(auth_bytes=message))).auth_bytes)
+
+        await client.ask(SaslHandshakeRequest(mechanism=auth.MECHANISM))
+        who = Identity(CLUSTER_ID, node_id, SECRET, lambda: next(nonces).to_bytes(32))
+        await who.prove("REPLICATION", 1, exchange)
+        return client
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
         """The answer, which must be exactly one message."""

@@ -116,7 +116,7 @@ def errors(answer: TxnOffsetCommitResponse) -> dict[tuple[str, int], int]:
     return {(topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions}
 
 
-async def end(client: Client, *, commits: bool = True, epoch: int = 1) -> int:
+async def end(node: Node, *, commits: bool = True, epoch: int = 1) -> int:
     """The marker, as another node's coordinator sends it."""
     marker = WritableTxnMarker(
         producer_id=PRODUCER.producer_id,
@@ -125,7 +125,9 @@ async def end(client: Client, *, commits: bool = True, epoch: int = 1) -> int:
         coordinator_epoch=0,
         topics=[WritableTxnMarkerTopic(name=SHARD.topic, partition_indexes=[SHARD.partition])],
     )
-    answer = await client.ask(WriteTxnMarkersRequest(markers=[marker]))
+    coordinator = await Client.connect_as_node(node)
+    answer = await coordinator.ask(WriteTxnMarkersRequest(markers=[marker]))
+    coordinator.close()
     return int(answer.markers[0].topics[0].partitions[0].error_code)
 
 
@@ -155,7 +157,7 @@ async def test_offsets_are_visible_with_the_commit(
     assert coordinator.asked == [("x", 7, 0, SHARD, version >= 5)]
     assert await fetched(client) == {("orders", 0): (-1, UNSTABLE)}
     assert await fetched(client, stable=False) == {}
-    assert await end(client) == 0
+    assert await end(node) == 0
     assert await fetched(client) == {("orders", 0): (5, 0)}
 
 
@@ -169,15 +171,15 @@ async def test_the_batch_belongs_to_the_transaction(node: Node, client: Client, 
     assert {(each.producer_id, each.producer_epoch, each.base_sequence) for each in headers} == {(7, 0, -1)}
     assert all(each.is_transactional and not each.is_control for each in headers)
     assert log.last_stable_offset(2) == 0
-    assert await end(client) == 0
+    assert await end(node) == 0
     assert log.last_stable_offset(3) == 3
     assert await fetched(client) == {("orders", 0): (6, 0)}
 
 
 @pytest.mark.spec("T47")
-async def test_a_producer_of_an_older_epoch_is_refused(client: Client, coordinator: Coordinator) -> None:
+async def test_a_producer_of_an_older_epoch_is_refused(node: Node, client: Client, coordinator: Coordinator) -> None:
     await client.ask(commit(5), NAMES)
-    assert await end(client, commits=False) == 0
+    assert await end(node, commits=False) == 0
     late = await client.ask(commit(5), NAMES)
     assert errors(late) == {("orders", 0): ErrorCode.INVALID_PRODUCER_EPOCH}
     assert await fetched(client) == {}
@@ -195,7 +197,7 @@ async def test_the_next_leader_reads_records_and_markers(
     await client.ask(commit(5), NAMES)
     await reload(node)
     assert await fetched(client) == {("orders", 0): (-1, UNSTABLE), ("orders", 1): (1, 0)}
-    assert await end(client, commits=commits) == 0
+    assert await end(node, commits=commits) == 0
     await client.ask(commit(6, producer=ProducerIdentity(7, 1), partitions=(1,)), NAMES)
     expected = {("orders", 0): (5, 0)} if commits else {}
     for _ in range(2):
@@ -218,7 +220,7 @@ async def test_compaction_keeps_what_is_visible_and_what_is_pending(
             topics = [OffsetCommitRequestTopic(name="orders", partitions=[plain])]
             await client.ask(OffsetCommitRequest(group_id="g", topics=topics))
         if commits is not None:
-            assert await end(client, commits=commits, epoch=epoch + 1) == 0
+            assert await end(node, commits=commits, epoch=epoch + 1) == 0
         log.roll()
     expected = await fetched(client), await fetched(client, stable=False)
     assert expected == (
@@ -237,7 +239,7 @@ async def test_compaction_keeps_what_is_visible_and_what_is_pending(
     assert log.size_in_bytes < before
     await reload(node)
     assert (await fetched(client), await fetched(client, stable=False)) == expected
-    assert await end(client, epoch=4) == 0
+    assert await end(node, epoch=4) == 0
     assert await fetched(client) == {("orders", 0): (3, 0), ("orders", 1): (9, 0)}
 
 
@@ -264,7 +266,7 @@ async def test_a_marker_while_the_log_is_loaded_counts_once(
     monkeypatch.setattr(node.threads, "read", slow)
     node.groups.on_leading(led(node, SHARD))
     await turns(5)
-    assert await end(client) == 0
+    assert await end(node) == 0
     monkeypatch.setattr(node.threads, "read", read)
     may_read.set()
     await loaded(node)
@@ -384,7 +386,7 @@ async def test_a_transaction_that_ends_before_the_answer_comes(
     coordinator.may_answer.clear()
     waiting = client.send(commit(5), 4)
     await eventually(lambda: coordinator.asked, "the question")
-    assert await end(await dial(node), commits=False, epoch=0) == 0
+    assert await end(node, commits=False, epoch=0) == 0
     coordinator.may_answer.set()
     assert errors(await waiting) == {("orders", 0): ErrorCode.INVALID_TXN_STATE}
     assert errors(await client.ask(commit(5), 4)) == {("orders", 0): 0}, "that was the next transaction"
@@ -399,7 +401,7 @@ async def test_the_end_of_the_transaction_before_is_waited_for(
     coordinator.may_answer.clear()
     waiting = client.send(commit(6, producer=ProducerIdentity(7, 1)), NAMES)
     await eventually(lambda: len(coordinator.asked) == 2, "the question")
-    assert await end(await dial(node)) == 0
+    assert await end(node) == 0
     coordinator.may_answer.set()
     assert errors(await waiting) == {("orders", 0): 0}
     assert await fetched(client, stable=False) == {("orders", 0): (5, 0)}
@@ -413,7 +415,7 @@ async def test_an_answer_that_comes_after_the_end_is_too_late(
     coordinator.may_answer.clear()
     waiting = client.send(commit(5), NAMES)
     await eventually(lambda: coordinator.asked, "the question")
-    assert await end(await dial(node)) == 0
+    assert await end(node) == 0
     coordinator.may_answer.set()
     assert errors(await waiting) == {("orders", 0): ErrorCode.INVALID_PRODUCER_EPOCH}
 
@@ -484,7 +486,7 @@ async def test_a_partition_that_is_named_10_000_times_is_written_once(
     answer = await client.ask(request, NAMES)
     assert [each.error_code for each in answer.topics[0].partitions] == [0]
     assert led(node, SHARD).log.log_end_offset == 1
-    await end(client)
+    await end(node)
     assert await fetched(client) == {("orders", 0): (7, 0)}
 
 

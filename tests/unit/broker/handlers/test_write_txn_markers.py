@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from broker_client import NOW_MS, Client, batch
@@ -32,6 +32,14 @@ VERSIONS = ApiKey.WRITE_TXN_MARKERS.versions
 PRODUCER = 7
 
 
+@pytest.fixture
+async def coordinator(node: Node) -> AsyncIterator[Client]:
+    """Another node's."""
+    client = await Client.connect_as_node(node)
+    yield client
+    client.close()
+
+
 def write(node: Node, epoch: int = 3, *, partition: TopicPartition = ORDERS, sequence: int = 0) -> None:
     """A record in a transaction, as if its coordinator had been asked."""
     data = batch(b"value", producer=(PRODUCER, epoch, sequence), is_transactional=True)
@@ -60,12 +68,12 @@ async def end(client: Client, *markers: WritableTxnMarker, version: int | None =
 @pytest.mark.spec("T25")
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("version", range(VERSIONS.first, VERSIONS.last + 1))
-async def test_a_marker_ends_a_transaction(node: Node, client: Client, version: int, commits: bool) -> None:
+async def test_a_marker_ends_a_transaction(node: Node, coordinator: Client, version: int, commits: bool) -> None:
     await create_topic(node, "orders")
     write(node)
     log = led(node, ORDERS).log
     assert log.last_stable_offset(1) == 0
-    assert await end(client, marker(ORDERS, commits=commits), version=version) == [0]
+    assert await end(coordinator, marker(ORDERS, commits=commits), version=version) == [0]
     assert log.last_stable_offset(2) == 2
     data = log.read(1, 1_000).read()
     (_, header), *_ = iter_batches(data)
@@ -74,11 +82,11 @@ async def test_a_marker_ends_a_transaction(node: Node, client: Client, version: 
 
 
 @pytest.mark.spec("T25")
-async def test_each_partition_that_is_refused_says_why(node: Node, client: Client) -> None:
+async def test_each_partition_that_is_refused_says_why(node: Node, coordinator: Client) -> None:
     await create_topic(node, "orders")
     write(node)
     assert await end(
-        client,
+        coordinator,
         marker(ORDERS, NOWHERE, epoch=2),
         marker(ORDERS, version=2),
         marker(ORDERS, epoch=4, version=2),
@@ -96,14 +104,14 @@ async def test_each_partition_that_is_refused_says_why(node: Node, client: Clien
 
 
 async def test_markers_of_many_partitions_are_written_in_portions(
-    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+    node: Node, coordinator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_txn_markers, "MARKERS_AT_ONCE", 2)
     await create_topic(node, "orders", partitions=5)
     partitions = [TopicPartition("orders", index) for index in range(5)]
     for tp in partitions:
         write(node, partition=tp)
-    assert await end(client, marker(*partitions)) == [0] * 5
+    assert await end(coordinator, marker(*partitions)) == [0] * 5
     assert {led(node, tp).log.last_stable_offset(2) for tp in partitions} == {2}
 
 
@@ -116,16 +124,46 @@ async def test_the_answer_waits_for_the_replicas(start_node: StartNode, join: Jo
     told: list[StagedMarker] = []
     leader.replicas.marker_listeners[ORDERS] = told.append
     write(leader)
-    assert await end(client, marker(ORDERS, commits=False)) == [0]
+    assert await end(client, marker(ORDERS, commits=False, coordinator_epoch=0)) == [0]
     assert told == [StagedMarker(1, PRODUCER, 3, False)]
     assert led(leader, ORDERS).high_watermark == 2
     copy = follower.replicas.get(ORDERS)
     assert copy is not None
     assert copy.log.log_end_offset == 2
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])])
+    (known,) = (await (await dial(follower)).ask(asked)).topics[0].partitions[0].active_producers
+    assert (known.producer_id, known.current_txn_start_offset) == (PRODUCER, -1)
     await eventually(lambda: copy.log.last_stable_offset(copy.high_watermark) == 2, "the follower to know it")
 
 
-async def test_producers_are_described(node: Node, client: Client) -> None:
+@pytest.mark.spec("T27")
+async def test_an_operator_aborts_what_is_open_and_nothing_else(node: Node, client: Client) -> None:
+    """By the epochs that are described: others would keep living producers and coordinators out."""
+    await create_topic(node, "orders")
+    abort = marker(ORDERS, commits=False, coordinator_epoch=0)
+    assert await end(client, abort) == [ErrorCode.INVALID_TXN_STATE]  # of nobody
+    write(node)
+    assert await end(
+        client,
+        marker(ORDERS, coordinator_epoch=0),
+        marker(ORDERS, commits=False, coordinator_epoch=0, epoch=2),
+        marker(ORDERS, commits=False, coordinator_epoch=0, epoch=4),
+        marker(ORDERS, commits=False, coordinator_epoch=1),
+    ) == [
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ]
+    log = led(node, ORDERS).log
+    assert log.log_end_offset == 1
+    assert await end(client, abort) == [0]
+    assert (log.log_end_offset, log.last_stable_offset(2)) == (2, 2)
+    assert await end(client, abort) == [ErrorCode.INVALID_TXN_STATE]  # it is over
+    assert log.log_end_offset == 2
+
+
+async def test_producers_are_described(node: Node, client: Client, coordinator: Client) -> None:
     await create_topic(node, "orders")
     asked = DescribeProducersRequest(
         topics=[TopicRequest(name="orders", partition_indexes=[0]), TopicRequest(name="nowhere", partition_indexes=[0])]
@@ -145,6 +183,6 @@ async def test_producers_are_described(node: Node, client: Client) -> None:
         )
     ]
     assert nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await end(client, marker(ORDERS)) == [0]
+    assert await end(coordinator, marker(ORDERS)) == [0]
     (ended,) = (await client.ask(asked)).topics[0].partitions[0].active_producers
     assert (ended.coordinator_epoch, ended.current_txn_start_offset, ended.last_sequence) == (5, -1, 1)
