@@ -8,6 +8,7 @@
 * ``topic``    ``minikafka topic ...``; ``describing``: what ``describe`` shows
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``
+* ``group``, ``transaction``  ``minikafka group ...``, ``minikafka transaction ...``
 * ``reassign``  ``minikafka reassign``: where replicas are
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``
 * ``progress``  the bar for replicas that move

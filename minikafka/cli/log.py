@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.output import fail, print_json_line, print_line, text_or_base64
+from minikafka.cli.output import fail, moment, print_json_line, print_line, text_or_base64
 from minikafka.model import CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def _print_entry(entry: dict[str, Any]) -> None:
     elif "key" in entry:
         headers = f"  headers {entry['headers']}" if entry["headers"] else ""
         content = entry.get("meaning") or f"{entry['key']!r}: {entry['value']!r}{headers}"
-        print_line(f"    {entry['offset']}  {_time(entry['timestamp'])}  {content}")
+        print_line(f"    {entry['offset']}  {moment(entry['timestamp'])}  {content}")
     else:
         print_line("  ".join(f"{name} {value}" for name, value in entry.items()))
 
@@ -238,7 +237,7 @@ def _batch_line(entry: dict[str, Any]) -> str:
         f"byte {entry['position']}+{entry['size']}",
         f"{entry['records']} record{'' if entry['records'] == 1 else 's'}",
         f"epoch {entry['leader_epoch']}",
-        _time(entry["max_timestamp"]),
+        moment(entry["max_timestamp"]),
     ]
     if entry["compression"] != "none":
         parts.append(entry["compression"])
@@ -248,12 +247,3 @@ def _batch_line(entry: dict[str, Any]) -> str:
     if "marker" in entry:
         parts.append(entry["marker"])
     return "  ".join(parts)
-
-
-def _time(timestamp_ms: int) -> str:
-    if timestamp_ms < 0:
-        return "no time"
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError):
-        return f"{timestamp_ms} ms"

@@ -26,6 +26,7 @@ from minikafka.cli import (
     reassign,
     status,
     topic,
+    transaction,
 )
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
 from minikafka.cli.run import INTERRUPTED, open_closed_streams
@@ -53,7 +54,19 @@ class _InOrder(FittingGroup):
     """Lists the verbs in the order in which one meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["cluster", "topic", "produce", "consume", "group", *MOVING, "log", "pipeline", "broker", "demo"]
+        return [
+            "cluster",
+            "topic",
+            "produce",
+            "consume",
+            "group",
+            "transaction",
+            *MOVING,
+            "log",
+            "pipeline",
+            "broker",
+            "demo",
+        ]
 
 
 app = typer.Typer(
@@ -80,6 +93,7 @@ app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(group.app, name="group")
+app.add_typer(transaction.app, name="transaction")
 app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)
 app.command("log-dirs")(log_dirs.log_dirs)

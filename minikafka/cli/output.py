@@ -142,3 +142,26 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError("unreachable")
+
+
+def duration(ms: float) -> str:
+    """A time span as a person reads it: ``250 ms``, ``34 s``, ``5 min``, ``2.5 h``, ``3.0 d``."""
+    if ms < 1000:
+        return f"{max(ms, 0):.0f} ms"
+    for unit, in_seconds, until in (("s", 1, 120), ("min", 60, 120 * 60), ("h", 3600, 48 * 3600)):
+        if ms < until * 1000:
+            count = ms / 1000 / in_seconds
+            return f"{count:.0f} {unit}" if count >= 10 or count == int(count) else f"{count:.1f} {unit}"
+    return f"{ms / 86_400_000:.1f} d"
+
+
+def moment(timestamp_ms: int) -> str:
+    """A wall-clock time in UTC: ``2026-01-31T12:00:00.123+00:00``."""
+    from datetime import UTC, datetime
+
+    if timestamp_ms < 0:
+        return "no time"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return f"{timestamp_ms} ms"

@@ -25,6 +25,7 @@ ELSEWHERE: Final = {
     "topics": "topic",
     "groups": "group",
     "consumer-groups": "group",
+    "transactions": "transaction",
     "console-producer": "produce",
     "console-consumer": "consume",
     "reassign-partitions": "reassign",

@@ -8,7 +8,7 @@ from minikafka.client.broker_connection import PATIENCE_S
 from minikafka.client.connections import Connections
 from minikafka.client.errors import UnreachableError
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Endpoint
+from minikafka.model import NO_NODE, Endpoint
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.wire.schema import Message
 
@@ -29,6 +29,8 @@ class KeyCoordinator:
         self._key = key
         self._key_type = key_type
         self._endpoint: Endpoint | None = None
+        self.node_id = NO_NODE
+        """Of the broker that was found last."""
 
     async def call(
         self,
@@ -73,4 +75,5 @@ class KeyCoordinator:
         answer = await connection.call(request, FindCoordinatorResponse, timeout_s=FIND_TIMEOUT_S)
         found = answer.coordinators[0] if answer.coordinators else answer
         self.check(found.error_code, "finding its coordinator")
+        self.node_id = found.node_id
         return Endpoint(found.host, found.port)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from typer.testing import CliRunner
 
@@ -33,10 +34,22 @@ class CommandLine:
         return subprocess.run(words, input=given, capture_output=True, timeout=120, check=False, env=environment)
 
 
+class Printed(NamedTuple):
+    """What a verb wrote."""
+
+    stdout: bytes
+    stderr: bytes
+
+
 class QuickCommandLine(CommandLine):
     """The same in this process: the verbs without the half second that a new interpreter takes."""
 
     def __call__(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> bytes:
+        printed = self.run_quickly(*arguments, fails=fails, given=given)
+        return printed.stderr if fails else printed.stdout
+
+    def run_quickly(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> Printed:
+        """All that it prints, where it ends as expected."""
         where = [] if arguments[0] == "log" else ["--dir", str(self._directory)]
         result = CliRunner().invoke(main.app, [*arguments, *where], input=given, env={"COLUMNS": "200"})
         said = result.stderr
@@ -44,4 +57,4 @@ class QuickCommandLine(CommandLine):
             assert main._is_expected(result.exception), result.exception
             said += f"minikafka: {result.exception}\n"
         assert (result.exit_code != 0) == fails, said or result.stdout
-        return (said if fails else result.stdout).encode()
+        return Printed(result.stdout.encode(), said.encode())

@@ -1,14 +1,15 @@
 """The admin client: one class, its calls by what they are about.
 
-============  ==================================================================================================
-``base``      connections, attempts, time-outs
-``topics``    the cluster and its topics
-``configs``   settings of topics and brokers
-``groups``    consumer groups
-``offsets``   first and last offsets, offsets by time, ends of leader epochs
-``quorum``    the controllers' quorum
-``replicas``  where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
-============  ==================================================================================================
+================  ==================================================================================================
+``base``          connections, attempts, time-outs
+``topics``        the cluster and its topics
+``configs``       settings of topics and brokers
+``groups``        consumer groups
+``offsets``       first and last offsets, offsets by time, ends of leader epochs
+``quorum``        the controllers' quorum
+``replicas``      where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
+``transactions``  transactions, as coordinators and partitions know them
+================  ==================================================================================================
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from minikafka.client.admin.offsets import OffsetCalls
 from minikafka.client.admin.quorum import QuorumCalls, QuorumView
 from minikafka.client.admin.replicas import LogDirectory, Reassignment, ReplicaCalls, ReplicaSize
 from minikafka.client.admin.topics import TopicCalls
+from minikafka.client.admin.transactions import (
+    OpenTransaction,
+    ProducerView,
+    TransactionCalls,
+    TransactionListing,
+    TransactionView,
+)
 
 __all__ = [
     "Admin",
@@ -26,13 +34,17 @@ __all__ = [
     "GroupMember",
     "GroupView",
     "LogDirectory",
+    "OpenTransaction",
+    "ProducerView",
     "QuorumView",
     "Reassignment",
     "ReplicaSize",
+    "TransactionListing",
+    "TransactionView",
 ]
 
 
-class Admin(TopicCalls, ConfigCalls, GroupCalls, OffsetCalls, QuorumCalls, ReplicaCalls):
+class Admin(TopicCalls, ConfigCalls, GroupCalls, OffsetCalls, QuorumCalls, ReplicaCalls, TransactionCalls):
     """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
 
     Every method raises KafkaError with the cluster's reason. What may pass (no leader yet, a broker that died) is tried

@@ -1,0 +1,150 @@
+"""``minikafka transaction`` and what else shows transactions, with a live one and one that hangs.
+
+It hangs because its producer never told the coordinator of the partition, and the leader does not ask: verification is
+off, as it may be in Kafka, too (KIP-890).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cluster_cli import QuickCommandLine
+from live_cluster import StartCluster, eventually
+from live_wire import Wire, batch, produce_request
+
+from minikafka.errors import ErrorCode
+from minikafka.model import ProducerIdentity
+from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minikafka.wire.messages.end_txn import EndTxnRequest
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
+
+TRY_AGAIN = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+)
+
+
+class Classic:
+    """A producer of transaction version 1, step by step, at the one node of a cluster."""
+
+    def __init__(self, wire: Wire, transactional_id: str) -> None:
+        self.wire, self.transactional_id = wire, transactional_id
+        find = FindCoordinatorRequest(coordinator_keys=[transactional_id], key_type=1)
+        eventually(lambda: wire.ask(find, 4).coordinators[0].error_code == 0, "a coordinator")
+        init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=600_000)
+
+        def asked() -> Any:
+            answer = wire.ask(init, 4)
+            return None if answer.error_code in TRY_AGAIN else answer
+
+        answer = eventually(asked, "a producer id")
+        assert answer.error_code == 0, answer.error_code
+        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    def add(self, topic: str) -> None:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.identity.producer_id,
+            v3_and_below_producer_epoch=self.identity.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+        )
+        (result,) = self.wire.ask(request, 3).results_by_topic_v3_and_below
+        assert result.results_by_partition[0].partition_error_code == 0
+
+    def write(self, topic: str, value: bytes) -> int:
+        """The offset."""
+        producer_id, epoch = self.identity
+        records = batch(value, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, is_transactional=True)
+        request = produce_request(topic, records)
+        request.transactional_id = self.transactional_id
+        (answer,) = self.wire.ask(request, 9).responses[0].partition_responses
+        assert answer.error_code == 0, answer.error_code
+        return int(answer.base_offset)
+
+    def commit(self) -> None:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            committed=True,
+        )
+        assert self.wire.ask(request, 3).error_code == 0
+
+
+@pytest.fixture
+def minikafka(start_cluster: StartCluster) -> QuickCommandLine:
+    """For a node whose leaders do not ask coordinators."""
+    cluster = start_cluster(1, transaction_partition_verification_enable="false")
+    return QuickCommandLine(cluster.layout.directory)
+
+
+@pytest.fixture
+def wire(minikafka: QuickCommandLine) -> Iterator[Wire]:
+    status = json.loads(minikafka("cluster", "status", "--json"))
+    with Wire(int(status["bootstrap_servers"].rpartition(":")[2])) as connection:
+        yield connection
+
+
+@pytest.mark.spec("T27")
+def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandLine, wire: Wire) -> None:
+    def shown(*words: str, fails: bool = False) -> Any:
+        return json.loads(minikafka.run_quickly(*words, "--json", fails=fails).stdout)
+
+    for topic in ("orders", "payments"):
+        minikafka("topic", "create", topic)
+    live, lost = Classic(wire, "copier"), Classic(wire, "lost")
+    live.add("orders")
+    live.write("orders", b"live")
+    start = lost.write("orders", b"hanging")
+    assert start == 1
+
+    listed = shown("transaction", "list")
+    assert [(each["transactional_id"], each["coordinator"], each["state"]) for each in listed] == [
+        ("copier", 1, "Ongoing"),
+        ("lost", 1, "Empty"),
+    ]
+    assert [each["transactional_id"] for each in shown("transaction", "list", "--state", "ongoing")] == ["copier"]
+    assert shown("transaction", "list", "--duration-filter", "3600000") == []
+    producer_id = str(lost.identity.producer_id)
+    assert [each["transactional_id"] for each in shown("transaction", "list", "--producer-id", producer_id)] == ["lost"]
+    assert b"copier" in minikafka("transaction", "list")
+
+    (described,) = shown("transaction", "describe", "copier")
+    assert (described["state"], described["timeout_ms"]) == ("Ongoing", 600_000)
+    assert described["partitions"] == [{"topic": "orders", "partition": 0}]
+    assert b"orders-0" in minikafka("transaction", "describe", "--transactional-id", "copier")
+    assert b"transactional id 'nobody' not found" in minikafka("transaction", "describe", "nobody", fails=True)
+
+    producers = shown("transaction", "describe-producers", "orders", "--partition", "0")
+    starts = {each["producer_id"]: each["transaction_start"] for each in producers}
+    assert starts == {live.identity.producer_id: 0, lost.identity.producer_id: 1}
+    assert producers == shown("transaction", "describe-producers", "--topic", "orders", "-p", "0", "--broker-id", "1")
+    assert b"there is no live broker 7" in minikafka(
+        "transaction", "describe-producers", "orders", "-p", "0", "--broker-id", "7", fails=True
+    )
+    assert b"last" in minikafka("transaction", "describe-producers", "orders", "-p", "0")
+
+    assert b"no hanging transactions" in minikafka("transaction", "find-hanging")  # it may be alive
+    where = ("transaction", "find-hanging", "--max-transaction-timeout", "0")
+    for scope in ((), ("--topic", "orders"), ("--topic", "orders", "--partition", "0"), ("--broker-id", "1")):
+        (hanging,) = shown(*where, *scope, fails=True)
+        assert (hanging["topic"], hanging["partition"], hanging["transaction_start"]) == ("orders", 0, 1)
+        assert (hanging["producer_id"], hanging["transactional_id"]) == (lost.identity.producer_id, "lost")
+    assert shown(*where, "--topic", "payments") == []
+    told = minikafka.run_quickly(*where, fails=True).stdout
+    assert b"minikafka transaction abort orders --partition 0 --start-offset 1 --dir" in told
+
+    abort = ("transaction", "abort", "orders", "--partition", "0", "--start-offset")
+    assert b"does not hang: transactional id 'copier' is in the state Ongoing" in minikafka(*abort, "0", fails=True)
+    assert b"no open transaction begins at offset 5 of orders-0; open ones begin at 0, 1" in minikafka(
+        *abort, "5", fails=True
+    )
+    assert b"aborted the transaction of producer" in minikafka(*abort, "1")
+    assert shown(*where) == []
+    live.commit()
