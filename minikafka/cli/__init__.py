@@ -5,6 +5,7 @@
 * ``cluster``  ``minikafka cluster ...``: a cluster of background processes on this machine, and faults on demand
 * ``status``, ``logs``, ``inventory``  ``minikafka cluster status``, ``logs``, ``list`` and ``delete``
 * ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go
+* ``feature``  ``minikafka cluster feature ...``
 * ``topic``    ``minikafka topic ...``; ``describing``: what ``describe`` shows
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``

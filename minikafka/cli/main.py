@@ -13,6 +13,7 @@ from minikafka.cli import (
     consume,
     demo,
     elect_leaders,
+    feature,
     group,
     inventory,
     log,
@@ -85,6 +86,7 @@ cluster.app.command("drain")(membership.drain)
 cluster.app.command("remove")(membership.remove)
 cluster.app.command("list")(inventory.list_clusters)
 cluster.app.command("delete")(inventory.delete)
+cluster.app.add_typer(feature.app, name="feature")
 cluster.app.command("unpause", hidden=True)(cluster.resume)  # as docker calls it
 topic.app.command("move")(move.move)
 topic.app.command("rm", hidden=True)(topic.delete)

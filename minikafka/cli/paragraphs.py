@@ -31,6 +31,7 @@ ELSEWHERE: Final = {
     "reassign-partitions": "reassign",
     "leader-election": "elect-leaders",
     "get-offsets": "describe",
+    "features": "feature",
     "config": "alter",
     "configs": "alter",
     "dump-log": "dump",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cluster_cli import QuickCommandLine
-from live_cluster import StartCluster, eventually
+from live_cluster import eventually, running_cluster
 from live_wire import Wire, batch, produce_request
 
 from minikafka.errors import ErrorCode
@@ -77,11 +77,12 @@ class Classic:
         assert self.wire.ask(request, 3).error_code == 0
 
 
-@pytest.fixture
-def minikafka(start_cluster: StartCluster) -> QuickCommandLine:
+@pytest.fixture(scope="module")
+def minikafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickCommandLine]:
     """For a node whose leaders do not ask coordinators."""
-    cluster = start_cluster(1, transaction_partition_verification_enable="false")
-    return QuickCommandLine(cluster.layout.directory)
+    directory = tmp_path_factory.mktemp("transactions") / "cluster"
+    with running_cluster(directory, 1, transaction_partition_verification_enable="false"):
+        yield QuickCommandLine(directory)
 
 
 @pytest.fixture
@@ -148,3 +149,25 @@ def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandL
     assert b"aborted the transaction of producer" in minikafka(*abort, "1")
     assert shown(*where) == []
     live.commit()
+
+
+def test_the_level_of_a_feature(minikafka: QuickCommandLine) -> None:
+    def described() -> dict[str, Any]:
+        (found,) = json.loads(minikafka("cluster", "feature", "describe", "--json"))
+        assert isinstance(found, dict)
+        return found
+
+    def change(verb: str, level: str, *more: str, fails: bool = False) -> bytes:
+        return minikafka("cluster", "feature", verb, "--feature", f"transaction.version={level}", *more, fails=fails)
+
+    assert described() == {"feature": "transaction.version", "lowest": 0, "highest": 2, "level": 2}
+    assert change("downgrade", "1", "--dry-run") == b"transaction.version can be set to level 1\n"
+    assert described()["level"] == 2
+    assert change("downgrade", "1") == b"transaction.version is now at level 1\n"
+    assert described()["level"] == 1
+    assert b"ask for a downgrade" in change("upgrade", "0", fails=True)
+    assert b"goes from 0 to 2, not to 3" in change("upgrade", "3", fails=True)
+    for wrong in ("x", "-1", "99999"):
+        assert b"is not NAME=LEVEL" in change("upgrade", wrong, fails=True)
+    assert change("upgrade", "2") == b"transaction.version is now at level 2\n"
+    assert b"transaction.version" in minikafka("cluster", "feature", "describe")

@@ -4,6 +4,7 @@
 ``base``          connections, attempts, time-outs
 ``topics``        the cluster and its topics
 ``configs``       settings of topics and brokers
+``features``      levels of protocols for the whole cluster
 ``groups``        consumer groups
 ``offsets``       first and last offsets, offsets by time, ends of leader epochs
 ``quorum``        the controllers' quorum
@@ -15,6 +16,7 @@
 from __future__ import annotations
 
 from minikafka.client.admin.configs import ConfigCalls, ConfigEntry
+from minikafka.client.admin.features import Feature, FeatureCalls, FeatureChange
 from minikafka.client.admin.groups import GroupCalls, GroupMember, GroupView
 from minikafka.client.admin.offsets import OffsetCalls
 from minikafka.client.admin.quorum import QuorumCalls, QuorumView
@@ -31,6 +33,8 @@ from minikafka.client.admin.transactions import (
 __all__ = [
     "Admin",
     "ConfigEntry",
+    "Feature",
+    "FeatureChange",
     "GroupMember",
     "GroupView",
     "LogDirectory",
@@ -44,7 +48,9 @@ __all__ = [
 ]
 
 
-class Admin(TopicCalls, ConfigCalls, GroupCalls, OffsetCalls, QuorumCalls, ReplicaCalls, TransactionCalls):
+class Admin(
+    TopicCalls, ConfigCalls, FeatureCalls, GroupCalls, OffsetCalls, QuorumCalls, ReplicaCalls, TransactionCalls
+):
     """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
 
     Every method raises KafkaError with the cluster's reason. What may pass (no leader yet, a broker that died) is tried
