@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_copying import Copying, Faults, confluent_copier, java_copier
+from cluster_applications import Faults
+from cluster_copying import Copying, confluent_copier, java_copier
 from live_cluster import StartCluster
 
 SECONDS = float(os.environ.get("EXACTLY_ONCE_S", 0))
@@ -37,12 +38,12 @@ def copying(start_cluster: StartCluster, tmp_path: Path) -> Iterator[Copying]:
 def test_each_record_is_copied_once_whatever_is_killed(copying: Copying) -> None:
     faults = Faults(copying, SEED)
     if not SECONDS:
-        for act in (faults.kill_copier, faults.kill_coordinator):  # who leads a part of the output, too
+        for act in (faults.kill_application, faults.kill_coordinator):  # who leads a part of the output, too
             copying.wait_for_more()
             act()
     until = time.monotonic() + SECONDS
-    while time.monotonic() < until and copying.copied() < RECORDS:
+    while time.monotonic() < until and copying.committed() < RECORDS:
         faults.one()
         faults.wait()
-        print(f"seed {SEED}: {copying.copied()} of {RECORDS}, {copying.starts} starts, {dict(faults.done)}")
+        print(f"seed {SEED}: {copying.committed()} of {RECORDS}, {copying.starts} starts, {dict(faults.done)}")
     copying.finish(60 + 2 * SECONDS)
