@@ -6,6 +6,7 @@ of a partition, record by record.
 ================  ===================================================================================================
 ``options``       the options of ``.option(...)``
 ``directories``   finds log directories, the replicas in them and their segments (pure, over a disk)
+``transactions``  what of a replica is committed
 ``segments``      the part to read of each segment: a task
 ``scanning``      the batches of one segment, and its damage
 ``rows``          batches -> Arrow, with their positions and producers

@@ -12,6 +12,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.spark.offline.options import LogOptions
 from minikafka.spark.offline.scanning import Damage, Piece, scan_segment
 from minikafka.spark.offline.segments import SegmentTask, plan
+from minikafka.spark.offline.transactions import AbortedRecords
 from minikafka.storage.disk import OsDisk
 
 if TYPE_CHECKING:
@@ -66,10 +67,15 @@ def read_segment(task: SegmentTask, options: LogOptions) -> Iterator[pa.RecordBa
     from minikafka.spark.offline.rows import Rows
 
     rows = Rows(task, options)
+    aborted = AbortedRecords(task.aborted)
     try:
         for found in scan_segment(OsDisk(), task, check_crcs=options.verify_crc):
             if isinstance(found, Piece):
-                wanted = [item for item in found.batches if options.include_control or not item[1].is_control]
+                wanted = [
+                    (at, header)
+                    for at, header in found.batches
+                    if (options.include_control if header.is_control else not aborted.have(header))
+                ]
                 if wanted:
                     yield from _rows_of(rows, found._replace(batches=wanted), task, options)
             elif options.is_permissive:

@@ -41,6 +41,14 @@ LOG_OPTIONS: Final = (
         writes every few seconds), or everything to the end of the log.""",
     ),
     Option(
+        "kafka.isolation.level",
+        choice("read_uncommitted", "read_committed"),
+        "read_uncommitted",
+        Side.BATCH_SOURCE,
+        """Whether records of open and aborted transactions are read. Without them, the headers of all batches are read
+        on the driver first.""",
+    ),
+    Option(
         "replicas",
         choice("all", "one"),
         "all",
@@ -76,6 +84,7 @@ class LogOptions:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     up_to_end: bool = False
+    read_committed: bool = False
     one_replica: bool = False
     verify_crc: bool = True
     is_permissive: bool = False
@@ -97,6 +106,7 @@ class LogOptions:
             topics=values["topics"] or values["subscribe"] or (),
             pattern=values["subscribePattern"],
             up_to_end=values["upTo"] == "end",
+            read_committed=values["kafka.isolation.level"] == "read_committed",
             one_replica=values["replicas"] == "one",
             verify_crc=values["verifyCrc"],
             is_permissive=values["mode"] == "permissive",

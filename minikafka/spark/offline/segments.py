@@ -13,6 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from minikafka.model import TopicPartition
 from minikafka.spark.offline.directories import LogDirectory, Replica, find_log_directories, find_replicas
 from minikafka.spark.offline.options import LogOptions
+from minikafka.spark.offline.transactions import Aborted, ended_transactions
 from minikafka.spark.options import OptionError
 from minikafka.storage.disk import Disk
 
@@ -36,6 +37,8 @@ class SegmentTask(InputPartition):
     start_offset: int
     end_offset: int
     high_watermark: int | None
+    aborted: tuple[Aborted, ...] = ()
+    """Transactions with records in it that are not read."""
 
 
 def plan(disk: Disk, options: LogOptions) -> list[SegmentTask]:
@@ -47,11 +50,17 @@ def plan(disk: Disk, options: LogOptions) -> list[SegmentTask]:
         _check_high_watermarks(replicas)
     chosen = _fullest(replicas) if options.one_replica else replicas
     ordered = sorted(chosen, key=lambda replica: (replica.tp, replica.directory.path))
-    return [task for replica in ordered for task in _tasks(replica, options)]
+    return [task for replica in ordered for task in _tasks(disk, replica, options)]
 
 
-def _tasks(replica: Replica, options: LogOptions) -> Iterator[SegmentTask]:
+def _tasks(disk: Disk, replica: Replica, options: LogOptions) -> Iterator[SegmentTask]:
     end_offset = NO_END if options.up_to_end else replica.high_watermark or 0
+    aborted: tuple[Aborted, ...] = ()
+    if options.read_committed:
+        ended = ended_transactions(disk, replica, end_offset)
+        aborted = ended.aborted
+        if options.is_permissive or not ended.is_damaged:  # else it is read up to the damage, and fails
+            end_offset = ended.last_stable_offset
     ends = [segment.base_offset for segment in replica.segments[1:]] + [NO_END]
     for segment, next_base_offset in zip(replica.segments, ends, strict=True):
         if segment.size_bytes and segment.base_offset < end_offset and next_base_offset > replica.log_start_offset:
@@ -66,6 +75,11 @@ def _tasks(replica: Replica, options: LogOptions) -> Iterator[SegmentTask]:
                 start_offset=replica.log_start_offset,
                 end_offset=end_offset,
                 high_watermark=replica.high_watermark,
+                aborted=tuple(
+                    each
+                    for each in aborted
+                    if each.first_offset < next_base_offset and segment.base_offset < each.marker_offset
+                ),
             )
 
 

@@ -14,7 +14,15 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.meta import DirectoryMeta, write_meta
 
 
-def batch(base_offset: int, count: int = 3, epoch: int = 2, size: int = 10) -> bytes:
+def batch(
+    base_offset: int,
+    count: int = 3,
+    epoch: int = 2,
+    size: int = 10,
+    producer: int = 7,
+    *,
+    is_transactional: bool = False,
+) -> bytes:
     """Values are offsets, filled up with dots."""
     records = [
         Record(-1, 1000 + n, b"k", b"%d" % n + b"." * size, (("h", b"x"),)) for n in _offsets(base_offset, count)
@@ -24,9 +32,10 @@ def batch(base_offset: int, count: int = 3, epoch: int = 2, size: int = 10) -> b
             records,
             base_offset=base_offset,
             leader_epoch=epoch,
-            producer_id=7,
+            producer_id=producer,
             producer_epoch=1,
             base_sequence=base_offset,
+            is_transactional=is_transactional,
         )
     )
 
