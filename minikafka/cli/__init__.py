@@ -7,6 +7,7 @@
 * ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go
 * ``feature``  ``minikafka cluster feature ...``
 * ``topic``    ``minikafka topic ...``; ``describing``: what ``describe`` shows
+* ``held_back``  whom open transactions hold back: for ``topic describe``, ``cluster status`` and ``consume``
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``
 * ``group``, ``transaction``  ``minikafka group ...``, ``minikafka transaction ...``

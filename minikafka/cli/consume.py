@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -27,6 +28,13 @@ _LOOK_INTERVAL_MS: Final = 1000
 _SAY_AFTER_MS: Final = 2 * _LOOK_INTERVAL_MS
 
 
+class IsolationLevel(StrEnum):
+    """As Kafka's console consumer writes it; in any case."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
     from_beginning: Annotated[
@@ -45,6 +53,14 @@ def consume(
     timeout: Annotated[
         float | None, typer.Option("--timeout", help="Seconds without a record; stop after them.", min=0)
     ] = None,
+    isolation: Annotated[
+        IsolationLevel,
+        typer.Option(
+            "--isolation-level",
+            case_sensitive=False,
+            help="read_committed leaves out aborted transactions, and waits for open ones.",
+        ),
+    ] = IsolationLevel.READ_UNCOMMITTED,
     print_key: Annotated[bool, typer.Option("--print-key", help="Print the key and a tab before the value.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each record as one line of JSON.")] = False,
     bootstrap: Bootstrap = None,
@@ -59,6 +75,8 @@ def consume(
     [bold]minikafka consume events --group readers --json | jq .value[/]
 
     [bold]minikafka consume events --from-beginning --timeout 2 > all.txt[/]
+
+    [bold]minikafka consume events --from-beginning --isolation-level read_committed[/]
     """
     if group is not None and partition is not None:
         raise typer.BadParameter(
@@ -67,7 +85,7 @@ def consume(
     if offset is not None and partition is None:
         raise typer.BadParameter("needs --partition", param_hint="--offset")
     from minikafka.client import Consumer
-    from minikafka.model import TopicPartition
+    from minikafka.model import Isolation, TopicPartition
 
     by_hand = [] if partition is None else [TopicPartition(topic, partition)]
     cluster = target(bootstrap, directory)
@@ -76,6 +94,7 @@ def consume(
         *(() if by_hand else (topic,)),
         group_id=group,
         auto_offset_reset="earliest" if from_beginning else "latest",
+        isolation_level=Isolation[isolation.name],
     )
     line = _json_line if as_json else _key_and_value_line if print_key else _value_line
     wait_ms = inf if timeout is None else int(timeout * 1000)
@@ -85,7 +104,9 @@ def consume(
 
     async def verb() -> None:
         await _check_exists(cluster, topic, partition, offset)
-        await _consume(consumer, by_hand, offset, line, count, wait_ms, new_only)
+        is_silent = await _consume(consumer, by_hand, offset, line, count, wait_ms, new_only)
+        if is_silent and isolation is IsolationLevel.READ_COMMITTED:
+            await _say_if_held_back(cluster, topic)
 
     run(verb(), Concern(cluster, topic, needs_isr=True))
 
@@ -131,7 +152,8 @@ async def _consume(
     count: int | None,
     wait_ms: float,
     new_only: str,
-) -> None:
+) -> bool:
+    """True when there was no record for the time-out, and none before."""
     left = sys.maxsize if count is None else count
     waited_ms = 0
     is_silent = True  # so far: nothing to be seen needs a reason
@@ -148,7 +170,7 @@ async def _consume(
             if not records and waited_ms >= wait_ms:
                 if is_silent:
                     print_note(f"no new record in {wait_ms / 1000:g} s{new_only}")
-                return
+                return is_silent
             if records:
                 is_silent = False
             elif is_silent and waited_ms == _SAY_AFTER_MS and sys.stderr.isatty():
@@ -156,6 +178,19 @@ async def _consume(
             left -= len(records)
             sys.stdout.buffer.write(b"".join(map(line, records)))
             sys.stdout.buffer.flush()
+    return False
+
+
+async def _say_if_held_back(cluster: Target, topic: str) -> None:
+    from minikafka.cli.describing import ask_details, ask_held_back
+    from minikafka.cli.held_back import sentence
+    from minikafka.client import Admin
+
+    async with Admin(cluster.servers) as admin:
+        details = await ask_details(admin, await admin.describe_topics([topic]), settings=False)
+        await ask_held_back(admin, details)
+    if details.held:
+        print_note(sentence(list(details.held.values())))
 
 
 def _value_line(record: ConsumerRecord) -> bytes:

@@ -1,4 +1,5 @@
-"""What ``minikafka topic describe`` shows: a topic's settings, and each partition's leader, replicas, offsets, size."""
+"""What ``minikafka topic describe`` shows: a topic's settings, and each partition's leader, replicas, offsets, size,
+and what is wrong with it: replicas out of sync, readers held back."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from minikafka.cli.held_back import HeldBack, held_back
 from minikafka.cli.output import print_json, print_line, print_note, print_table, size
 from minikafka.cli.waiting import staleness
 
@@ -29,12 +31,16 @@ class Details:
     first: dict[TopicPartition, int] = field(default_factory=dict)
     end: dict[TopicPartition, int] = field(default_factory=dict)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    held: dict[TopicPartition, HeldBack] = field(default_factory=dict)
     settings: dict[str, dict[str, str | None]] = field(default_factory=dict)  # by topic; without the defaults
     stale: str | None = None  # why the metadata may be old
 
 
 async def ask_details(admin: Admin, topics: Sequence[TopicView], *, settings: bool) -> Details:
-    """Offsets from the leaders, sizes from the brokers, settings if asked for; whatever comes within 3 s."""
+    """Offsets from the leaders, sizes from the brokers, settings if asked for; whatever comes within 3 s.
+
+    Without :func:`ask_held_back`.
+    """
     from minikafka.model import TopicPartition
 
     led: dict[int, list[TopicPartition]] = {}
@@ -55,6 +61,12 @@ async def ask_details(admin: Admin, topics: Sequence[TopicView], *, settings: bo
         if values is not None:
             details.settings[topic.name] = values
     return details
+
+
+async def ask_held_back(admin: Admin, details: Details) -> None:
+    """Add who holds back readers of committed records, if that comes within 3 s."""
+    held = await _in_time(held_back(admin, details.end))
+    details.held.update({each.partition: each for each in held or ()})
 
 
 async def _in_time(asked: Awaitable[T]) -> T | None:
@@ -117,7 +129,17 @@ def _partitions(topic: TopicView, details: Details) -> Iterable[dict[str, Any]]:
             "first_offset": details.first.get(tp),
             "end_offset": details.end.get(tp),
             "size_in_bytes": details.sizes.get(tp),
+            "last_stable_offset": held.last_stable_offset if (held := details.held.get(tp)) else details.end.get(tp),
+            "held_back_by": held.as_dict() if held else None,
+            "remarks": list(_remarks(partition, held)),
         }
+
+
+def _remarks(partition: PartitionView, held: HeldBack | None) -> Iterable[str]:
+    if lacking := missing(partition):
+        yield f"lacks {','.join(map(str, lacking))}"
+    if held is not None:
+        yield f"read_committed waits at {held.last_stable_offset}: {held.by}"
 
 
 def missing(partition: PartitionView) -> list[int]:
@@ -126,6 +148,8 @@ def missing(partition: PartitionView) -> list[int]:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from rich.markup import escape
+
     known = None not in (row["first_offset"], row["end_offset"])
     return (
         row["topic"],
@@ -136,5 +160,5 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         ",".join(map(str, row["isr"])),
         f"{row['first_offset']}..{row['end_offset']}" if known else "-",
         size(row["size_in_bytes"]) if row["size_in_bytes"] is not None else "-",
-        f"[yellow]lacks {','.join(map(str, row['missing']))}[/]" if row["missing"] else "",
+        f"[yellow]{escape('; '.join(row['remarks']))}[/]" if row["remarks"] else "",
     )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from minikafka.cli.cluster import open_cluster
+from minikafka.cli.describing import PATIENCE_S
+from minikafka.cli.held_back import HeldBack, held_back_for_long, sentence
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Target, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table, size
 from minikafka.cli.run import run_with_admin
+from minikafka.errors import KafkaError
+from minikafka.model import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from minikafka.chaos.cluster_status import ClusterStatus, NodeStatus
     from minikafka.chaos.local_cluster import LocalCluster
@@ -30,6 +35,7 @@ NODE_COLUMNS: Final = (
     "under-\nreplicated#",
 )
 SHOW_UNDER_REPLICATED: Final = "topic describe --under-replicated"
+SHOW_TRANSACTIONS: Final = "topic describe"
 HEALTHY: Final = "healthy: every replica is in sync"
 BROKER_COLUMNS: Final = ("broker", "address", "rack", "leads#", "under-\nreplicated#")
 
@@ -55,10 +61,11 @@ def status(
 
     cluster = open_cluster(directory)
     seen = cluster_status(cluster)
+    held = _ask_held_back(cluster, seen)
     if as_json:
-        print_json(_as_json(cluster, seen))
+        print_json(_as_json(cluster, seen, held))
     else:
-        _print(cluster, seen)
+        _print(cluster, seen, held)
     if not seen.healthy:
         raise typer.Exit(1)
 
@@ -66,7 +73,34 @@ def status(
 # -- a local cluster ---------------------------------------------------------------------------------------------------
 
 
-def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
+def _ask_held_back(cluster: LocalCluster, seen: ClusterStatus) -> list[HeldBack]:
+    import asyncio
+
+    from minikafka.client import Admin
+    from minikafka.model import TopicPartition
+
+    if seen.view is None or seen.controller_id is None:
+        return []
+    led = [
+        TopicPartition(each.topic, each.partition) for each in seen.view.partitions if each not in seen.view.leaderless
+    ]
+    if not _has_transactions({tp.topic for tp in led}):
+        return []
+
+    async def ask() -> list[HeldBack]:
+        async with asyncio.timeout(PATIENCE_S), Admin(cluster.bootstrap_servers) as admin:
+            return await held_back_for_long(admin, led)
+
+    with suppress(KafkaError, TimeoutError):
+        return asyncio.run(ask())
+    return []
+
+
+def _has_transactions(topics: Collection[str]) -> bool:
+    return TRANSACTION_STATE_TOPIC in topics
+
+
+def _print(cluster: LocalCluster, seen: ClusterStatus, held: list[HeldBack]) -> None:
     from minikafka.chaos.cluster_status import losses_file
 
     print_table(NODE_COLUMNS, map(_node_row, seen.nodes))
@@ -99,6 +133,8 @@ def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
         _print_leaderless([f"{each.topic}-{each.partition}" for each in seen.view.leaderless])
         under = sum(partition.under_replicated for partition in seen.view.partitions)
         _print_under_replicated(under, len(seen.view.partitions), cluster.layout.command(SHOW_UNDER_REPLICATED))
+    if held:
+        print_line(f"{sentence(held)}; see {cluster.layout.command(SHOW_TRANSACTIONS)}")
     if seen.healthy:
         print_line(HEALTHY)
 
@@ -128,7 +164,7 @@ def _node_row(node: NodeStatus) -> tuple[str, ...]:
     )
 
 
-def _as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
+def _as_json(cluster: LocalCluster, seen: ClusterStatus, held: list[HeldBack]) -> dict[str, object]:
     from dataclasses import asdict
 
     partitions = seen.view.partitions if seen.view else ()
@@ -142,15 +178,23 @@ def _as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
         "partitions": len(partitions),
         "under_replicated": sum(partition.under_replicated for partition in partitions),
         "leaderless": len(seen.view.leaderless) if seen.view else 0,
+        "held_back": [_held_as_dict(each) for each in held],
         "nodes": [asdict(node) for node in seen.nodes],
     }
+
+
+def _held_as_dict(each: HeldBack) -> dict[str, Any]:
+    return {**each.partition._asdict(), "last_stable_offset": each.last_stable_offset, **each.as_dict()}
 
 
 # -- any cluster -------------------------------------------------------------------------------------------------------
 
 
 async def _brokers(admin: Admin, cluster_of: Target, as_json: bool) -> None:
+    import asyncio
+
     from minikafka.cli.waiting import quorum_trouble
+    from minikafka.model import TopicPartition
 
     cluster = await admin.describe_cluster()
     trouble = await quorum_trouble(admin)
@@ -159,6 +203,12 @@ async def _brokers(admin: Admin, cluster_of: Target, as_json: bool) -> None:
     leaderless = [f"{topic}-{at}" for topic, at, each in partitions if each.leader not in cluster.brokers]
     short = sum(len(each.in_sync_replicas) < len(each.replicas) for _, _, each in partitions)
     healthy = trouble is None and not leaderless and not short
+    held: list[HeldBack] = []
+    if trouble is None and _has_transactions(cluster.topics):
+        led = [TopicPartition(topic, at) for topic, at, each in partitions if each.leader in cluster.brokers]
+        with suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                held = await held_back_for_long(admin, led)
     if as_json:
         print_json(
             {
@@ -168,6 +218,7 @@ async def _brokers(admin: Admin, cluster_of: Target, as_json: bool) -> None:
                 "partitions": len(partitions),
                 "under_replicated": short,
                 "leaderless": len(leaderless),
+                "held_back": [_held_as_dict(each) for each in held],
                 "brokers": rows,
             }
         )
@@ -176,6 +227,8 @@ async def _brokers(admin: Admin, cluster_of: Target, as_json: bool) -> None:
         print_line(f"cluster {cluster.cluster_id}; * active controller" if trouble is None else trouble)
         _print_leaderless(leaderless)
         _print_under_replicated(short, len(partitions), cluster_of.command(SHOW_UNDER_REPLICATED))
+        if held:
+            print_line(f"{sentence(held)}; see {cluster_of.command(SHOW_TRANSACTIONS)}")
         if healthy:
             print_line(HEALTHY)
     if not healthy:

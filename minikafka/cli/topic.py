@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minikafka.cli.describing import ask_details, missing, print_topics
+from minikafka.cli.describing import ask_details, ask_held_back, missing, print_topics
 from minikafka.cli.options import (
     ADMIN_TIMEOUT_S,
     AsJson,
@@ -121,6 +121,8 @@ def describe(
 ) -> None:
     """Show the partitions of topics: leader, replicas, ISR, offsets, size on the leader. Named topics: settings, too.
 
+    Behind that it says which replicas are out of sync, and which transaction read_committed consumers wait for.
+
     Example:
 
     [bold]minikafka topic describe events[/]
@@ -136,6 +138,7 @@ def describe(
                 what = "topic {!r} not found" if topic.error is NO_TOPIC else "cannot describe topic {!r}"
                 raise KafkaError(topic.error, what.format(topic.name))
         details = await ask_details(admin, topics, settings=bool(names))
+        await ask_held_back(admin, details)
         print_topics(topics, details, under_replicated=under_replicated, as_json=as_json)
 
     run_with_admin(verb, target(bootstrap, directory), timeout)

@@ -17,7 +17,7 @@ class CommandLine:
     """``minikafka ... --dir DIRECTORY``, but without the directory for ``log dump``, which takes files."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
 
     def __call__(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> bytes:
         """What it prints; to stderr, where it is expected to fail."""
@@ -27,7 +27,7 @@ class CommandLine:
 
     def run(self, *arguments: str, given: bytes | None = None, at: bool = True) -> subprocess.CompletedProcess[bytes]:
         """What became of it, whatever that is; ``at`` the directory."""
-        where = [] if arguments[0] == "log" or not at else ["--dir", str(self._directory)]
+        where = [] if arguments[0] == "log" or not at else ["--dir", str(self.directory)]
         words = [sys.executable, "-m", "minikafka", *arguments, *where]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
         environment["COLUMNS"] = "200"
@@ -50,7 +50,7 @@ class QuickCommandLine(CommandLine):
 
     def run_quickly(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> Printed:
         """All that it prints, where it ends as expected."""
-        where = [] if arguments[0] == "log" else ["--dir", str(self._directory)]
+        where = [] if arguments[0] == "log" else ["--dir", str(self.directory)]
         result = CliRunner().invoke(main.app, [*arguments, *where], input=given, env={"COLUMNS": "200"})
         said = result.stderr
         if isinstance(result.exception, Exception):

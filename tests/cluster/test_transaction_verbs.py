@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_cli import QuickCommandLine
+from cluster_cli import CommandLine, QuickCommandLine
 from live_cluster import eventually, running_cluster
 from live_wire import Wire, batch, produce_request
 
@@ -92,6 +93,40 @@ def wire(minikafka: QuickCommandLine) -> Iterator[Wire]:
         yield connection
 
 
+def test_readers_that_are_held_back_learn_by_whom(
+    minikafka: QuickCommandLine, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minikafka("topic", "create", "shown")
+    wire.produce("shown", b"before")
+    open_one = Classic(wire, "painter")
+    open_one.add("shown")
+    open_one.write("shown", b"inside")
+    wire.produce("shown", b"behind")
+    waits = b"read_committed consumers wait in 1 partition: shown-0 at offset 1 for the transaction of painter, "
+    consume = ("consume", "shown", "--partition", "0", "--offset")
+    committed = ("--isolation-level", "read_committed")
+    program = CommandLine(minikafka.directory)
+    assert program(*consume, "0", "--count", "3") == b"before\ninside\nbehind\n"
+    assert program(*consume, "0", "--count", "1", *committed) == b"before\n"
+    silent = program.run(*consume, "1", "--timeout", "0.2", *committed)
+    assert (silent.stdout, silent.stderr.splitlines()[0]) == (b"", b"no new record in 0.2 s")
+    assert waits in silent.stderr
+    (row,) = json.loads(minikafka("topic", "describe", "shown", "--json"))
+    assert (row["last_stable_offset"], row["end_offset"]) == (1, 3)
+    assert (row["held_back_by"]["transactional_id"], row["held_back_by"]["hangs"]) == ("painter", False)
+    assert b"read_committed waits at 1: transaction of painter, " in minikafka("topic", "describe", "shown")
+    assert b"painter" not in minikafka("cluster", "status")  # it may well be over soon
+    monkeypatch.setattr("minikafka.cli.held_back.LONG_MS", 0)
+    servers = json.loads(minikafka("cluster", "status", "--json"))["bootstrap_servers"]
+    for where in ((), ("-b", servers)):
+        assert waits in minikafka("cluster", "status", *where)
+        (held,) = json.loads(minikafka("cluster", "status", *where, "--json"))["held_back"]
+        assert (held["topic"], held["last_stable_offset"], held["transactional_id"]) == ("shown", 1, "painter")
+    open_one.commit()
+    assert program(*consume, "0", "--count", "3", *committed) == b"before\ninside\nbehind\n"
+    assert json.loads(minikafka("cluster", "status", "--json"))["held_back"] == []
+
+
 @pytest.mark.spec("T27")
 def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandLine, wire: Wire) -> None:
     def shown(*words: str, fails: bool = False) -> Any:
@@ -105,7 +140,7 @@ def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandL
     start = lost.write("orders", b"hanging")
     assert start == 1
 
-    listed = shown("transaction", "list")
+    listed = [each for each in shown("transaction", "list") if each["transactional_id"] != "painter"]
     assert [(each["transactional_id"], each["coordinator"], each["state"]) for each in listed] == [
         ("copier", 1, "Ongoing"),
         ("lost", 1, "Empty"),
@@ -149,6 +184,18 @@ def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandL
     assert b"aborted the transaction of producer" in minikafka(*abort, "1")
     assert shown(*where) == []
     live.commit()
+    eventually(lambda: shown("transaction", "describe", "copier")[0]["state"] == "CompleteCommit", "its marker")
+
+    directory = json.loads(minikafka("cluster", "status", "--json"))["dir"]
+    (segment,) = Path(directory).glob("*/data/orders-0/*.log")
+    dumped = [line.split("  ")[4:] for line in minikafka("log", "dump", str(segment)).decode().splitlines()]
+    kept, gone = (f"producer {identity.producer_id}/0" for identity in (live.identity, lost.identity))
+    assert [" ".join(parts[1:]) for parts in dumped] == [
+        f"{kept} seq 0 transactional",
+        f"{gone} seq 0 transactional",
+        f"{gone} seq -1 transactional control abort",
+        f"{kept} seq -1 transactional control commit",
+    ]
 
 
 def test_the_level_of_a_feature(minikafka: QuickCommandLine) -> None:

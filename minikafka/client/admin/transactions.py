@@ -189,6 +189,15 @@ class TransactionCalls(AdminCalls):
                 check(each.error_code, each.error_message, f"describing the producers of {tp}")
                 found[tp] = [_producer(producer) for producer in each.active_producers]
 
+    async def open_transactions(
+        self, partitions: Iterable[TopicPartition]
+    ) -> list[tuple[OpenTransaction, TransactionView | None]]:
+        """What is open in partitions, in their order and by offset, with the transaction that its coordinator will end.
+
+        Without one it hangs, or has ended since.
+        """
+        return await self._as_coordinators_know(_open(await self.describe_producers(partitions)))
+
     # -- where both differ ------------------------------------------------------------------------------------------
 
     async def find_hanging(
@@ -331,12 +340,13 @@ def _producer(state: ProducerState) -> ProducerView:
 
 
 def _open(producers: dict[TopicPartition, list[ProducerView]]) -> list[OpenTransaction]:
-    return [
+    found = [
         OpenTransaction(tp, producer, None)
-        for tp, of_partition in sorted(producers.items())
+        for tp, of_partition in producers.items()
         for producer in of_partition
         if producer.transaction_start is not None
     ]
+    return sorted(found, key=lambda each: (each.partition, each.producer.transaction_start))
 
 
 def _not_open(partition: TopicPartition, start_offset: int, opened: list[OpenTransaction]) -> str:
