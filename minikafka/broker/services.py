@@ -12,6 +12,7 @@ from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.lookups import Lookups
 from minikafka.broker.parts import Parts
+from minikafka.broker.patterns import Patterns
 from minikafka.broker.peers import Peers
 from minikafka.broker.ports import Ports
 from minikafka.broker.producer_ids import ProducerIds
@@ -57,6 +58,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         producer_ids,
         Quorum(config.node_id, control.raft, control.links, ports.clock),
         Lookups(ports.threads.read),
+        Patterns(ports.threads.match),
         LongAnswers(),
         Staging(data.replicas),
         ProduceResponses(),

@@ -83,6 +83,7 @@ class Threads:
         self._sync = Pool("sync", SYNC_THREADS)
         self._read = Pool("read", READ_THREADS)
         self._upkeep = Pool("upkeep", UPKEEP_THREADS)
+        self._match = Pool("match", 1)
 
     def metadata(self, act: Callable[[], T]) -> asyncio.Future[T]:
         """Votes, and syncs of the metadata log: elections wait for these. One thread, in order."""
@@ -100,7 +101,11 @@ class Threads:
         """Compaction, moves between directories, snapshots, deleting files: nobody waits for these."""
         return self._loop.run_in_executor(self._upkeep, act)
 
+    def match(self, act: Callable[[], T]) -> asyncio.Future[T]:
+        """Regular expressions of clients: only others of these wait for one that is costly."""
+        return self._loop.run_in_executor(self._match, act)
+
     def close(self) -> None:
         """Take no more jobs. A job that runs ends by itself; one that waits for a thread never starts."""
-        for pool in (self._metadata, self._sync, self._read, self._upkeep):
+        for pool in (self._metadata, self._sync, self._read, self._upkeep, self._match):
             pool.shutdown(wait=False, cancel_futures=True)

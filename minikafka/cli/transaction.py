@@ -84,6 +84,14 @@ def list_transactions(
         int | None,
         typer.Option("--duration-filter", metavar="MS", help="Only transactions under way for longer.", min=0),
     ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--transactional-id-pattern",
+            metavar="REGEX",
+            help="Only ids that the regular expression matches as a whole.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
@@ -95,7 +103,7 @@ def list_transactions(
 
     [bold]minikafka transaction list --state Ongoing[/]
 
-    [bold]minikafka transaction list --duration-filter 60000[/]
+    [bold]minikafka transaction list --duration-filter 60000 --transactional-id-pattern 'copier-.*'[/]
     """
 
     async def verb(admin: Admin) -> None:
@@ -103,6 +111,7 @@ def list_transactions(
             states=[state.value for state in states or ()],
             producer_ids=producer_ids or (),
             longer_than_ms=-1 if duration_filter is None else duration_filter,
+            pattern=pattern,
         )
         if as_json:
             print_json([each._asdict() for each in listed])

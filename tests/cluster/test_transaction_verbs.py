@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cluster_cli import CommandLine, QuickCommandLine
-from live_cluster import eventually, running_cluster
+from live_cluster import NEVER_MS, eventually, running_cluster
 from live_wire import Wire, batch, produce_request
 
 from minikafka.errors import ErrorCode
@@ -115,6 +115,7 @@ def test_readers_that_are_held_back_learn_by_whom(
     assert (row["last_stable_offset"], row["end_offset"]) == (1, 3)
     assert (row["held_back_by"]["transactional_id"], row["held_back_by"]["hangs"]) == ("painter", False)
     assert b"read_committed waits at 1: transaction of painter, " in minikafka("topic", "describe", "shown")
+    monkeypatch.setattr("minikafka.cli.held_back.LONG_MS", NEVER_MS)
     assert b"painter" not in minikafka("cluster", "status")  # it may well be over soon
     monkeypatch.setattr("minikafka.cli.held_back.LONG_MS", 0)
     servers = json.loads(minikafka("cluster", "status", "--json"))["bootstrap_servers"]
@@ -149,6 +150,9 @@ def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandL
     assert shown("transaction", "list", "--duration-filter", "3600000") == []
     producer_id = str(lost.identity.producer_id)
     assert [each["transactional_id"] for each in shown("transaction", "list", "--producer-id", producer_id)] == ["lost"]
+    by_pattern = ("transaction", "list", "--transactional-id-pattern")
+    assert [each["transactional_id"] for each in shown(*by_pattern, "l.st")] == ["lost"]
+    assert b"'(' is no regular expression of RE2" in minikafka(*by_pattern, "(", fails=True)
     assert b"copier" in minikafka("transaction", "list")
 
     (described,) = shown("transaction", "describe", "copier")

@@ -1,6 +1,6 @@
-"""ListTransactions (key 66), versions 0-1: the ids that this node coordinates; clients ask every broker (KIP-664).
+"""ListTransactions (key 66), versions 0-2: the ids that this node coordinates; clients ask every broker (KIP-664).
 
-Version 2 selects by a regular expression of the client. It is not offered: an expression can be made to run for hours.
+Version 2 selects by a regular expression of the client, which has bounds (docs/decisions/0024).
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.long_answers import LongAnswers
+from minikafka.broker.patterns import Patterns
 from minikafka.coordination.phase import Phase
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.transactions.transaction import Transaction
 from minikafka.transactions.transaction import TransactionState as State
 from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.list_transactions import (
@@ -22,24 +24,35 @@ _STATES = {state.camel_name: state for state in State}
 
 
 async def handle(
-    request: ListTransactionsRequest, context: RequestContext, transactions: Transactions, long_answers: LongAnswers
+    request: ListTransactionsRequest,
+    context: RequestContext,
+    transactions: Transactions,
+    long_answers: LongAnswers,
+    patterns: Patterns,
 ) -> ListTransactionsResponse | None:
     """All shards' ids; an error when one of them is still loading, because its ids would be missing."""
     wanted = dict.fromkeys(request.state_filters)
     states = {_STATES[name] for name in wanted if name in _STATES}
     head = ListTransactionsResponse(unknown_state_filters=[name for name in wanted if name not in _STATES])
     producer_ids = frozenset(request.producer_id_filters)
+    found: list[Transaction] = []
+    for shard in transactions if states or not wanted else ():
+        if shard.coordinator.phase is Phase.LOADING:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        found += shard.coordinator.find(producer_ids, states, request.duration_filter)
+    if request.transactional_id_pattern:
+        try:
+            found = await patterns.matching(request.transactional_id_pattern, found, lambda each: each.transactional_id)
+        except KafkaError as error:
+            return ListTransactionsResponse(error_code=error.code)
     listed: list[bytes] = []
     async with long_answers.prepare(context) as answer:
-        for shard in transactions if states or not wanted else ():
-            if shard.coordinator.phase is Phase.LOADING:
-                return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            for found in shard.coordinator.find(producer_ids, states, request.duration_filter):
-                row = TransactionState(
-                    transactional_id=found.transactional_id,
-                    producer_id=found.producer_id,
-                    transaction_state=found.state.camel_name,
-                )
-                listed.append(await answer.encoded(row, 1))
+        for each in found:
+            row = TransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state.camel_name,
+            )
+            listed.append(await answer.encoded(row, 1))
         context.send_body(encode_around(head, context.version, "transaction_states", listed))
     return None

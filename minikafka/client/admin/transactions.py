@@ -38,6 +38,7 @@ PARTITIONS_AT_ONCE: Final = 500
 """Of one DescribeProducers, as in Kafka's tool: a partition may have thousands of producers."""
 ANY_DURATION: Final = -1
 FIRST_WITH_DURATION: Final = 1
+FIRST_WITH_PATTERN: Final = 2
 
 T = TypeVar("T")
 
@@ -95,13 +96,18 @@ class TransactionCalls(AdminCalls):
         states: Iterable[str] = (),
         producer_ids: Iterable[int] = (),
         longer_than_ms: int = ANY_DURATION,
+        pattern: str | None = None,
     ) -> list[TransactionListing]:
         """Every transactional id that passes the filters, by id: each broker is asked for those it coordinates.
 
-        ``longer_than_ms``: only transactions that are under way for longer. INVALID_REQUEST for an unknown state.
+        ``longer_than_ms``: only transactions that are under way for longer. ``pattern``: a regular expression (RE2's)
+        for the whole id. INVALID_REQUEST for an unknown state, INVALID_REGULAR_EXPRESSION for a pattern that is wrong.
         """
         request = ListTransactionsRequest(
-            state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=longer_than_ms,
+            transactional_id_pattern=pattern,
         )
 
         async def attempt() -> list[TransactionListing]:
@@ -110,6 +116,9 @@ class TransactionCalls(AdminCalls):
                 connection = await self._connections.to_node(node_id)
                 _check_filters(connection, request)
                 answer = await connection.call(request, ListTransactionsResponse, timeout_s=self._answer_s)
+                if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+                    why = "is no regular expression of RE2, or one that costs too much"
+                    raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} {why}")
                 check(answer.error_code, None, f"listing the transactions of broker {node_id}")
                 if answer.unknown_state_filters:
                     unknown = ", ".join(answer.unknown_state_filters)
@@ -305,6 +314,8 @@ def _check_filters(connection: BrokerConnection, request: ListTransactionsReques
     version = connection.version_for(ApiKey.LIST_TRANSACTIONS)
     if request.duration_filter != ANY_DURATION and version < FIRST_WITH_DURATION:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{connection.endpoint} cannot select by duration")
+    if request.transactional_id_pattern and version < FIRST_WITH_PATTERN:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{connection.endpoint} cannot select by a pattern")
 
 
 def _portions(items: Iterable[T]) -> Iterator[list[T]]:

@@ -468,6 +468,11 @@ async def test_transactions_are_listed_and_described(node: Node, client: Client)
     assert await listed(state_filters=["Ongoing"]) == both[:1]
     assert await listed(producer_id_filters=[other.producer_id]) == both[1:]
     assert await listed(duration_filter=3_600_000) == []
+    assert await listed(transactional_id_pattern="c.*r") == both[:1]
+    assert await listed(transactional_id_pattern="copie") == []  # of a part
+    assert await listed(transactional_id_pattern="") == both
+    answer = await client.ask(ListTransactionsRequest(transactional_id_pattern="(("))
+    assert (answer.error_code, answer.transaction_states) == (E.INVALID_REGULAR_EXPRESSION, [])
     answer = await client.ask(ListTransactionsRequest(state_filters=["Nonsense"]))
     assert (answer.unknown_state_filters, answer.transaction_states) == (["Nonsense"], [])
     assert (await described(client, "unknown")).error_code == E.TRANSACTIONAL_ID_NOT_FOUND

@@ -1,0 +1,64 @@
+"""Regular expressions of clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from minikafka.broker import patterns as patterns_module
+from minikafka.broker.patterns import INSTRUCTIONS_MAX, Patterns, compiled
+from minikafka.errors import ErrorCode, KafkaError
+
+
+class Thread:
+    """Counts what it is to run."""
+
+    def __init__(self) -> None:
+        self.portions = 0
+
+    async def __call__(self, act: Callable[[], Any]) -> Any:
+        self.portions += 1
+        return act()
+
+
+async def select(pattern: str, *names: str, thread: Thread | None = None) -> list[str]:
+    return await Patterns(thread or Thread()).matching(pattern, names, lambda name: name)
+
+
+async def test_a_whole_name_matches() -> None:
+    assert await select("a.*", "a", "ab", "ba") == ["a", "ab"]
+    assert await select("a|b", "a", "ab", "b") == ["a", "b"]
+    assert await select("(?i)Ä+", "ää", "a") == ["ää"]
+    assert await select(r"\p{Greek}{2}.", "αβé", "ab") == ["αβé"]
+    assert await select("a.b", "a\nb", "a b") == ["a b"]
+    assert await select("a.*") == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", "a{2,1}", r"(a)\1", "(?=a)", "a{1001}", "x" * 1_025, r"\pL" * 65, "(.*){900}", r"[\pL]{60}", "\ud800"],
+)
+async def test_what_is_wrong_or_too_large_is_refused(pattern: str) -> None:
+    with pytest.raises(KafkaError, match="the regular expression cannot be used") as caught:
+        await select(pattern, "a")
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+async def test_work_is_done_in_portions_and_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An expression whose match by trial and error would outlast the universe."""
+    pattern = "(x+x+)+y"
+    assert compiled(pattern).programsize < 20 < INSTRUCTIONS_MAX
+    monkeypatch.setattr(patterns_module, "WORK_AT_ONCE", 50_000)
+    thread = Thread()
+    assert await select(pattern, "x" * 32_000, "xxy", "x" * 32_000, thread=thread) == ["xxy"]
+    assert thread.portions == 2
+    monkeypatch.setattr(patterns_module, "TIME_LIMIT_S", 0.0)
+
+    async def slow(_act: Callable[[], Any]) -> Any:
+        await asyncio.Event().wait()
+
+    with pytest.raises(KafkaError, match="takes longer than 0 s"):
+        await Patterns(slow).matching(pattern, ["x"], str)
