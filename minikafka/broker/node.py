@@ -31,6 +31,7 @@ from minikafka.broker.metrics.collect import Sources
 from minikafka.broker.metrics.endpoint import MetricsEndpoint
 from minikafka.broker.metrics.isr_changes import IsrChanges
 from minikafka.broker.metrics.loop_lag import LoopLag
+from minikafka.broker.metrics.transactions import TransactionSources
 from minikafka.broker.partition import Partition
 from minikafka.broker.peers import Peers
 from minikafka.broker.ports import Ports
@@ -133,7 +134,8 @@ class Node:
         isr_changes = IsrChanges(ports.config.node_id, lambda: data.roles.has_begun)
         self.metadata.subscribe(isr_changes.on_metadata)
         requests = self.parts.part(Requests)
-        sources = Sources(control, data, self.groups, requests, self.listeners, isr_changes, LoopLag())
+        transactions = self.parts.part(TransactionSources)
+        sources = Sources(control, data, self.groups, transactions, requests, self.listeners, isr_changes, LoopLag())
         return MetricsEndpoint(ports, ports.config.metrics_listener, sources)
 
     def _wire(self) -> None:

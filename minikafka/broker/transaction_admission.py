@@ -52,6 +52,8 @@ class TransactionAdmission:
         self._transactions = transactions
         self._peers = peers
         self._clock = clock
+        self.failures = 0
+        """Partitions that were not admitted, whatever the reason."""
 
     async def admit(
         self,
@@ -91,6 +93,7 @@ class TransactionAdmission:
             errors = await self._ask(transactional_id, producer, partitions, adds=adds)
             is_completing = adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
             if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
+                self.failures += sum(error is not ErrorCode.NONE for error in errors.values())
                 return {tp: _as_told_by_leaders(error) for tp, error in errors.items()}, stood
             await asyncio.sleep(COMPLETION_PAUSE_S)
 

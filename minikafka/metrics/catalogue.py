@@ -48,6 +48,8 @@ _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _RAFT: Final = "kafka_server_raft_metrics_"
 _PURGATORY: Final = "kafka_server_delayedoperationpurgatory_"
 _GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_"
+_MARKERS: Final = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
+_TRANSACTIONS: Final = "kafka_server_transaction_coordinator_metrics_"
 _SOCKETS: Final = "kafka_server_socket_server_metrics_"
 
 _BY_TOPIC: Final = ("topic",)
@@ -176,6 +178,48 @@ GROUPS_BY_STATE: Final = {
     for state in ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty")
 }
 
+TRANSACTIONAL_IDS: Final = Metric(
+    "minikafka_transactional_ids", "gauge", "Transactional ids that this node coordinates, by state.", ("state",)
+)
+LATE_TRANSACTIONS: Final = Metric(
+    _REPLICAS + "partitionswithlatetransactionscount",
+    "gauge",
+    "Led partitions whose oldest open transaction had no record for transaction.max.timeout.ms + 5 min: it hangs.",
+)
+PRODUCER_IDS: Final = Metric(
+    _REPLICAS + "produceridcount", "gauge", "Producers that the replicas on this node know, each once for each replica."
+)
+VERIFICATION_FAILURES: Final = Metric(
+    "kafka_server_addpartitionstotxnmanager_verificationfailurerate",
+    "counter",
+    "Partitions for which a coordinator did not admit a transaction to what this node leads, or was not reached.",
+)
+MARKERS: Final = Metric(
+    "minikafka_transaction_markers",
+    "counter",
+    "Markers of this node's coordinators that partitions have, one for each transaction and partition.",
+)
+MARKER_REQUESTS: Final = Metric(
+    "minikafka_transaction_marker_requests",
+    "counter",
+    "Requests with markers that this node's coordinators sent, to itself, too.",
+)
+UNKNOWN_DESTINATION: Final = Metric(
+    _MARKERS + "unknowndestinationqueuesize", "gauge", "Markers that wait for a leader of their partition."
+)
+LOG_APPEND_RETRY: Final = Metric(
+    _MARKERS + "logappendretryqueuesize",
+    "gauge",
+    "Ended transactions with all markers whose completion could not be written, and will be tried again.",
+)
+_LOADS: Final = "Time in milliseconds to load a partition of __transaction_state, of all since the start: the "
+PARTITION_LOAD_MAX: Final = Metric(
+    _TRANSACTIONS + "partition_load_time_max", "gauge", _LOADS + "longest. In Kafka of the last 30 s."
+)
+PARTITION_LOAD_AVG: Final = Metric(
+    _TRANSACTIONS + "partition_load_time_avg", "gauge", _LOADS + "average. In Kafka of the last 30 s."
+)
+
 CONNECTIONS: Final = Metric(_SOCKETS + "connection_count", "gauge", "Open connections.", _BY_LISTENER)
 CONNECTIONS_MADE: Final = Metric(_SOCKETS + "connection_creation", "counter", "Accepted connections.", _BY_LISTENER)
 HELD_BYTES: Final = Metric(
@@ -237,6 +281,18 @@ SECTIONS: Final[Mapping[str, tuple[Metric, ...]]] = {
         BROKER_STATE,
     ),
     "Groups": (GROUPS, *GROUPS_BY_STATE.values()),
+    "Transactions": (
+        TRANSACTIONAL_IDS,
+        LATE_TRANSACTIONS,
+        PRODUCER_IDS,
+        VERIFICATION_FAILURES,
+        MARKERS,
+        MARKER_REQUESTS,
+        UNKNOWN_DESTINATION,
+        LOG_APPEND_RETRY,
+        PARTITION_LOAD_MAX,
+        PARTITION_LOAD_AVG,
+    ),
     "Connections and process": (CONNECTIONS, CONNECTIONS_MADE, HELD_BYTES, LOOP_LAG, BUILD),
 }
 CATALOGUE: Final = tuple(metric for section in SECTIONS.values() for metric in section)

@@ -272,6 +272,12 @@ class ProducerState:
             firsts.append(next(iter(self._ongoing)))
         return min(firsts, default=None)
 
+    def has_late_transaction(self, before_ms: int) -> bool:
+        """True when who has the oldest open transaction wrote nothing since then, by the time stamps of its records."""
+        for producer_id in self._ongoing.values():
+            return self._entries[producer_id].last_timestamp < before_ms
+        return False
+
     # -- forgetting -------------------------------------------------------------------------------------------------
 
     @property

@@ -10,9 +10,7 @@ from minikafka.model import NO_PRODUCER_EPOCH, NO_TIMESTAMP, ProducerIdentity, T
 from minikafka.transactions.effects import Outcome
 from minikafka.transactions.ending import abort_for_another
 from minikafka.transactions.shard import Entry, Shard
-from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
-
-_ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+from minikafka.transactions.transaction import ENDING, EPOCH_MAX, Transaction, TransactionState
 
 
 def init_producer_id(
@@ -35,7 +33,7 @@ def init_producer_id(
             ErrorCode.PRODUCER_FENCED,
             f"transactional id {transactional_id!r} has producer id {now.producer_id}, not {expected.producer_id}",
         )
-    if now.state in _ENDING:
+    if now.state in ENDING:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is being completed")
     if now.state is TransactionState.ONGOING:
         abort_for_another(shard, entry, lambda error: shard.respond(token, Outcome(error)))
@@ -99,7 +97,7 @@ def add_partitions(
     """The transaction writes to these, too; with the first ones it begins. KafkaError for what cannot be."""
     entry = _entry_of(shard, transactional_id, producer)
     now = entry.transaction
-    if entry.pending is not None or now.state in _ENDING:
+    if entry.pending is not None or now.state in ENDING:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id!r} is being changed")
     if now.state is TransactionState.ONGOING and now.partitions.issuperset(partitions):
         shard.respond(token, Outcome(ErrorCode.NONE))
@@ -119,7 +117,7 @@ def verify_partitions(
     What is pending does not count: the leader asks before it appends, and looks again when it does.
     """
     now = _entry_of(shard, transactional_id, producer).transaction
-    if now.state in _ENDING:
+    if now.state in ENDING:
         message = f"a transaction of {transactional_id!r} is being completed"
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, message)
     return {tp: ErrorCode.NONE if tp in now.partitions else ErrorCode.TRANSACTION_ABORTABLE for tp in partitions}

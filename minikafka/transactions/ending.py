@@ -29,10 +29,9 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_PRODUCER_ID, ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome, SendMarkers
 from minikafka.transactions.shard import Done, Entry, Shard
-from minikafka.transactions.transaction import EPOCH_BUMPS, EPOCH_MAX, Transaction, TransactionState
+from minikafka.transactions.transaction import ENDING, EPOCH_BUMPS, EPOCH_MAX, Transaction, TransactionState
 
 COMMITTING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-ENDING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 ENDED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 

@@ -6,7 +6,7 @@ from minikafka.model import NO_TIMESTAMP
 from minikafka.transactions import ending, expiry
 from minikafka.transactions.effects import ExpiryTimer, TransactionTimer
 from minikafka.transactions.shard import Entry, Shard
-from minikafka.transactions.transaction import Transaction, TransactionState
+from minikafka.transactions.transaction import ENDING, Transaction, TransactionState
 
 
 def restore_some(shard: Shard) -> None:
@@ -24,7 +24,7 @@ def _restore(shard: Shard, transaction: Transaction) -> None:
     if transaction.state is TransactionState.ONGOING:
         entry.expires_ms = shard.now_ms + _time_left(shard, transaction)
         shard.wake(entry, entry.expires_ms)
-    elif transaction.state in ending.ENDING:
+    elif transaction.state in ENDING:
         ending.mark(shard, entry)
 
 

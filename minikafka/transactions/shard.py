@@ -18,7 +18,7 @@ from minikafka.model import NO_PRODUCER_EPOCH
 from minikafka.transactions.effects import Effect, Outcome, TimerKey, TransactionTimer, WriteTimer
 from minikafka.transactions.records import encode_tombstone, encode_transaction
 from minikafka.transactions.settings import TransactionSettings
-from minikafka.transactions.transaction import Transaction, TransactionState
+from minikafka.transactions.transaction import ENDING, Transaction, TransactionState
 from minikafka.wire.versioned import Record
 
 Done = Callable[[ErrorCode], None]
@@ -52,6 +52,11 @@ class Entry:
     def transactional_id(self) -> str:
         """Its name."""
         return self.transaction.transactional_id
+
+    @property
+    def has_unwritten_end(self) -> bool:
+        """Every partition has its marker, but the completion was not written: it will be tried again."""
+        return self.pending is None and self.transaction.state in ENDING and not self.transaction.partitions
 
 
 @dataclass(slots=True)

@@ -83,6 +83,9 @@ TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
 }
 """To which states each leads."""
 
+ENDING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+"""Markers are on their way."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:

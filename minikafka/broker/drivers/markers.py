@@ -87,6 +87,10 @@ class Markers:
         self._peers = peers
         self._destinations: defaultdict[int, _Destination] = defaultdict(_Destination)
         self._is_scheduled = False
+        self.requests = self.written = 0
+        """Requests that were made, and partitions that have their marker."""
+        self.leaderless = 0
+        """Markers that wait for a leader of their partition."""
 
     def send(self, shard: Shard[TransactionCoordinator], markers: SendMarkers) -> None:
         """Write the marker to each partition, and report to the shard's coordinator."""
@@ -123,7 +127,7 @@ class Markers:
         if gone:  # not in the middle of a step
             asyncio.get_running_loop().call_soon(self._report, order, gone)
         if leaderless:
-            self._tasks.start(self._try_again(order, leaderless), "markers without a leader")
+            self._tasks.start(self._wait_for_leaders(order, leaderless), "markers without a leader")
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._send_waiting)
@@ -155,6 +159,7 @@ class Markers:
     async def _written(self, node_id: int, destination: _Destination, wanted: Orders) -> Orders:
         """Write these; what has to be tried again."""
         request = WriteTxnMarkersRequest(markers=[_marker(order, partitions) for order, partitions in wanted])
+        self.requests += 1
         limit = asyncio.timeout(ANSWER_TIMEOUT_S)
         about = frozenset(tp for _order, partitions in wanted for tp in partitions)
         try:
@@ -176,13 +181,24 @@ class Markers:
             again = [tp for tp, error in errors.items() if not _is_settled(order, tp, error)]
             if again:
                 failed.append((order, again))
-            self._report(order, [tp for tp in errors if tp not in again])
+            settled = [tp for tp in errors if tp not in again]
+            self.written += len(settled)
+            self._report(order, settled)
         return failed
 
     async def _respond(self, node_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         if node_id == self._node_id:
             return await write_markers(request, self._replicas)
         return await self._peers.call(node_id, request, WriteTxnMarkersResponse, timeout_s=ANSWER_TIMEOUT_S)
+
+    async def _wait_for_leaders(self, order: _Order, partitions: list[TopicPartition]) -> None:
+        self.leaderless += len(partitions)
+        try:
+            await asyncio.sleep(order.pauses.next_s())
+        finally:
+            self.leaderless -= len(partitions)
+        if order.is_wanted:
+            self._order(order, partitions)
 
     async def _try_again(self, order: _Order, partitions: list[TopicPartition]) -> None:
         await asyncio.sleep(order.pauses.next_s())

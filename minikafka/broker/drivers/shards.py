@@ -66,6 +66,24 @@ class Coordinator(Protocol):
 C = TypeVar("C", bound=Coordinator)
 
 
+class Loads:
+    """How long it took to load shards."""
+
+    def __init__(self) -> None:
+        self._count = self._total_ms = self.longest_ms = 0
+
+    def add(self, took_ms: int) -> None:
+        """One was loaded."""
+        self._count += 1
+        self._total_ms += took_ms
+        self.longest_ms = max(self.longest_ms, took_ms)
+
+    @property
+    def average_ms(self) -> float:
+        """0 without any."""
+        return self._total_ms / self._count if self._count else 0.0
+
+
 class Shards(Generic[C]):
     """The shards of this node, found by key: a group id, a transactional id."""
 
@@ -85,6 +103,7 @@ class Shards(Generic[C]):
         self._image = image
         self._loading = asyncio.Lock()
         self._shards: dict[int, Shard[C]] = {}
+        self.loads = Loads()
         self.carry_out: Callable[[Shard[C], Any], None] = _unknown
         """Called with an effect that not all coordinators have."""
         self.replay: Callable[[C, BatchHeader, Record, int], bool] = _replay
@@ -105,6 +124,7 @@ class Shards(Generic[C]):
             self._loading,
             lambda shard, effect: self.carry_out(shard, effect),
             lambda *what: self.replay(*what),
+            self.loads,
         )
         self._shards[tp.partition] = shard
         self._ports.tasks.start(shard.load(), f"load-{tp}")
@@ -152,6 +172,7 @@ class Shard(Generic[C]):
         loading: asyncio.Lock,
         carry_out: Callable[[Shard[C], Any], None],
         replay: Callable[[C, BatchHeader, Record, int], bool],
+        loads: Loads,
     ) -> None:
         """``loading`` is held during a load: one shard at a time. ``carry_out`` and ``replay``: see :class:`Shards`."""
         self.coordinator = new_coordinator()
@@ -165,6 +186,7 @@ class Shard(Generic[C]):
         self._loading = loading
         self._carry_out = carry_out
         self._replay = replay
+        self._loads = loads
         self._alarms: dict[Hashable, Alarm] = {}
         self._staged: deque[tuple[int, Callable[[int], Sequence[Any]]]] = deque()  # offset, what follows its commit
         self._records = 0
@@ -183,6 +205,7 @@ class Shard(Generic[C]):
         if not self._is_loading:
             return
         took_ms, tp = self._clock.monotonic_ms() - started_ms, self._partition.topic_partition
+        self._loads.add(took_ms)
         log.info("coordinator loaded", partition=str(tp), records=self._records, took_ms=took_ms)
         # Uncommitted records of the former leader must not be served before they are committed.
         self._replicas.high_watermark_listeners[tp] = self._on_high_watermark

@@ -43,12 +43,17 @@ class Transactions(Shards[TransactionCoordinator]):
         super().__init__(TRANSACTION_STATE_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
         self._producer_ids = producer_ids
-        self._markers = Markers(ports, replicas, image, peers)
+        self.markers = Markers(ports, replicas, image, peers)
         self.carry_out = self._markers_to
+
+    @property
+    def timeout_max_ms(self) -> int:
+        """No transaction may take longer."""
+        return self._settings.max_timeout_ms
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Partitions have other leaders: markers go to them."""
-        self._markers.on_metadata(delta)
+        self.markers.on_metadata(delta)
 
     def _new(self, _partition: Partition) -> TransactionCoordinator:
         return TransactionCoordinator(
@@ -74,7 +79,7 @@ class Transactions(Shards[TransactionCoordinator]):
 
     def _markers_to(self, shard: TransactionShard, effect: object) -> None:
         assert isinstance(effect, SendMarkers)
-        self._markers.send(shard, effect)
+        self.markers.send(shard, effect)
 
 
 def _settings(config: BrokerConfig) -> TransactionSettings:

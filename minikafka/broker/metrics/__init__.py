@@ -2,6 +2,7 @@
 
 - ``endpoint``      the listener with /metrics, /healthz and /readyz
 - ``collect``       a scrape: reads the counters and the state of the node's parts, in portions
+- ``transactions``  its part about transactions
 - ``exposition``    what was read as Prometheus' text, by the library prometheus_client, in portions
 - ``health``        whether the node serves, and why not
 - ``isr_changes``   counts replicas that leave and join ISRs

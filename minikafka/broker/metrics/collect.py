@@ -19,6 +19,7 @@ from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.listeners import Listeners
 from minikafka.broker.metrics.isr_changes import IsrChanges
 from minikafka.broker.metrics.loop_lag import LoopLag
+from minikafka.broker.metrics.transactions import TransactionSources, collect_transactions
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode
@@ -43,6 +44,7 @@ class Sources:
     control: ControlPlane
     data: DataPlane
     groups: Groups
+    transactions: TransactionSources
     requests: Requests
     listeners: Listeners
     isr_changes: IsrChanges
@@ -58,6 +60,7 @@ def collect(sources: Sources) -> Families:
     yield from _controller(sources.control)
     yield from _quorum(sources.control)
     yield from _groups(sources.groups)
+    yield from collect_transactions(sources.transactions)
     yield from _connections(sources.listeners)
     yield Family(of.LOOP_LAG, [((), sources.loop_lag.histogram)])
     yield _one(of.BUILD, 1, minikafka.__version__)

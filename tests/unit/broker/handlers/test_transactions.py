@@ -228,7 +228,7 @@ async def test_the_marker_of_the_transaction_before_may_come_while_the_leader_as
 ) -> None:
     producer = await init(client)
     assert await produce(client, producer, version=NEW) == 0
-    markers, ask = node.transactions._markers, TransactionAdmission._ask
+    markers, ask = node.transactions.markers, TransactionAdmission._ask
     send = markers.send
     monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.02, send, *what))
 
@@ -280,7 +280,7 @@ async def test_the_next_transaction_begins_while_the_markers_are_on_their_way(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Nobody is told to try again later; and a leader must not take them for the end of what it asked about."""
-    markers = node.transactions._markers
+    markers = node.transactions.markers
     send = markers.send
     monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.03, send, *what))
     producer = await init(client)

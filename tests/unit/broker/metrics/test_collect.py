@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from broker_client import Client, batch, fetch_request, produce_request
 from broker_node import Cluster, create_topic, delete_topic, eventually
@@ -11,6 +13,9 @@ from broker_scrape import LISTENS, scrape, value
 from minikafka.broker.node import Node
 from minikafka.metrics.catalogue import CATALOGUE
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from minikafka.wire.messages.end_txn import EndTxnRequest
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 Dial = Callable[..., Awaitable[Client]]
@@ -157,6 +162,62 @@ async def test_a_cluster_loses_a_node(cluster: Cluster, dial: Dial) -> None:
     assert sum(value(families, REPLICAS + "isrshrinks_total") or 0 for families in after) == 3
     assert sum(value(families, "kafka_controller_kafkacontroller_fencedbrokercount") or 0 for families in after) == 1
     assert sum(value(families, "kafka_controller_kafkacontroller_globalpartitioncount") or 0 for families in after) == 3
+
+
+async def test_transactions_are_counted(start_node: StartNode, dial: Dial) -> None:
+    """One that is open and one that ended; the records of the first are from long ago."""
+    node = await start_node(
+        **LISTENS, transaction_state_log_num_partitions=1, transaction_state_log_replication_factor=1
+    )
+    client = await dial(node)
+    await create_topic(node, "orders")
+    for name in ("ended", "open"):
+        init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+
+        async def begun(init: InitProducerIdRequest = init) -> Any:
+            answer = await client.ask(init)
+            return answer if not answer.error_code else None
+
+        await client.ask(FindCoordinatorRequest(coordinator_keys=[name], key_type=1))
+        producer = await eventually_some(begun)
+        records = batch(b"a", producer=(producer.producer_id, producer.producer_epoch, 0), is_transactional=True)
+        request = produce_request("orders", records)
+        request.transactional_id = name
+        answer = await client.ask(request)
+        assert not answer.responses[0].partition_responses[0].error_code
+        if name == "ended":
+            end = EndTxnRequest(
+                transactional_id=name,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                committed=True,
+            )
+            assert not (await client.ask(end)).error_code
+    lost = batch(b"a", producer=(9_999, 0, 0), is_transactional=True)
+    request = produce_request("orders", lost)
+    request.transactional_id = "open"
+    assert (await client.ask(request)).responses[0].partition_responses[0].error_code
+    await eventually(lambda: node.transactions.markers.written, "the marker to be written")
+    families = await scrape(node)
+    assert value(families, "minikafka_transactional_ids", state="Ongoing") == 1
+    assert sum(each.value for each in families["minikafka_transactional_ids"].samples) == 2
+    assert value(families, REPLICAS + "partitionswithlatetransactionscount") == 1
+    assert value(families, REPLICAS + "produceridcount") == 2
+    assert value(families, "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total") == 1
+    assert value(families, "minikafka_transaction_markers_total") == 1
+    assert value(families, "minikafka_transaction_marker_requests_total") == 1
+    queues = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
+    assert value(families, queues + "unknowndestinationqueuesize") == 0
+    assert value(families, queues + "logappendretryqueuesize") == 0
+    loads = "kafka_server_transaction_coordinator_metrics_partition_load_time_"
+    assert (value(families, loads + "max") or 0) >= (value(families, loads + "avg") or 0)
+
+
+async def eventually_some(ask: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(30):
+        while not (found := await ask()):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    return found
 
 
 def leaders(node: Node) -> int:
