@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from live_cluster import PATIENCE_S, eventually
+from live_cluster import PATIENCE_S, eventually, wait_until_known
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -27,13 +27,19 @@ def consumer(cluster: LocalCluster) -> Iterator[Consumer]:
         "enable.auto.commit": False,
         "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 200,
-        "topic.metadata.refresh.interval.ms": 500,  # it subscribes before there is the topic
         "log_level": 0,
     }
     client = Consumer(settings)
-    client.subscribe([TOPIC])
     yield client
     client.close()
+
+
+def _create_topic(cluster: LocalCluster) -> None:
+    """On every node. librdkafka joins a group with a topic that one node knows already, and, when it assigns partitions
+    and the next node does not know it yet, gives all members none, for good."""
+    with Wire(cluster.layout.client_port(1)) as wire:
+        wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    wait_until_known(cluster, TOPIC, PARTITIONS)
 
 
 def coordinator(cluster: LocalCluster) -> int:
@@ -51,8 +57,8 @@ def coordinator(cluster: LocalCluster) -> int:
 
 @pytest.mark.spec("P1", "P3")
 def test_committed_offsets_survive_their_coordinator(cluster: LocalCluster, consumer: Consumer) -> None:
-    with Wire(cluster.layout.client_port(1)) as wire:
-        wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    _create_topic(cluster)
+    consumer.subscribe([TOPIC])
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
     partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
 
@@ -109,8 +115,7 @@ def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Top
 @pytest.mark.spec("P1", "P6")
 async def test_consumers_of_others_go_on_when_their_coordinator_dies(cluster: LocalCluster) -> None:
     """Each library knows some errors of a failover, and ends for good by one that it does not know."""
-    with Wire(cluster.layout.client_port(1)) as wire:
-        wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    _create_topic(cluster)
     servers = cluster.bootstrap_servers
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
     settings = {"group_id": GROUP, "bootstrap_servers": servers, "auto_offset_reset": "earliest"}
