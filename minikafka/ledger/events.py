@@ -9,7 +9,8 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 ``send``       ``invoke``, ``fail``, ``info``: ``[[partition, id], ...]``; ``ok``: ``[[partition, id, offset], ...]``.
                A process's invokes are in the order of sending, also within one. Every id is sent once. Its outcome
                is the later event with it; without one it is unknown. With acks=0 it is always unknown (``info``).
-               Offset -1: acknowledged at an unknown offset.
+               Offset -1: acknowledged at an unknown offset. In a transaction, records are ``ok`` once it is
+               committed, and ``fail`` once it is aborted, whatever was acknowledged before.
 ``poll``       ``ok``: ``[[partition, id, offset], ...]`` in the order in which a consumer got them
 ``assign``     ``ok``: ``[partition, ...]``: that consumer's positions start anew; it must not skip from here on.
                ``[[partition, offset], ...]``: they start there. A consumer that will be ``drained`` must use this

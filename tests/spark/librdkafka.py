@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -63,3 +63,29 @@ def end_offsets(cluster: LocalCluster, topic: str) -> list[int]:
         return []
     finally:
         consumer.close()
+
+
+class Transactions:
+    """A producer that writes in transactions, the same values to every partition or to some."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        settings = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"writes-{topic}"}
+        self._topic = topic
+        self._producer = Producer(settings | {"linger.ms": 0})
+        self._producer.init_transactions(60)
+
+    def begin(self, values: Sequence[str], partitions: Sequence[int] = range(PARTITIONS)) -> None:
+        """Write, and leave the transaction open."""
+        self._producer.begin_transaction()
+        for value in values:
+            for partition in partitions:
+                self._producer.produce(self._topic, value, partition=partition)
+        assert self._producer.flush(60) == 0
+
+    def commit(self) -> None:
+        """End it."""
+        self._producer.commit_transaction(60)
+
+    def abort(self) -> None:
+        """End it."""
+        self._producer.abort_transaction(60)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import Message, Producer
 from ledger_planted import HARMLESS, PLANTED, Planted, Story
 from ledger_random import MUTATIONS, Tale, honest
 from pyspark.sql import DataFrame, SparkSession
@@ -316,15 +317,44 @@ def test_a_cluster_whose_leader_was_killed_is_judged_the_same_from_topics_and_fr
         cluster.wait_in_sync(60)
         producer.finish()
         asyncio.run(read_back(cluster.bootstrap_servers, "t", 2, history))
+        write_transactions(cluster, "transactions", history)
     in_memory = check(history.events)
     assert in_memory.ok
-    by_topics = audit(spark, path, ["t"], bootstrap_servers=cluster.bootstrap_servers)
-    by_logs = audit(spark, path, ["t"], stored=stored_in_logs(spark, [str(cluster.layout.directory)], ["t"]))
+    topics = ["t", "transactions"]
+    by_topics = audit(spark, path, topics, bootstrap_servers=cluster.bootstrap_servers)
+    by_logs = audit(spark, path, topics, stored=stored_in_logs(spark, [str(cluster.layout.directory)], topics))
     for verdict in (by_topics, by_logs):
         assert verdict.ok, verdict.examples
         assert verdict.figures == in_memory.figures
     with pytest.raises(PipelineError, match="nothing-such"):
         audit(spark, path, ["nothing-such"], bootstrap_servers=cluster.bootstrap_servers)
+
+
+def write_transactions(cluster: LocalCluster, topic: str, history: History) -> None:
+    """Some that are committed, some that are aborted, and what a read_committed consumer sees of them."""
+    name = f"{topic}-0"
+    create_topic(cluster.bootstrap_servers, topic, 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(60)
+    read = []
+    for number in range(6):
+        written: list[Message] = []
+        producer.begin_transaction()
+        for value in (b"%d a" % number, b"%d b" % number):
+            history.append("transactional", "invoke", "send", [[name, record_id(None, value)]])
+            producer.produce(topic, value, on_delivery=lambda _, message, written=written: written.append(message))
+        assert producer.flush(60) == 0
+        told = [[name, record_id(None, message.value()), message.offset()] for message in written]
+        if number % 2:
+            producer.abort_transaction(60)
+            history.append("transactional", "fail", "send", [item[:2] for item in told])
+        else:
+            producer.commit_transaction(60)
+            history.append("transactional", "ok", "send", told)
+            read += told
+    history.append("consumer", "ok", "assign", [[name, 0]])
+    history.append("consumer", "ok", "poll", read)
+    history.append("consumer", "ok", "drained", [name])
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from librdkafka import read_by_librdkafka, write_by_librdkafka
+from librdkafka import Transactions, read_by_librdkafka, write_by_librdkafka
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -81,6 +81,37 @@ def test_our_rows_are_the_connectors(
         found = [sorted(map(repr, df.collect())) for df in (theirs, ours)]
         assert len(found[0]) == count, case
         assert found[0] == found[1], case
+
+
+def test_our_committed_rows_are_the_connectors(
+    spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]
+) -> None:
+    """Between aborted ones, and before an open transaction; in a batch, and in a stream with small batches."""
+    producer = Transactions(cluster, created)
+    for number in range(6):
+        producer.begin([f"{number}-{value}" for value in range(5)])
+        (producer.abort if number % 2 else producer.commit)()
+    producer.begin(["open"], [0])
+    write_by_librdkafka(cluster, created, 9)
+    spec = {"subscribe": created, "kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
+    reader, streamer = (each.options(**options | spec) for each in (spark.read, spark.readStream))
+    theirs, ours = (sorted(map(repr, reader.format(name).load().collect())) for name in ("kafka", "minikafka"))
+    assert len(theirs) == 3 * 15 + 6
+    assert ours == theirs
+    told = []
+    for name in ("kafka", "minikafka"):
+        stream = streamer.option("maxOffsetsPerTrigger", "21").format(name).load().writeStream.format("memory")
+        query = stream.queryName(f"committed_{name}").trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(120)
+            assert sorted(map(repr, spark.table(f"committed_{name}").collect())) == theirs
+            last = query.recentProgress[-1]["sources"][0]
+            told.append([json.loads(last[which])[created] for which in ("endOffset", "latestOffset")])
+        finally:
+            query.stop()
+            spark.catalog.dropTempView(f"committed_{name}")
+    assert told[0] == told[1]
+    producer.abort()
 
 
 def test_batch_sink(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:

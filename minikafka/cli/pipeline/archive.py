@@ -64,6 +64,9 @@ def archive(
     Do not remove files from a lake: archive treats that as damage. Use --drop-before to remove old days; they are not
     archived again. It also forgets days whose files are already gone.
 
+    Records of transactions come once they are committed. Records behind an open transaction wait for its end (see
+    minikafka transaction find-hanging); those of aborted ones do not come.
+
     Files appear complete and never change. Merging replaces small files by larger ones, one day's directory at a time;
     a reader that started before may miss a file: run it again. Only one archive may write to a lake at a time. DIR must
     be on a file system mounted on all of Spark's machines.

@@ -75,6 +75,9 @@ def audit(
     A record's id in the history must follow from the stored record. It is the key, "#" and the CRC-32 of the value in
     eight hexadecimal digits, unless --id says otherwise in Spark's SQL over the columns key and value.
 
+    Committed records count: those of aborted transactions are not there, and the history should call them failed. End
+    open transactions first; what lies behind them is not read.
+
     Records that were deleted or compacted away on purpose count as lost. The history may say what was deleted
     (event log_start); or --from-log-start trusts the topics' log start offsets, and excuses a head that was lost, too.
 

@@ -1,5 +1,8 @@
 """The driver's questions to a cluster before Spark's work begins: topics, their offsets, some records.
 
+All of them see committed records only, as a read_committed consumer, unless told otherwise: what a transaction that is
+open has written comes later, and what one that was aborted has written never.
+
 The functions block. They may be called in a thread with a running event loop, as in a notebook. They raise KafkaError.
 """
 
@@ -14,13 +17,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 from minikafka.client import Admin, Consumer, ConsumerRecord
 from minikafka.client.cluster import TopicView
 from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import Isolation, TopicPartition
 from minikafka.spark.cluster import EARLIEST, LATEST, ClientSettings, cluster_of
 from minikafka.spark.loop import LoopThread
 
 _TIMEOUT_S: Final = 60.0
 _READ_S: Final = 10.0
 _POLL_MS: Final = 200
+_EDGES: Final = (1, 100, 10_000)  # the last offset of a transaction is its marker's
 
 T = TypeVar("T")
 
@@ -44,7 +48,7 @@ class Topics:
 
     @property
     def offsets(self) -> int:
-        """Number of offsets: records, and gaps of compacted ones."""
+        """Number of offsets: records and gaps."""
         return sum(end - start for start, end in self.extent.values())
 
     def partition_count(self, topic: str) -> int:
@@ -52,11 +56,14 @@ class Topics:
         return sum(tp.topic == topic for tp in self.extent)
 
 
-def look_at(bootstrap_servers: str, *names: str) -> Topics:
-    """Look topics up. Raises UNKNOWN_TOPIC_OR_PARTITION for a missing one, with the command that creates it."""
+def look_at(bootstrap_servers: str, *names: str, isolation: Isolation = Isolation.READ_COMMITTED) -> Topics:
+    """Look topics up; the ends are before the first open transaction.
+
+    Raises UNKNOWN_TOPIC_OR_PARTITION for a missing one, with the command that creates it.
+    """
     cluster_id, views = _on_loop(_described(bootstrap_servers, names), "looking at the topics")
     partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
-    cluster = cluster_of(ClientSettings(bootstrap_servers))
+    cluster = cluster_of(ClientSettings(bootstrap_servers, isolation_level=isolation))
     first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
     return Topics(
         cluster_id,
@@ -69,6 +76,26 @@ def look_at(bootstrap_servers: str, *names: str) -> Topics:
 def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[ConsumerRecord]:
     """The records in some small ranges of offsets, as far as they arrive within 10 s."""
     return _on_loop(_read(bootstrap_servers, ranges), "reading a few records")
+
+
+def at_edges(bootstrap_servers: str, found: Topics) -> list[ConsumerRecord]:
+    """Records at the beginning and at the end of each partition: the first and the last, and some more where there are
+    gaps. An end of more than 10,000 offsets without a record has none."""
+    records: list[ConsumerRecord] = []
+    for at_end in (False, True):
+        missing = {tp: extent for tp, extent in found.extent.items() if extent.start < extent.end}
+        for width in _EDGES:
+            if missing:
+                ranges = {tp: _edge(extent, width, at_end=at_end) for tp, extent in missing.items()}
+                records += (few := read_few(bootstrap_servers, ranges))
+                for record in few:
+                    missing.pop(TopicPartition(record.topic, record.partition), None)
+    return records
+
+
+def _edge(extent: Extent, width: int, *, at_end: bool) -> Extent:
+    start, end = extent
+    return Extent(max(start, end - width), end) if at_end else Extent(start, min(start + width, end))
 
 
 def newest(found: Topics, count: int) -> dict[TopicPartition, Extent]:
@@ -93,7 +120,8 @@ async def _read(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent])
     records: list[ConsumerRecord] = []
     if not waiting:
         return records
-    async with Consumer(bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    isolation = Isolation.READ_COMMITTED
+    async with Consumer(bootstrap_servers, auto_offset_reset="earliest", isolation_level=isolation) as consumer:
         consumer.assign(waiting)
         for tp in waiting:
             consumer.seek(tp, ranges[tp].start)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.spark.options import ClientSettings
 from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.layout import DataFile
@@ -90,6 +90,9 @@ def archive(
     show: Show = show_nothing,
 ) -> Archived:
     """Copy the topics' new records into the lake, each offset exactly once; then end, or ``follow``.
+
+    Records of transactions come once they are committed, and of aborted ones never. A partition's records behind an
+    open transaction wait for its end.
 
     Without ``topics`` it continues all topics of the lake; ``add`` allows new ones in an existing lake. With ``follow``
     it repeats every ``interval_s`` seconds until SIGINT or SIGTERM. A commit has about ``offsets_per_commit`` offsets.
@@ -185,10 +188,9 @@ class _Archive:
     def _archive(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> int:
         """One job and its commit; the number of records."""
         tasks = self._tasks(ranges, found)
+        client = ClientSettings(self.bootstrap_servers, isolation_level=Isolation.READ_COMMITTED)
         with self.lake.staging() as directory:
-            written = self._run(
-                tasks, partial(archive_range, client=ClientSettings(self.bootstrap_servers), directory=directory)
-            )
+            written = self._run(tasks, partial(archive_range, client=client, directory=directory))
             check_parts(ranges, [part for each in written for part in each.parts])
             files = [staged for each in written for staged in each.files]
             self.lake.append(ranges, files)

@@ -20,14 +20,17 @@ IDENTITY: Final = (
 """The id of a stored record unless told otherwise, in SQL over the source's columns: ``KEY#CRC32``, the checksum of the
 value in eight hexadecimal digits, as ``chaos.workload.record_id`` writes it into histories. So changed values show."""
 
+COMMITTED: Final = ("kafka.isolation.level", "read_committed")
+"""What was aborted is not stored: a history calls it failed."""
+
 READER: Final = "the topics"
 """The name of that consumer in sentences."""
 
 
 def stored_in_topics(spark: SparkSession, topics: Sequence[str], bootstrap_servers: str) -> DataFrame:
-    """The records of topics of a running cluster."""
+    """The committed records of topics of a running cluster, up to the first open transaction."""
     reader = spark.read.format("minikafka").option("kafka.bootstrap.servers", bootstrap_servers)
-    return reader.option("subscribe", ",".join(topics)).load()
+    return reader.option("subscribe", ",".join(topics)).option(*COMMITTED).load()
 
 
 def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
@@ -42,12 +45,12 @@ def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[
 
 
 def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequence[str] = ()) -> DataFrame:
-    """The records in log directories, whose brokers need not run.
+    """The committed records in log directories, whose brokers need not run.
 
     For each partition it reads the replica with the highest high watermark, to its end. A killed node's high watermark
     may be seconds old, and other replicas may have a tail that they truncate at their start.
     """
-    reader = spark.read.format("minikafka-log").option("replicas", "one").option("upTo", "end")
+    reader = spark.read.format("minikafka-log").option("replicas", "one").option("upTo", "end").option(*COMMITTED)
     return (reader.option("topics", ",".join(topics)) if topics else reader).load(",".join(directories))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
-from minikafka.model import Compression
+from minikafka.model import Compression, Isolation
 from minikafka.spark.pipelines.replay.lines import RECORDS
 from minikafka.spark.pipelines.replay.marks import marked, replay_id
 from minikafka.spark.pipelines.replay.sources import Source, open_source
@@ -69,7 +69,7 @@ def replay(
     began = time.monotonic()
     if compression.upper() not in Compression.__members__:
         raise PipelineError(f"--compression must be {', '.join(Compression.__members__).lower()}, not {compression}")
-    found = look_at(bootstrap_servers, to)
+    found = look_at(bootstrap_servers, to, isolation=Isolation.READ_UNCOMMITTED)
     source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
     target = _Target(spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name)
     keeps = keeps_partitions(source, found.partition_count(to), by_key=by_key)
@@ -78,6 +78,7 @@ def replay(
     before, is_stopped = 0, False
     try:
         with watched_jobs(spark, show):
+            # The replay's own records count wherever they are: it reads all, whatever transactions others have open.
             if _standing_still(bootstrap_servers, to, found).offsets:
                 before = target.present().count()
                 rows = rows.join(target.present(), ["source", "position"], "left_anti")
@@ -144,7 +145,7 @@ def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics
         if not before.offsets:
             break
         time.sleep(_STILL_S)
-        found = look_at(bootstrap_servers, topic)
+        found = look_at(bootstrap_servers, topic, isolation=Isolation.READ_UNCOMMITTED)
         if before.extent == found.extent:
             break
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minikafka.spark.pipelines.report import scan
 from minikafka.spark.pipelines.report.measures import Measures, PartitionReport, Slots, TopicReport
 from minikafka.spark.pipelines.running import Show, configured, show_nothing, watched_jobs
-from minikafka.spark.pipelines.topics import Extent, Topics, look_at, read_few
+from minikafka.spark.pipelines.topics import Topics, at_edges, look_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -79,9 +79,7 @@ def _time_range(bootstrap_servers: str, found: Topics) -> tuple[int, int]:
 
     Records in between may be earlier or later. They count, and their partitions have the exact range.
     """
-    firsts = {tp: Extent(first, min(first + 1, end)) for tp, (first, end) in found.extent.items()}
-    lasts = {tp: Extent(max(first, end - 1), end) for tp, (first, end) in found.extent.items()}
-    times = [record.timestamp for ranges in (firsts, lasts) for record in read_few(bootstrap_servers, ranges)]
+    times = [record.timestamp for record in at_edges(bootstrap_servers, found)]
     now_ms = time.time_ns() // 1_000_000
     return min(times, default=now_ms), max(times, default=now_ms)
 

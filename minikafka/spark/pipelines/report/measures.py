@@ -95,7 +95,7 @@ class PartitionReport:
 
     @property
     def gaps(self) -> int:
-        """Offsets without a record: compacted away, or control records."""
+        """Offsets without a committed record: compacted away, aborted, or markers of transactions."""
         return self.end_offset - self.first_offset - self.measures.records
 
 

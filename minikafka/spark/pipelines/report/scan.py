@@ -42,7 +42,7 @@ _LARGEST_KNOWN: Final = 1 << 31
 
 
 def records_of(spark: SparkSession, bootstrap_servers: str, topic: str, found: Topics) -> DataFrame:
-    """The records of the topic at the look-up."""
+    """The committed records of the topic at the look-up."""
     ends = {str(tp.partition): end for tp, (_, end) in found.extent.items()}
     reading = {
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -50,6 +50,7 @@ def records_of(spark: SparkSession, bootstrap_servers: str, topic: str, found: T
         "startingOffsets": "earliest",
         "endingOffsets": json.dumps({topic: ends}),
         "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
     }
     return spark.read.format(FORMAT).options(**reading).load()
 

@@ -76,6 +76,7 @@ def run_windows(
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": topic,
         "startingOffsets": start,
+        "kafka.isolation.level": "read_committed",
         "maxOffsetsPerTrigger": str(records_per_batch),
         "includeHeaders": str(windows.reads_headers).lower(),
     }
