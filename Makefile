@@ -11,7 +11,7 @@ PORTS := 19092 19093 19094
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo demo-spark test hostile planted schedules check sim up down lint types bench
+.PHONY: help install demo demo-transactions demo-spark test hostile planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ install: $(APP)  ## make .venv with the package in it, so that .venv/bin/minikaf
 
 demo: $(APP)  ## start three brokers, stream real files, kill the leader and the controller, count what was lost
 	@$(BIN)/minikafka demo $(ARGS)
+
+demo-transactions: $(APP)  ## a bank that books in transactions, while its application and its brokers are killed
+	@$(BIN)/minikafka demo transactions $(ARGS)
 
 demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
 	@$(BIN)/minikafka pipeline demo $(ARGS)

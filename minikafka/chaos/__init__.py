@@ -12,6 +12,8 @@ The map:
 * ``history``        collects what clients do and see (``minikafka.ledger`` judges it: lost, duplicated, reordered, ...)
 * ``workload``       the records that the demonstration sends, and the clients that send and read them
 * ``demo``           the demonstration: load, faults, read back, verdict
+* ``bank``, ``bank_teller``   the demonstration of transactions: a bank, and its application that is killed
+* ``late_end``, ``delaying_proxy``   what a late commit does in versions 1 and 2 of transactions; a network that is late
 
 Tests, benchmarks, the demonstration and ``minikafka cluster`` all drive processes through ``local_cluster``.
 """

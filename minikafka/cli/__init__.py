@@ -15,7 +15,7 @@
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``
 * ``progress``  the bar for replicas that move
 * ``log``      ``minikafka log ...``: look into files on disk
-* ``demo``     ``minikafka demo``
+* ``demo``, ``demo_transactions``  ``minikafka demo``, ``minikafka demo transactions``
 * ``pipeline/``  ``minikafka pipeline ...``: Spark over topics
 * ``lines``    records from the lines of a file or pipe; ``ledger``: the history that ``produce --history`` writes
 * ``options``  what several verbs take, in the same words; ``run``: how a verb's coroutine is run, and interrupted

@@ -1,15 +1,15 @@
-"""``minikafka demo``: kill brokers under real clients and count what was lost."""
+"""``minikafka demo``: kill brokers under real clients and count what was lost; ``minikafka demo transactions``."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from minikafka.cli.demo_transactions import need_confluent_kafka, step_printer, transactions
 from minikafka.cli.options import AsJson
-from minikafka.cli.output import fail, print_json, print_note, print_table
+from minikafka.cli.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from minikafka.chaos.demo import Demo, Outcome
 
 
+app = typer.Typer(invoke_without_command=True)
+app.command("transactions")(transactions)
+
+
+@app.callback()
 def demo(
+    context: typer.Context,
     rate: Annotated[int, typer.Option(help="Lines per second.", min=100)] = 10_000,
     history: Annotated[
         Path | None,
@@ -28,12 +34,11 @@ def demo(
 ) -> None:
     """Start three brokers, stream real files through them, kill the leader and the controller, and count what was lost.
 
-    Exits with 0 only if nothing was lost, duplicated or reordered.
+    Exits with 0 only if nothing was lost, duplicated or reordered. [bold]minikafka demo transactions[/] shows a bank.
     """
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError:
-        fail("the demo needs confluent-kafka, which is not installed: pip install 'minikafka[demo]'")
+    if context.invoked_subcommand is not None:
+        return
+    need_confluent_kafka()
     from contextlib import ExitStack
 
     from rich.console import Console
@@ -44,7 +49,7 @@ def demo(
     with ExitStack() as stack:
         file = stack.enter_context(history.open("w")) if history else None
         outcome: Outcome | None = None
-        run = Demo(_step_printer(console), rate, file)
+        run = Demo(step_printer(console), rate, file)
         stack.callback(lambda: _keep_or_remove(run, keep=keep or outcome is None or not outcome.verdict.ok))
         stack.enter_context(run)  # and left first: its nodes end before their files go
         with _progress(console, run):
@@ -103,11 +108,6 @@ def _report(run: Demo) -> None:
 
     print_note(f"minikafka pipeline report {TOPIC}")
     report(TOPIC, bootstrap=run.cluster.bootstrap_servers)
-
-
-def _step_printer(console: Console) -> Any:
-    began = time.monotonic()
-    return lambda text: console.print(f"[dim]{time.monotonic() - began:5.1f} s[/]  {text}")
 
 
 def _progress(console: Console, run: Demo) -> Any:

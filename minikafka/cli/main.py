@@ -102,7 +102,7 @@ app.command("log-dirs")(log_dirs.log_dirs)
 app.add_typer(log.app, name="log")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("broker")(broker.broker)
-app.command("demo")(demo.demo)
+app.add_typer(demo.app, name="demo")
 app.command("status", hidden=True)(status.status)
 let_paragraphs_flow(app)
 
