@@ -60,6 +60,8 @@ async def held_back(admin: Admin, ends: Mapping[TopicPartition, int]) -> list[He
         found = await admin.list_offsets(dict.fromkeys(some, LATEST), isolation=Isolation.READ_COMMITTED)
         stable |= {tp: at.offset for tp, at in found.items()}
     behind = [tp for tp, end in ends.items() if stable[tp] < end]
+    if not behind:
+        return []
     firsts: dict[TopicPartition, HeldBack] = {}
     for each, known in await admin.open_transactions(behind):
         tp, producer = each.partition, each.producer

@@ -203,9 +203,11 @@ class TransactionCalls(AdminCalls):
     ) -> list[tuple[OpenTransaction, TransactionView | None]]:
         """What is open in partitions, in their order and by offset, with the transaction that its coordinator will end.
 
-        Without one it hangs, or has ended since.
+        Without one it hangs.
         """
-        return await self._as_coordinators_know(_open(await self.describe_producers(partitions)))
+        found = await self._as_coordinators_know(_open(await self.describe_producers(partitions)))
+        hanging = await self._still_open([each for each, known in found if known is None])
+        return [(each, known) for each, known in found if known is not None or each in hanging]
 
     # -- where both differ ------------------------------------------------------------------------------------------
 
@@ -221,14 +223,18 @@ class TransactionCalls(AdminCalls):
             for each in _open(await self.describe_producers(partitions, broker_id=broker_id))
             if now_ms - each.producer.last_timestamp >= idle_for_ms
         ]
-        suspects = [each for each, known in await self._as_coordinators_know(idle) if known is None]
-        # One that ended between the two questions is not known to its coordinator, either: it is not open any more.
-        asked_again = {each.partition for each in suspects}
-        still = {
-            (each.partition, each.producer.transaction_start)
-            for each in _open(await self.describe_producers(asked_again, broker_id=broker_id) if asked_again else {})
-        }
-        return [each for each in suspects if (each.partition, each.producer.transaction_start) in still]
+        hanging = [each for each, known in await self._as_coordinators_know(idle) if known is None]
+        return await self._still_open(hanging, broker_id)
+
+    async def _still_open(
+        self, transactions: list[OpenTransaction], broker_id: int | None = None
+    ) -> list[OpenTransaction]:
+        """Those of them that are open now. One that ended after it was seen is not known to its coordinator, either."""
+        if not transactions:
+            return []
+        now = _open(await self.describe_producers({each.partition for each in transactions}, broker_id=broker_id))
+        starts = {(each.partition, each.producer.transaction_start) for each in now}
+        return [each for each in transactions if (each.partition, each.producer.transaction_start) in starts]
 
     async def _as_coordinators_know(
         self, transactions: list[OpenTransaction]

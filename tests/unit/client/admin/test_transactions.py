@@ -137,6 +137,19 @@ async def test_what_ends_while_one_looks_does_not_hang(cluster: ScriptedCluster,
     assert len(cluster.asked(DescribeProducersRequest)) == 4
 
 
+async def test_open_transactions_are_told_from_those_that_hang(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.on(ApiKey.DESCRIBE_PRODUCERS, lambda node_id, request: opened())
+    unknown_to_all(cluster)
+    assert await admin.open_transactions([T0]) == [(HANGING, None)]
+    cluster.next_only(ApiKey.DESCRIBE_PRODUCERS, opened(5), opened(None))  # it ends while one looks
+    assert await admin.open_transactions([T0]) == []
+    cluster.next_only(ApiKey.DESCRIBE_PRODUCERS, opened(5))
+    cluster.on(ApiKey.LIST_TRANSACTIONS, lambda node_id, request: listed("copier"))
+    cluster.on(ApiKey.DESCRIBE_TRANSACTIONS, lambda node_id, request: described(0))
+    ((found, known),) = await admin.open_transactions([T0])
+    assert (found.transactional_id, known is not None and known.state) == ("copier", "Ongoing")
+
+
 async def test_an_abort_whose_answer_is_lost_is_not_asked_for_twice(cluster: ScriptedCluster, admin: Admin) -> None:
     cluster.next_only(ApiKey.DESCRIBE_PRODUCERS, opened(5), opened(None))
     unknown_to_all(cluster)
