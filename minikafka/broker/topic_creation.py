@@ -29,7 +29,6 @@ log = structlog.get_logger(__name__)
 
 CREATE_TIMEOUT_S: Final = 5.0
 SEEN_TIMEOUT_S: Final = 2.0
-GROUPS_SEGMENT_BYTES: Final = 104_857_600
 
 _TRY_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER})
 _THERE: Final = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
@@ -133,9 +132,10 @@ class TopicCreation:
 
     def _internal(self, name: str) -> CreatableTopic:
         config = self._config
-        settings = {"cleanup.policy": "compact", "segment.bytes": str(GROUPS_SEGMENT_BYTES)}
+        settings = {"cleanup.policy": "compact"}
         if name == CONSUMER_OFFSETS_TOPIC:
             partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+            settings["segment.bytes"] = str(config.offsets_topic_segment_bytes)
         else:
             partitions = config.transaction_state_log_num_partitions
             replicas = config.transaction_state_log_replication_factor

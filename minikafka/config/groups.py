@@ -35,6 +35,13 @@ class GroupSettings(SettingGroup):
         doc="""Partitions of the offsets topic, over which groups and their coordinators are spread. Each costs files
         and replication on every broker; 10 spread groups over as many brokers as a cluster like this has.""",
     )
+    offsets_topic_segment_bytes = Setting(
+        integer(1024),
+        4 * 1024 * 1024,
+        kafka="104857600",
+        doc="""Largest segment of that topic. The last segment is not compacted: the next coordinator reads all of it
+        before it serves.""",
+    )
     offsets_retention_minutes = Setting(
         integer(1), 10_080, doc="Committed offsets of a group without members are dropped after this time."
     )

@@ -188,6 +188,12 @@ async def test_the_offsets_topic_has_settings_of_its_own() -> None:
     assert (asked[0].topics[0].num_partitions, asked[0].topics[0].replication_factor) == (7, 2)
 
 
+async def test_a_coordinator_of_groups_has_little_to_read_that_is_not_compacted() -> None:
+    topic = World().creation._internal(CONSUMER_OFFSETS_TOPIC)
+    settings = {config.name: config.value for config in topic.configs}
+    assert settings == {"cleanup.policy": "compact", "segment.bytes": "4194304"}
+
+
 @pytest.mark.parametrize(("replicas", "min_isr"), [(1, "1"), (3, "2")])
 async def test_the_topic_of_transactions_never_asks_for_more_replicas_than_it_has(replicas: int, min_isr: str) -> None:
     world = World(transaction_state_log_replication_factor=str(replicas), transaction_state_log_num_partitions="4")
