@@ -1,6 +1,6 @@
 # One minikafka node: a virtual environment on Python, without pip, run by a user without rights.
 #   docker build --tag minikafka .
-#   docker run --publish 9092:9092 minikafka
+#   docker run --publish 127.0.0.1:9092:9092 minikafka
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv --without-pip /opt/minikafka && pip install --no-cache-dir hatchling
@@ -24,7 +24,9 @@ RUN pip uninstall --yes pip setuptools wheel \
 COPY --from=build /opt/minikafka /opt/minikafka
 COPY docker/server.properties /etc/minikafka/server.properties
 COPY docker/healthy /usr/local/bin/healthy
-ENV PATH=/opt/minikafka/bin:$PATH
+# The second is for the command line in the container: `docker exec NAME minikafka topic list`.
+ENV PATH=/opt/minikafka/bin:$PATH \
+    MINIKAFKA_BOOTSTRAP_SERVERS=127.0.0.1:9092
 USER minikafka
 WORKDIR /var/lib/minikafka
 # A named volume mounted here starts as a copy of this directory, and so belongs to the user.

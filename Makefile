@@ -51,6 +51,7 @@ up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094
 		! bash -c "exec 3<>/dev/tcp/127.0.0.1/$$port" 2>/dev/null || { \
 		echo "port $$port is in use; stop what uses it: \`minikafka cluster list\` shows clusters, \`minikafka cluster stop\` stops one"; exit 1; }; done
 	@docker compose up --build --detach --wait
+	@echo "bootstrap.servers=127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094 (in other containers: node-1:9092,node-2:9092,node-3:9092)"
 
 down:  ## stop the compose cluster (its volumes stay; `docker compose down -v` removes them)
 	@docker compose down

@@ -21,6 +21,7 @@ Directory = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SERVERS_VARIABLE: Final = "MINIKAFKA_BOOTSTRAP_SERVERS"
 Bootstrap = Annotated[
     str | None,
     typer.Option(
@@ -28,7 +29,7 @@ Bootstrap = Annotated[
         "-b",
         help="Bootstrap servers, HOST:PORT[,HOST:PORT...].",
         show_default="the cluster of --dir, else 127.0.0.1:19092",
-        envvar="MINIKAFKA_BOOTSTRAP_SERVERS",
+        envvar=SERVERS_VARIABLE,
     ),
 ]
 ADMIN_TIMEOUT_S: Final = 30.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -10,7 +11,7 @@ import typer
 from minikafka.cli.cluster import open_cluster
 from minikafka.cli.describing import PATIENCE_S
 from minikafka.cli.held_back import HeldBack, held_back_for_long, sentence
-from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Target, Timeout, target
+from minikafka.cli.options import ADMIN_TIMEOUT_S, SERVERS_VARIABLE, AsJson, Directory, Target, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table, size
 from minikafka.cli.run import run_with_admin
 from minikafka.errors import KafkaError
@@ -43,7 +44,12 @@ BROKER_COLUMNS: Final = ("broker", "address", "rack", "leads#", "under-\nreplica
 def status(
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap-server", "-b", help="Any cluster: HOST:PORT[,HOST:PORT...].", show_default="local"),
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            help="Any cluster: HOST:PORT[,HOST:PORT...].",
+            show_default=f"${SERVERS_VARIABLE}, else the cluster of --dir",
+        ),
     ] = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
@@ -53,6 +59,8 @@ def status(
 
     With -b: the brokers of any cluster, as they describe it. Exit code: 0 when the cluster is healthy, else 1.
     """
+    if bootstrap is None and directory is None:
+        bootstrap = os.environ.get(SERVERS_VARIABLE) or None
     if bootstrap is not None:
         cluster_of = target(bootstrap, directory)
         run_with_admin(lambda admin: _brokers(admin, cluster_of, as_json), cluster_of, timeout)

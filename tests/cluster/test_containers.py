@@ -80,14 +80,14 @@ def compose_containers(directory: Path) -> Iterator[Container]:
         yield Container(addresses[name], environment, own)
 
 
-def minikafka_says(*words: str, given: bytes = b"") -> bytes:
-    """What the command line prints."""
+def minikafka_says(*words: str, given: bytes = b"", **variables: str) -> bytes:
+    """What the command line prints, with these variables in its environment."""
     command = [sys.executable, "-m", "minikafka", *words]
     done = subprocess.run(
         command,
         input=given,
         capture_output=True,
-        env={**PLAIN, "PYTHONPATH": str(ROOT)},
+        env={**PLAIN, "PYTHONPATH": str(ROOT), **variables},
         timeout=PATIENCE_S,
         check=False,
     )
@@ -119,7 +119,12 @@ def test_the_nodes_of_compose_serve_other_containers_and_the_host(tmp_path: Path
             "consume", "orders", "-b", inside, "--from-beginning", "--count", "2", "--group", "readers"
         )
         assert consumed == b"first\nsecond\n"
+        left = [node for node in (0, 1, 2) if node != partition["leader"] - 1]
+        assert [containers[node].is_healthy() for node in left] == [True, True]
         assert not containers[partition["leader"] - 1].is_healthy()
+        processes[left[0]].kill()
+        # It has metadata still, and in these it is live.
+        eventually(lambda: not containers[left[1]].is_healthy(), "the node without a quorum to be unhealthy")
 
 
 def test_a_container_of_docker_run_is_a_whole_cluster(tmp_path: Path) -> None:
@@ -128,6 +133,8 @@ def test_a_container_of_docker_run_is_a_whole_cluster(tmp_path: Path) -> None:
         eventually(alone.is_healthy, "the container to be healthy")
         servers = f"{alone.address}:9092"
         assert brokers(servers) == {1: servers}
+        at_it = minikafka_says("cluster", "status", "--json", MINIKAFKA_BOOTSTRAP_SERVERS=servers)
+        assert json.loads(at_it)["brokers"][0]["address"] == servers
         minikafka_says("produce", "orders", "-b", servers, given=b"first\n")
         consumed = minikafka_says(
             "consume", "orders", "-b", servers, "--from-beginning", "--count", "1", "--group", "g"

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -110,8 +111,19 @@ def test_the_image_has_what_the_package_and_its_metrics_need(tmp_path: Path) -> 
     assert (tmp_path / "requirements.txt").read_text().splitlines() == wanted
 
 
+def compose_services() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]  # type: ignore[no-any-return]
+
+
+def test_the_command_line_in_a_container_asks_its_node() -> None:
+    (variables,) = instructions("ENV")
+    servers = dict(each.split("=", 1) for each in variables.split())["MINIKAFKA_BOOTSTRAP_SERVERS"]
+    assert servers == f"127.0.0.1:{BrokerConfig(own_settings()).listeners['CLIENT'].port}"
+    assert not environment_settings({"MINIKAFKA_BOOTSTRAP_SERVERS": servers})
+
+
 def test_nodes_of_compose_are_published_where_they_say() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    services = compose_services()
     assert len(services) == 3
     for name, service in services.items():
         config = BrokerConfig(
@@ -122,6 +134,17 @@ def test_nodes_of_compose_are_published_where_they_say() -> None:
         assert config.advertised["CLIENT"] == Endpoint(name, config.listeners["CLIENT"].port)
         assert service["ports"] == [f"{config.advertised['HOST']}:{config.listeners['HOST'].port}"]
         assert service["volumes"] == [f"{name}:{config.log_dirs[0]}"]
+
+
+def test_nodes_of_compose_keep_three_replicas_of_every_topic() -> None:
+    """Also of those that a single node keeps once."""
+    services = compose_services()
+    for service in services.values():
+        given = environment_settings({k: str(v) for k, v in service["environment"].items()})
+        settings = own_settings() | given
+        factors = {name: value for name, value in settings.items() if name.endswith("replication.factor")}
+        assert len(factors) == 3
+        assert set(factors.values()) == {"3"}
 
 
 # -- make up ----------------------------------------------------------------------------------------------------------
@@ -138,7 +161,10 @@ def test_make_up_names_a_port_that_is_taken_unless_by_itself(tmp_path: Path, run
         command = ["make", "--no-print-directory", "-C", str(ROOT), "up", f"PORTS={port}"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if runs:
-        assert done.stdout == "would run: compose up --build --detach --wait\n"
+        ran, servers = done.stdout.splitlines()
+        assert ran == "would run: compose up --build --detach --wait"
+        published = [port for service in compose_services().values() for port in service["ports"]]
+        assert servers.startswith(f"bootstrap.servers={','.join(port.rpartition(':')[0] for port in published)} (")
     else:
         assert done.returncode != 0
         assert done.stdout.startswith(f"port {port} is in use; stop what uses it: `minikafka cluster list`")
