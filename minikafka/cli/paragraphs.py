@@ -26,6 +26,7 @@ ELSEWHERE: Final = {
     "groups": "group",
     "consumer-groups": "group",
     "transactions": "transaction",
+    "forceTerminateTransaction": "terminate",
     "console-producer": "produce",
     "console-consumer": "consume",
     "reassign-partitions": "reassign",

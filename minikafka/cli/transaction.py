@@ -52,7 +52,9 @@ HANGING: Final = (
     "idle for#",
 )
 
-app = typer.Typer(no_args_is_help=True, help="Transactions: list, describe; find those that hang, and abort them.")
+app = typer.Typer(
+    no_args_is_help=True, help="Transactions: list, describe, terminate; find those that hang, and abort them."
+)
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Partition = Annotated[int, typer.Option("--partition", "-p", min=0, show_default=False)]
@@ -291,6 +293,31 @@ def abort(
         )
 
     run_with_admin(verb, target(bootstrap, directory), timeout, topic)
+
+
+@app.command()
+def terminate(
+    name: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+) -> None:
+    """Abort the open transaction of a transactional id, and fence its producer: it cannot write any more.
+
+    For an application that is gone, or hangs, while readers wait. Another one can begin with the id at any time.
+
+    Example:
+
+    [bold]minikafka transaction terminate copier[/]
+    """
+
+    async def verb(admin: Admin) -> None:
+        before = await admin.describe_transaction(name)
+        after = await admin.fence_producer(name)
+        done = "aborted its transaction" if before.state == State.ONGOING else "it had no open transaction"
+        print_line(f"{name}: {done}; the next producer has epoch {after.epoch + 1} or a later one")
+
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 async def _partitions(admin: Admin, topic: str | None, broker_id: int | None) -> list[TopicPartition]:

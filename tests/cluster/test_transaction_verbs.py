@@ -141,7 +141,7 @@ def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandL
     start = lost.write("orders", b"hanging")
     assert start == 1
 
-    listed = [each for each in shown("transaction", "list") if each["transactional_id"] != "painter"]
+    listed = [each for each in shown("transaction", "list") if each["transactional_id"] in ("copier", "lost")]
     assert [(each["transactional_id"], each["coordinator"], each["state"]) for each in listed] == [
         ("copier", 1, "Ongoing"),
         ("lost", 1, "Empty"),
@@ -200,6 +200,18 @@ def test_transactions_are_seen_and_hanging_ones_aborted(minikafka: QuickCommandL
         f"{gone} seq -1 transactional control abort",
         f"{kept} seq -1 transactional control commit",
     ]
+
+
+def test_a_transaction_is_terminated(minikafka: QuickCommandLine, wire: Wire) -> None:
+    minikafka("topic", "create", "given-up")
+    gone = Classic(wire, "gone")
+    gone.add("given-up")
+    gone.write("given-up", b"half")
+    assert minikafka("transaction", "terminate", "gone").startswith(b"gone: aborted its transaction; ")
+    (row,) = json.loads(minikafka("topic", "describe", "given-up", "--json"))
+    assert (row["held_back_by"], row["last_stable_offset"], row["end_offset"]) == (None, 2, 2)
+    assert b"it had no open transaction" in minikafka("transaction", "terminate", "gone")
+    assert b"transactional id 'nobody' not found" in minikafka("transaction", "terminate", "nobody", fails=True)
 
 
 def test_the_level_of_a_feature(minikafka: QuickCommandLine) -> None:

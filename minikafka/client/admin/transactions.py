@@ -13,7 +13,7 @@ from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.consuming.queries import indexes_by_topic
 from minikafka.client.key_coordinator import TRANSACTION, KeyCoordinator
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from minikafka.model import NO_NODE, NO_OFFSET, NO_TIMESTAMP, ProducerIdentity, TopicPartition
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -26,6 +26,7 @@ from minikafka.wire.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from minikafka.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -37,6 +38,8 @@ from minikafka.wire.messages.write_txn_markers import (
 PARTITIONS_AT_ONCE: Final = 500
 """Of one DescribeProducers, as in Kafka's tool: a partition may have thousands of producers."""
 ANY_DURATION: Final = -1
+FENCING_TIMEOUT_MS: Final = 1
+"""Of a transaction that does not begin; the next producer brings its own."""
 FIRST_WITH_DURATION: Final = 1
 FIRST_WITH_PATTERN: Final = 2
 
@@ -147,6 +150,22 @@ class TransactionCalls(AdminCalls):
             return _view(found, coordinator.node_id)
 
         return await self._retrying(attempt, f"describing transactional id {transactional_id!r}")
+
+    async def fence_producer(self, transactional_id: str) -> ProducerIdentity:
+        """Abort the open transaction of an id, and let its producer write no more; the epoch after it (KIP-588).
+
+        As if another producer had begun with the id. TRANSACTIONAL_ID_NOT_FOUND when there is none.
+        """
+        await self.describe_transaction(transactional_id)
+        coordinator = KeyCoordinator(self._connections, transactional_id, TRANSACTION)
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS)
+
+        async def attempt() -> ProducerIdentity:
+            answer = await coordinator.call(request, InitProducerIdResponse, timeout_s=self._answer_s)
+            coordinator.check(answer.error_code, "fencing its producer")
+            return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+        return await self._retrying(attempt, f"fencing the producer of transactional id {transactional_id!r}")
 
     # -- what partitions know ---------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from minikafka.wire.api import ApiKey
 from minikafka.wire.messages import describe_producers, describe_transactions, list_transactions, write_txn_markers
 from minikafka.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from minikafka.wire.messages.describe_transactions import DescribeTransactionsResponse
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from minikafka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
@@ -105,6 +106,23 @@ async def test_an_id_is_described_by_its_coordinator(cluster: ScriptedCluster, a
     assert await admin.describe_transaction("copier") == TransactionView(
         "copier", 1, "Ongoing", PRODUCER, 3, 60_000, None, (T0, TopicPartition("t", 1))
     )
+
+
+async def test_a_producer_is_fenced_once_its_transaction_is_over(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.on(ApiKey.DESCRIBE_TRANSACTIONS, lambda node_id, request: described(0))
+    cluster.next_only(
+        ApiKey.INIT_PRODUCER_ID,
+        InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS),
+        HANG_UP,
+        InitProducerIdResponse(producer_id=PRODUCER, producer_epoch=4),
+    )
+    assert await admin.fence_producer("copier") == (PRODUCER, 4)
+    cluster.on(
+        ApiKey.DESCRIBE_TRANSACTIONS, lambda node_id, request: described(error=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    )
+    with pytest.raises(KafkaError, match="transactional id 'copier' not found"):
+        await admin.fence_producer("copier")
+    assert len(cluster.asked(InitProducerIdRequest)) == 3, "an id that is not there is not made"
 
 
 async def test_another_leader_is_asked_for_producers(cluster: ScriptedCluster, admin: Admin) -> None:
