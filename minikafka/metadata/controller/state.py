@@ -45,7 +45,7 @@ class ControllerState:
         self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
         self.static_config = config
         self._written: list[Record] = []
-        self._postponed: deque[Iterator[Iterable[Record]]] = deque()
+        self._postponed: deque[tuple[Iterator[Iterable[Record]], int]] = deque()
         self._topic_configs_of = image.configs
         self._topic_configs: dict[str, TopicConfig] = {}
 
@@ -75,18 +75,20 @@ class ControllerState:
         """True while a part of the present request is postponed."""
         return bool(self._postponed)
 
-    def postpone(self, changes: Iterator[Iterable[Record]]) -> None:
-        """Write these records after the other decisions of the request; one item per examined partition.
+    def postpone(self, changes: Iterator[Iterable[Record]], at_once: int = PORTION) -> None:
+        """Write these records after the other decisions of the request; one item per examined partition or topic, so
+        many in a portion.
 
         There may be 100,000. Postponed parts run in order, each on the image that the previous one left.
         """
-        self._postponed.append(changes)
+        self._postponed.append((changes, at_once))
 
     def write_portion(self) -> None:
         """Write the records of the next partitions."""
-        portion = list(islice(self._postponed[0], PORTION))
+        changes, at_once = self._postponed[0]
+        portion = list(islice(changes, at_once))
         self.write(*chain.from_iterable(portion))
-        if len(portion) < PORTION:
+        if len(portion) < at_once:
             self._postponed.popleft()
 
     # -- reading ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -43,7 +43,9 @@ from minikafka.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
-PARTITIONS_PER_REQUEST_MAX: Final = 2_000  # a request is carried out, and replayed into each image, in one turn
+PARTITIONS_PER_REQUEST_MAX: Final = 2_000  # the records of a request are replayed into each image in one turn
+TOPICS_AT_ONCE: Final = 100
+"""Topics of a portion: to create one takes some 150 microseconds."""
 
 UNSET: Final = -1
 
@@ -51,14 +53,10 @@ T = TypeVar("T")
 
 
 class _Request:
-    """State of one request, for all its topics: brokers, the cluster's load, remaining room.
-
-    Its records are written at once: each write copies the changed parts, which may be the table of all topics.
-    """
+    """State of one request, for all its topics: brokers, the cluster's load, remaining room."""
 
     def __init__(self, state: ControllerState) -> None:
         self.state = state
-        self.records: list[Record] = []
         self._names: dict[str | None, str] | None = None  # by what they may not have in common
         self.candidates = [Candidate(b.broker_id, b.rack, _is_usable(b)) for b in state.image.brokers.values()]
         self.load = Load(partition.replicas for _, _, partition in state.image.partitions())
@@ -78,11 +76,10 @@ class _Request:
                 f"topic {name!r} collides with {other!r}: names that differ only in '.' and '_' cannot be told apart",
             )
 
-    def create(self, name: str, records: Iterable[Record]) -> None:
-        """Add the records of a checked new topic."""
+    def note_name(self, name: str) -> None:
+        """There will be a topic of this name."""
         if self._names is not None and (plain := plain_name(name)) is not None:
             self._names[plain] = name
-        self.records += records
 
     def take(self, partitions: int) -> None:
         """Count partitions to create; KafkaError(POLICY_VIOLATION) for too many in one request."""
@@ -113,30 +110,37 @@ def _is_usable(broker: BrokerImage) -> bool:
 # -- creation ---------------------------------------------------------------------------------------------------------
 
 
-def create_topics(state: ControllerState, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create each topic on its own: a refused one does not affect the others. A topic that is named twice has one
-    result. -1 takes the node's default; with ``assignments`` both numbers must be -1. The handler adds the settings to
-    the answer.
+def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Callable[[], CreateTopicsResponse]:
+    """Create each topic on its own, in portions: a refused one does not affect the others. A topic that is named twice
+    has one result. -1 takes the node's default; with ``assignments`` both numbers must be -1. The handler adds the
+    settings to the answer.
 
     Errors of a topic: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION.
     """
-    asked = _Request(state)
+    asked, response = _Request(state), CreateTopicsResponse(topics=[])
     topics, repeated = _once([topic.name for topic in request.topics], request.topics)
 
-    def create(name: str, topic: CreatableTopic) -> CreatableTopicResult:
+    def create(name: str, topic: CreatableTopic) -> tuple[CreatableTopicResult, Sequence[Record]]:
         try:
             _refuse_repeated(name, repeated)
             return _create(asked, topic, request.validate_only)
         except KafkaError as error:
-            return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+            return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message), ()
 
-    results = [create(name, topic) for name, topic in topics.items()]
-    state.write(*asked.records)
-    return CreateTopicsResponse(topics=results)
+    def carried_out() -> Iterator[Sequence[Record]]:
+        for name, topic in topics.items():
+            result, records = create(name, topic)
+            response.topics.append(result)
+            yield records
+
+    state.postpone(carried_out(), TOPICS_AT_ONCE)
+    return lambda: response
 
 
-def _create(request: _Request, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+def _create(
+    request: _Request, topic: CreatableTopic, validate_only: bool
+) -> tuple[CreatableTopicResult, Sequence[Record]]:
     state = request.state
     _check_new_name(request, topic.name)
     configs = _checked_configs(topic.configs)
@@ -146,14 +150,14 @@ def _create(request: _Request, topic: CreatableTopic, validate_only: bool) -> Cr
         name=topic.name, error_message=None, num_partitions=len(assignments), replication_factor=len(assignments[0])
     )
     if validate_only:
-        return created
+        return created, ()
     topic_id = created.topic_id = state.new_topic_id()
     resource = ConfigResourceType.TOPIC
     records: list[Record] = [TopicRecord(topic.name, topic_id)]
     records += (ConfigRecord(resource, topic.name, name, value) for name, value in configs.items())
     records += _new_partitions(state, topic_id, 0, assignments)
-    request.create(topic.name, records)
-    return created
+    request.note_name(topic.name)
+    return created, records
 
 
 def _check_new_name(request: _Request, name: str) -> None:
@@ -240,7 +244,7 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Delet
 
     Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
     """
-    records: dict[UUID, RemoveTopicRecord] = {}  # written at once, see _Request
+    records: dict[UUID, RemoveTopicRecord] = {}  # written at once: each write copies the table of all topics
     results = [_delete(state, topic, records) for topic in request.topics]
     state.write(*records.values())
     return DeleteTopicsResponse(responses=results)
@@ -277,29 +281,34 @@ def _named(state: ControllerState, named: DeleteTopicState) -> TopicImage:
 # -- more partitions --------------------------------------------------------------------------------------------------
 
 
-def create_partitions(state: ControllerState, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Add partitions to each topic on its own. A topic that is named twice has one result.
+def create_partitions(
+    state: ControllerState, request: CreatePartitionsRequest
+) -> Callable[[], CreatePartitionsResponse]:
+    """Add partitions to each topic on its own, in portions. A topic that is named twice has one result.
 
     Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR, INVALID_REQUEST, POLICY_VIOLATION.
     """
-    asked = _Request(state)
+    asked, response = _Request(state), CreatePartitionsResponse(results=[])
     topics, repeated = _once([topic.name for topic in request.topics], request.topics)
 
-    def extend(name: str, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
-        try:
-            _refuse_repeated(name, repeated)
-            _extend(asked, topic, request.validate_only)
-        except KafkaError as error:
-            return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
-        return CreatePartitionsTopicResult(name=name)
+    def carried_out() -> Iterator[Iterable[Record]]:
+        for name, topic in topics.items():
+            result = CreatePartitionsTopicResult(name=name)
+            records: Iterable[Record] = ()
+            try:
+                _refuse_repeated(name, repeated)
+                records = _extend(asked, topic, request.validate_only)
+            except KafkaError as error:
+                result = CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
+            response.results.append(result)
+            yield records
 
-    results = [extend(name, topic) for name, topic in topics.items()]
-    state.write(*asked.records)
-    return CreatePartitionsResponse(results=results)
+    state.postpone(carried_out(), TOPICS_AT_ONCE)
+    return lambda: response
 
 
-def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: bool) -> None:
+def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: bool) -> Iterable[PartitionRecord]:
     state = request.state
     topic = state.topic(wanted.name)
     _refuse_internal(topic.name)
@@ -325,8 +334,7 @@ def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: boo
             )
         _check_manual(request, assignments, factor)
     request.check_room(assignments)
-    if not validate_only:
-        request.records += _new_partitions(state, topic.topic_id, present, assignments)
+    return () if validate_only else _new_partitions(state, topic.topic_id, present, assignments)
 
 
 # -- shared -----------------------------------------------------------------------------------------------------------

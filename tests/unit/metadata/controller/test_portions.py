@@ -12,11 +12,13 @@ import controller_requests as ask
 import pytest
 
 from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.errors import ErrorCode
 from minikafka.metadata import effective
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.controller.controller import Outcome, Portions
 from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.controller.state import PORTION, ControllerState
+from minikafka.metadata.controller.topics import TOPICS_AT_ONCE
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord, PartitionRecord, Record, TopicRecord
 from minikafka.model import TopicPartition
@@ -242,6 +244,24 @@ def test_sessions_that_end_are_acted_on_in_portions(cluster: Any, looked: Looked
         cluster.log(outcome.records)
     assert cluster.image.brokers[2].fenced
     assert all(partition.leader != 2 for _, _, partition in cluster.image.partitions())
+
+
+def test_many_topics_are_created_in_portions_and_in_one_batch(cluster: Any) -> None:
+    """Also those that collide with one of an earlier portion."""
+    names = [*(f"of.{number}" for number in range(2 * TOPICS_AT_ONCE + 7)), "of_3"]
+    portions = asked(cluster, ask.create(*(ask.topic(name, num_partitions=2) for name in names)))
+    count, outcome = gone_through(portions, lambda: None)
+    assert count == 3
+    refused = [result for result in outcome.response.topics if result.error_code]
+    assert [(result.name, result.error_code) for result in refused] == [("of_3", ErrorCode.INVALID_TOPIC_EXCEPTION)]
+    cluster.log(outcome.records)
+    assert sorted(cluster.image.topics_by_name) == sorted(names[:-1])
+
+    more = ask.extend(*(ask.more(name, 3) for name in names[:-1]))
+    count, outcome = gone_through(asked(cluster, more), lambda: None)
+    assert (count, {result.error_code for result in outcome.response.results}) == (3, {0})
+    cluster.log(outcome.records)
+    assert all(len(topic.partitions) == 3 for topic in cluster.image.topics())
 
 
 def test_no_request_is_carried_out_before_the_last_is_whole(cluster: Any) -> None:
