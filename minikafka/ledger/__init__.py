@@ -7,6 +7,12 @@
 * ``verdict``    the outcome: kept, broken, not judged, or nothing proved
 * ``checker``    the theory, and the verdict on a history that fits in memory
 
+and for transactions, over all partitions of a history in memory:
+
+* ``transactions``         each transaction, and the partitions as read_committed consumers must find them
+* ``transaction_rules``    the rules
+* ``transaction_checker``  the theory, and the verdict
+
 ``chaos.history`` collects events while they happen; ``spark.pipelines.audit`` judges histories larger than memory by
 the same rules.
 """

@@ -22,6 +22,21 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 ``end_offset`` ``ok``: ``[[partition, offset], ...]`` as a process saw it
 ``fault``      ``info``: what was broken or mended, in words
 =============  ==========================================================================================
+
+Transactions (``transaction_checker`` judges them). A process of these is one producer with a transactional id:
+
+====================  ===================================================================================
+``take_over``         ``[transactional_id]``, ``invoke``: is about to begin with it; ``ok``: has it
+``begin``             ``invoke``: ``[transaction]``: whatever it sends from here on is of that transaction
+``commit``            ``[transaction]``, ``invoke``: asks for its end; ``ok``: it is committed; ``fail``: it
+                      is certainly not; ``info``: unknown. Without an ``invoke`` nobody may commit it.
+``copy``              ``invoke``: ``[[id, group, partition, offset], ...]``: what a record is a copy of
+``poll_committed``    as ``poll``, of a read_committed consumer; so are ``assign_committed`` and
+                      ``drained_committed``
+``position``          ``ok``: ``[[group, partition, offset], ...]``: committed, when no transaction was open
+``stable_end``        ``ok``: ``[[partition, last stable offset, high watermark], ...]``, when the time of
+                      every transaction was over
+====================  ===================================================================================
 """
 
 from __future__ import annotations

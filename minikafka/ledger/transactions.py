@@ -1,0 +1,178 @@
+"""The transactions of a history, and what read_committed consumers were handed of each partition.
+
+A *view* is the history of one partition as read_committed consumers must find it: records of committed transactions and
+those outside of transactions are promises, those of aborted ones are refused, of others nobody knows. So what is said
+of readers in ``checker`` holds for them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from minikafka.ledger.events import Event, HistoryError
+from minikafka.ledger.partition import PartitionHistory, gather
+
+Told = Literal["", "ok", "fail", "info"]
+
+VIEWED: Final = {"poll_committed": "poll", "assign_committed": "assign", "drained_committed": "drained"}
+"""What read_committed consumers do, and what it is in a view."""
+
+
+@dataclass(eq=False)
+class Transaction:
+    """One of a producer."""
+
+    name: str
+    producer: str
+    records: dict[str, str] = field(default_factory=dict)  # id -> partition, in the order of sending
+    commit_at: int | None = None  # event at which its commit was asked for
+    told: Told = ""  # of its commit
+    handed_at: dict[str, int] = field(default_factory=dict)  # id -> event at which a read_committed consumer got it
+
+    @property
+    def is_committed(self) -> bool | None:
+        """None: nobody knows. One whose commit was not asked for is not committed."""
+        if self.told == "ok":
+            return True
+        if self.told == "fail" or self.commit_at is None:
+            return False
+        return True if self.handed_at else None
+
+
+class Session(NamedTuple):
+    """A producer has a transactional id, from the answer to its request on."""
+
+    transactional_id: str
+    asked_at: int
+    told_at: int
+
+
+class Copied(NamedTuple):
+    """What a record is a copy of, and in whose name it was copied."""
+
+    group: str
+    partition: str
+    offset: int
+
+
+@dataclass
+class TransactionHistory:
+    """A whole history; see ``events`` for what each event has."""
+
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    of_record: dict[str, Transaction] = field(default_factory=dict)
+    sent_at: dict[str, int] = field(default_factory=dict)  # by record
+    sessions: dict[str, Session] = field(default_factory=dict)  # by producer
+    copies: dict[str, Copied] = field(default_factory=dict)  # by record
+    positions: dict[tuple[str, str], int] = field(default_factory=dict)  # of (group, partition), in the end
+    ends: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> last stable offset, high watermark
+    views: Mapping[str, PartitionHistory] = field(default_factory=dict)
+    seen: Mapping[str, PartitionHistory] = field(default_factory=dict)  # as other consumers see them
+
+    def fenced_at(self, producer: str) -> int | None:
+        """The event from which on its transactional id has another producer, which asked for it later; None: never."""
+        mine = self.sessions.get(producer)
+        if mine is None:
+            return None
+        later = [
+            each.told_at
+            for each in self.sessions.values()
+            if each.transactional_id == mine.transactional_id and each.asked_at > mine.told_at
+        ]
+        return min(later, default=None)
+
+
+def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
+    """The history of transactions. Raises HistoryError for an invalid one."""
+    events = list(events)
+    history = TransactionHistory()
+    asked_at: dict[str, tuple[str, int]] = {}
+    current: dict[str, Transaction] = {}
+    for event in events:
+        match event.function, event.type:
+            case "begin", "invoke":
+                for (name,) in _items(event, str):
+                    if name in history.transactions:
+                        raise HistoryError(f"{name} was begun twice: a workload must begin each transaction once")
+                    history.transactions[name] = current[event.process] = Transaction(name, event.process)
+            case "send", "invoke" if event.process in current:
+                for partition, record in _items(event, str, str):
+                    current[event.process].records[record] = partition
+                    history.of_record[record] = current[event.process]
+                    history.sent_at[record] = event.number
+            case "commit", kind:
+                for (name,) in _items(event, str):
+                    _take_commit(history, event, name, kind)
+            case "take_over", "invoke":
+                for (transactional_id,) in _items(event, str):
+                    asked_at[event.process] = transactional_id, event.number
+            case "take_over", "ok":
+                for (transactional_id,) in _items(event, str):
+                    if asked_at.get(event.process, ("", 0))[0] != transactional_id:
+                        raise HistoryError(
+                            f"event {event.number}: {event.process} has not asked for {transactional_id}"
+                        )
+                    history.sessions[event.process] = Session(*asked_at[event.process], event.number)
+            case "copy", "invoke":
+                for record, group, partition, offset in _items(event, str, str, str, int):
+                    history.copies[record] = Copied(group, partition, offset)
+            case "position", "ok":
+                for group, partition, offset in _items(event, str, str, int):
+                    history.positions[group, partition] = offset
+            case "stable_end", "ok":
+                for partition, stable, high_watermark in _items(event, str, int, int):
+                    history.ends[partition] = stable, high_watermark
+    _look_at_readers(history, events)
+    history.views = gather(_viewed(history, events))
+    history.seen = gather(events)
+    return history
+
+
+def _take_commit(history: TransactionHistory, event: Event, name: str, kind: str) -> None:
+    transaction = history.transactions.get(name)
+    if transaction is None:
+        raise HistoryError(f"event {event.number} is no commit: {name} was not begun")
+    if kind == "invoke":
+        transaction.commit_at = event.number
+    elif transaction.told in ("", "info"):
+        transaction.told = kind  # type: ignore[assignment]
+
+
+def _look_at_readers(history: TransactionHistory, events: Iterable[Event]) -> None:
+    """Whose records were handed to read_committed consumers: what is visible was committed."""
+    for event in events:
+        if (event.function, event.type) == ("poll_committed", "ok"):
+            for _partition, record, _offset in _items(event, str, str, int):
+                if record in history.of_record:
+                    history.of_record[record].handed_at.setdefault(record, event.number)
+
+
+def _viewed(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
+    """The events as a history of read_committed consumers, in which a fate is the outcome of a send."""
+    for event in events:
+        if event.function in VIEWED:
+            yield event._replace(function=VIEWED[event.function])
+        elif event.function == "log_start" or (event.function, event.type) == ("send", "invoke"):
+            yield event
+        elif event.function == "send":
+            for item in event.value:
+                transaction = history.of_record.get(item[1])
+                if transaction is None or (event.type == "ok" and transaction.is_committed):
+                    yield event._replace(value=[item])
+    for transaction in history.transactions.values():
+        if transaction.is_committed:  # also what was not acknowledged by itself
+            items = [[partition, record, -1] for record, partition in transaction.records.items()]
+            yield Event(0, 0, transaction.producer, "ok", "send", items)
+
+
+def _items(event: Event, *types: type) -> Iterator[Sequence[Any]]:
+    """The fields of each item."""
+    if not isinstance(event.value, list | tuple):
+        raise HistoryError(f"event {event.number} is no {event.function}: {event.value!r} is no list")
+    for item in event.value:
+        fields = item if isinstance(item, list | tuple) else (item,)
+        if [*map(type, fields)] != [*types]:
+            raise HistoryError(f"event {event.number} is no {event.function}: {item!r}")
+        yield fields

@@ -1,0 +1,98 @@
+"""The checker of transactions accepts what is no anomaly and catches every planted violation, each by its own rule."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_transactions_planted import HARMLESS, PLANTED, Planted
+from ledger_transactions_random import MUTATIONS, Mutation, honest
+
+from minikafka.ledger.events import Event, HistoryError
+from minikafka.ledger.transaction_checker import check_transactions
+from minikafka.ledger.transaction_rules import TRANSACTION_RULES
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=[planted.name for planted in PLANTED])
+def test_a_planted_violation_is_caught_by_its_rule(planted: Planted) -> None:
+    verdict = check_transactions(planted.events())
+    assert not verdict.ok
+    if planted.rule in TRANSACTION_RULES:
+        assert verdict.broken == {planted.rule: 1}, verdict.examples
+        assert verdict.sentence == f"transactions were broken: {planted.rule} 1"
+    else:
+        assert verdict.outcome == planted.rule, verdict.examples
+
+
+@pytest.mark.parametrize("planted", HARMLESS, ids=[planted.name for planted in HARMLESS])
+def test_what_is_no_anomaly_is_kept(planted: Planted) -> None:
+    verdict = check_transactions(planted.events())
+    assert verdict.ok, verdict.examples
+    assert "all or nothing" in verdict.sentence
+
+
+def test_every_rule_has_a_planted_violation() -> None:
+    assert {planted.rule for planted in PLANTED} == TRANSACTION_RULES.keys() | {"not judged", "nothing proved"}
+
+
+@given(st.integers(0, 2**32))
+def test_an_honest_history_is_never_flagged(seed: int) -> None:
+    tale = honest(random.Random(seed))
+    verdict = check_transactions(tale.events())
+    assert verdict.outcome in ("kept", "nothing proved"), verdict.examples
+    assert (verdict.begun, verdict.copied) == (tale.begun, tale.copied)
+    assert verdict.committed <= tale.committed  # nobody tells of some
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=[mutate.__name__ for mutate in MUTATIONS])
+def test_one_wrong_thing_is_always_caught(mutate: Mutation) -> None:
+    tried = 0
+    for seed in range(100):
+        rng = random.Random(f"{mutate.__name__} {seed}")
+        tale = honest(rng)
+        expected = mutate(tale, rng)
+        if expected is None:
+            continue
+        tried += 1
+        verdict = check_transactions(tale.events())
+        assert expected & verdict.broken.keys(), f"seed {seed}: {expected}, but {verdict.broken}"
+    assert tried >= 15, "few histories offer it a place"
+
+
+def test_mutations_break_every_rule() -> None:
+    found = set[str]()
+    for mutate in MUTATIONS:
+        for seed in range(15):
+            rng = random.Random(f"{mutate.__name__} {seed}")
+            tale = honest(rng)
+            if mutate(tale, rng):
+                found |= check_transactions(tale.events()).broken.keys()
+    assert found == TRANSACTION_RULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("function", "type", "value"),
+    [
+        ("begin", "invoke", [["A", 1]]),
+        ("begin", "invoke", "A"),
+        ("commit", "ok", ["never begun"]),
+        ("take_over", "invoke", [1]),
+        ("copy", "invoke", [["x", "g", "t-0"]]),
+        ("copy", "invoke", [["x", "g", "t-0", "1"]]),
+        ("position", "ok", [["g", "t-0", True]]),
+        ("stable_end", "ok", [["t-0", 1]]),
+        ("poll_committed", "ok", [["t-0", "a"]]),
+    ],
+)
+def test_an_event_without_what_its_function_needs_is_refused_by_number(function: str, type: str, value: object) -> None:
+    with pytest.raises(HistoryError, match=f"event 7 is no {function}: "):
+        check_transactions([Event(7, 0, "p", type, function, value)])  # type: ignore[arg-type]
+
+
+def test_one_begins_once_and_asks_before_it_is_told() -> None:
+    with pytest.raises(HistoryError, match="begun twice"):
+        check_transactions([Event(at, 0, "p", "invoke", "begin", ["A"]) for at in (0, 1)])
+    with pytest.raises(HistoryError, match="has not asked"):
+        check_transactions([Event(0, 0, "p", "ok", "take_over", ["i"])])
