@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from planted.registry import Suite
-from transactions_schedules import run, trace_of
+from transactions_schedules import World, run, trace_of
 
 import minikafka.transactions.beginning as beginning
 import minikafka.transactions.ending as ending
@@ -38,6 +38,19 @@ def every_partition_is_in_the_transaction(
     """A leader is told that anything is in the transaction, whatever its state."""
     beginning._entry_of(shard, transactional_id, producer)
     return dict.fromkeys(partitions, ErrorCode.NONE)
+
+
+@SUITE.replaces(World, "asks_again")
+def a_marker_that_comes_meanwhile_ends_the_transaction(world: World) -> bool:
+    """A leader that was told that the partition is in the transaction refuses the record if any marker came since."""
+    return False
+
+
+@SUITE.plants()
+def the_last_marker_ends_the_next_transaction(patch: Any) -> None:
+    """A leader waits for the end of the transaction before, and takes its marker for the end of the one that begins."""
+    patch.setattr(World, "asks_again", lambda _world: False)
+    patch.setattr(World, "noted", lambda _world, known, before: known.ends if before is None else before)
 
 
 _sound_transit = Shard.transit

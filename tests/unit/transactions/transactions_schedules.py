@@ -10,7 +10,9 @@ Checked from outside, by what applications were told and by what the logs of the
 - zombies: once a newer producer of an id was told its epoch, no item of an older one gets into a log, and the older one
   does not go on;
 - identities: producer id and epoch are given to one producer, and never fall;
-- peace: an application whose id is its own, and that is not slow, is never told that it is not the producer;
+- peace: an application whose id is its own, and that is not slow, is never told that it is not the producer, nor that
+  its transaction is over. (A leader that was told that the partition is part of it, and sees a marker that came
+  meanwhile, asks again.)
 - no hanging transaction: when faults end, every transaction is over.
 
 And from inside, after every step, :meth:`Driver.check`.
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -321,6 +324,7 @@ class World:
             if told.error is E.NONE:
                 app.serial += 1
             elif told.error in (E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE):
+                self.check_peace(app, told.error)
                 app.must_abort = True
                 app.serial += 1
             elif app.version == 1 and told.error is E.REQUEST_TIMED_OUT:
@@ -342,7 +346,29 @@ class World:
         if (known.open and known.epoch == producer.epoch) or item in log.fates or producer.epoch < known.epoch:
             self.answer_produce(app, tp, item, producer, None, token)
             return
-        verified_at = known.ends
+        self.ask_coordinator(app, tp, item, producer, token)
+
+    def ask_coordinator(
+        self,
+        app: App,
+        tp: TopicPartition,
+        item: Item,
+        producer: ProducerIdentity,
+        token: object,
+        before: int | None = None,
+    ) -> None:
+        """The leader notes how often the producer's transactions have ended, and asks: that takes its time.
+
+        ``before``: what it had noted, if it asks again because the transaction before was not over.
+        """
+        verified_at = self.noted(self.logs[tp].of(producer.producer_id), before)
+        arrive = partial(self.at_coordinator, app, tp, item, producer, verified_at, token)
+        self.network.append((f"verify {item}", arrive))
+
+    def at_coordinator(
+        self, app: App, tp: TopicPartition, item: Item, producer: ProducerIdentity, verified_at: int, token: object
+    ) -> None:
+        """Is the partition part of the transaction? With version 2 it is added."""
         if app.version == 1:
             error = self.driver.coordinator.verify_partitions(app.name, producer, [tp])[tp]
             later = f"verified {error.name} {item}"
@@ -366,11 +392,21 @@ class World:
         error: ErrorCode,
         token: object,
     ) -> None:
-        """The coordinator has answered the leader."""
+        """The coordinator has answered the leader, which waits for the end of the transaction before."""
         if error is E.NONE:
             self.answer_produce(app, tp, item, producer, verified_at, token)
+        elif error is E.CONCURRENT_TRANSACTIONS and app.version >= 2 and self.random.random() < 0.9:
+            self.ask_coordinator(app, tp, item, producer, token, verified_at)
         else:
             self.answer(token, Outcome(E.INVALID_PRODUCER_EPOCH if error is E.PRODUCER_FENCED else error))
+
+    def noted(self, known: Written, before: int | None) -> int:
+        """The end that was waited for is no end of what comes now: the leader notes it anew each time it asks."""
+        return known.ends
+
+    def asks_again(self) -> bool:
+        """A marker came since the leader asked: maybe that of the transaction before."""
+        return True
 
     def answer_produce(
         self,
@@ -385,6 +421,9 @@ class World:
         log = self.logs[tp]
         is_new = item not in log.fates
         error = log.append(item, producer, verified_at)
+        if error is E.INVALID_TXN_STATE and self.asks_again():
+            self.ask_coordinator(app, tp, item, producer, token)
+            return
         self.note(f"log {tp}: {item} in {producer}: {error.name}")
         newest = self.newest.get(app.name)
         if error is E.NONE and is_new and newest is not None and self.given[newest] != app.index:
@@ -418,6 +457,10 @@ class World:
             app.again = again
             return
         app.state = "dead"
+        self.check_peace(app, error)
+
+    def check_peace(self, app: App, error: ErrorCode) -> None:
+        """Whoever has its id for itself, and is not slow, may go on."""
         is_alone = sum(each.name == app.name for each in self.apps) == 1 and not app.has_given_up
         may_expire = self.driver.settings.id_expiration_ms < 60_000
         if is_alone and not may_expire and self.driver.now_ms - app.since_ms < self.timeout_ms:
