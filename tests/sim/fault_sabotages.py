@@ -25,13 +25,13 @@ DURATION_S = 10.0
 PAUSE_S = 1.0
 
 
-def suite_of(name: str, what: str, *faults: str, scenes: Collection[str] = ()) -> Suite:
+def suite_of(name: str, what: str, *faults: str, scenes: Collection[str] = (), duration_s: float = DURATION_S) -> Suite:
     """Whole clusters to which nothing but these faults happens, and often."""
     without = [each for each in WEIGHTS | EXTRA if each not in faults]
 
     def simulated(seed: int, *, tracing: bool = False) -> Report:
         how = {"without": without, "extra": faults, "scenes": scenes}
-        return simulate(seed, DURATION_S, **how, mean_pause_s=PAUSE_S, tracing=tracing)
+        return simulate(seed, duration_s, **how, mean_pause_s=PAUSE_S, tracing=tracing)
 
     def run(seed: int) -> None:
         if not (report := simulated(seed)).ok:

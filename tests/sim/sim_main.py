@@ -21,6 +21,8 @@ from sim_scenario import DURATION_S, SCENES, Report, simulate
 from sim_voter import sweep_voter
 
 PROGRESS = 25
+SHARE = 4
+"""Of so many seeds one has transactions, unless scenes or faults are chosen; half of those delete records, too."""
 
 
 def main() -> int:
@@ -43,7 +45,7 @@ def main() -> int:
     without, extra = options.without, options.extra
     if options.only:
         without, extra = [name for name in WEIGHTS | EXTRA if name not in options.only], options.only
-    how = _Sweep(options.duration, without, extra, options.scene)
+    how = _Sweep(options.duration, without, extra, options.scene, is_chosen=bool(options.scene or options.only))
     if options.seed is not None:
         return _replay(options.seed, how)
     return _sweep(range(options.first, options.first + options.seeds), options.jobs, how)
@@ -65,6 +67,7 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     synced: Counter[str] = Counter()
     cpu_s = virtual_s = 0.0
     done = sent = 0
+    fates: Counter[str] = Counter()
     # A process for each seed, forked: it ends without running what is left of killed processes.
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for report in pool.imap_unordered(how, seeds):
@@ -73,6 +76,8 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
             sent += report.sent_by_kernel
             synced.update(report.synced_on_loop)
             totals.update(report.faults)
+            if report.transactions is not None:
+                fates.update(report.transactions.figures | {"copied": report.transactions.copied, "runs": 1})
             done += 1
             if done % PROGRESS == 0:
                 print(f"{done} of {len(seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
@@ -84,6 +89,11 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     print(f"{virtual_s:.0f} virtual s in {cpu_s:.0f} CPU s: {virtual_s / cpu_s:.1f} to 1; it took {took_s:.0f} s")
     print(f"sent by sendfile: {sent >> 10} KiB")
     print("synced on a loop: " + ", ".join(f"{name} {count}" for name, count in synced.most_common(8)))
+    if fates:
+        print(
+            f"transactions in {fates['runs']} runs: {fates['sent']} begun, {fates['acknowledged']} committed, "
+            f"{fates['unknown']} of unknown fate, {fates['copied']} records copied once each"
+        )
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if failed:
         print("failed: " + " ".join(str(report.seed) for report in sorted(failed, key=lambda report: report.seed)))
@@ -113,15 +123,21 @@ class _Sweep:
     without: Collection[str]
     extra: Collection[str]
     scenes: Collection[str]
+    is_chosen: bool
 
     def __call__(self, seed: int, *, tracing: bool = False) -> Report:
-        how = {"without": self.without, "extra": self.extra, "scenes": self.scenes}
+        scenes = self.scenes
+        if not self.is_chosen and seed % SHARE == 0:
+            scenes = ("transactions",) if seed % (2 * SHARE) else ("transactions", "deleted records")
+        how = {"without": self.without, "extra": self.extra, "scenes": scenes}
         return simulate(seed, self.duration_s, **how, tracing=tracing)
 
 
 def _line(report: Report) -> str:
     verdict = report.verdict
     seen = f"{verdict.acknowledged} of {verdict.sent} acknowledged, {verdict.read} read" if verdict else "no verdict"
+    if report.transactions is not None:
+        seen += f", {report.transactions.sentence}"
     return (
         f"seed {report.seed}: {'ok' if report.ok else 'FAILED'}, {seen}, {sum(report.faults.values())} faults, "
         f"{report.virtual_s:.0f} virtual s in {report.cpu_s:.1f} CPU s, {report.turns} turns, {report.fingerprint:08x}"

@@ -5,16 +5,17 @@ The same seed is the same run, in every process: the fingerprint tells.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 import traceback
 from asyncio import events
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from sim_cluster import SimulatedCluster
@@ -22,18 +23,23 @@ from sim_commits import Bookmarks
 from sim_deletions import LINGER_MS, Deletions
 from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
+from sim_transactions import NODE_SETTINGS, OUTPUT, Transacting
 from sim_watchdog import EndlessTurnError, no_endless_turn
 from sim_workload import Workload
 from simulator.kernel import Kernel
 from simulator.loop import Simulator
 
 from minikafka.ledger.checker import Verdict
+from minikafka.ledger.transaction_checker import TransactionVerdict
 
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
-SCENES: Final = ("committed offsets", "deleted records", "acks of one")
+SCENES: Final = ("committed offsets", "deleted records", "acks of one", "transactions")
 """What clients do besides, or otherwise, where it is asked for."""
+RATE: Final = 20.0
+RATES: Final = {"acks of one": 100.0, "transactions": 4.0}
+"""Records a second of each of two producers without transactions, by scene."""
 REPEATED: Final = ("duplicate", "reordered")
 """What producers without acks=all may do: they are not idempotent."""
 EXCUSES: Final = (
@@ -43,6 +49,14 @@ EXCUSES: Final = (
     "No such file or directory: '/a/__cluster_metadata-0/",
 )
 """Why a node may stop. One whose metadata log is damaged or gone stops, and mends it when it starts again."""
+
+
+class Besides(NamedTuple):
+    """What clients do in some scenes."""
+
+    bookmarks: Bookmarks | None
+    deletions: Deletions | None
+    transacting: Transacting | None
 
 
 @dataclass
@@ -58,6 +72,7 @@ class Report:
     synced_on_loop: Counter[str] = field(default_factory=Counter)
     faults: dict[str, int] = field(default_factory=dict)
     verdict: Verdict | None = None
+    transactions: TransactionVerdict | None = None
     violation: str = ""
     trace: list[str] = field(default_factory=list)
 
@@ -115,13 +130,17 @@ def simulate(
         node_settings["replica.high.watermark.checkpoint.interval.ms"] = 1000  # others must know what is missing
     if "acks of one" in scenes:
         node_settings["leader.imbalance.check.interval.seconds"] = 3600
+    if "transactions" in scenes:
+        node_settings |= NODE_SETTINGS
+        topic_settings[OUTPUT] = {}
     log_dirs = simulator.rng.choice((1, 2))
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     of_kernel = random.Random(f"kernel {seed}")
     cluster.network.timeout_s = of_kernel.choice((cluster.network.timeout_s, 5.0))
     cluster.network.backlog_max = of_kernel.choice((cluster.network.backlog_max, 2))
     kernel = Kernel(of_kernel, sendfile_min_bytes=of_kernel.choice((1 << 10, 32 << 10)))
-    workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=100.0 if "acks of one" in scenes else 20.0)
+    topics = {"t": 2, "flushed": 1} | ({OUTPUT: 2} if "transactions" in scenes else {})
+    workload = Workload(cluster, topics, rate=next((RATES[each] for each in scenes if each in RATES), RATE))
     if "acks of one" in scenes:
         workload.acks = 1
         for machine, other in permutations(cluster.machines.values(), 2):  # followers are behind, but not by much
@@ -140,10 +159,16 @@ def simulate(
         try:
             bookmarks = Bookmarks(cluster, workload) if "committed offsets" in scenes else None
             deletions = Deletions(cluster, workload) if "deleted records" in scenes else None
-            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, bookmarks, deletions)
+            transacting = Transacting(cluster, workload) if "transactions" in scenes else None
+            if transacting is not None:
+                transacting.have_clocks_jumped = lambda: "clock jump" in faults.counts
+            besides = Besides(bookmarks, deletions, transacting)
+            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, besides)
             if failures:
                 raise InvariantViolatedError(failures[0])
             report.verdict = faults.beyond.judge(workload.history.events)
+            if transacting is not None and not faults.beyond.partition:
+                report.transactions = transacting.judge(duration_s)
             _judge(report.verdict, duration_s, REPEATED if workload.acks == 1 else ())
         except InvariantViolatedError as violation:
             report.violation = str(violation)
@@ -166,9 +191,9 @@ def _drive(
     invariants: Invariants,
     topic_settings: dict[str, dict[str, str]],
     duration_s: float,
-    bookmarks: Bookmarks | None,
-    deletions: Deletions | None,
+    besides: Besides,
 ) -> None:
+    bookmarks, deletions, transacting = besides
     cluster.start()
     if deletions is not None:
         workload.linger_ms, workload.is_deleted = LINGER_MS, deletions.is_asked
@@ -184,6 +209,7 @@ def _drive(
     if workload.acks == "all":  # a leader that is replaced while it runs may lose what it alone acknowledged
         changing.append(admin.spawn(workload.move("move")))
     changing += [] if deletions is None else [workload.process("deleter").spawn(deletions.run())]
+    transactions = [] if transacting is None else transacting.begin()
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
     for task in (breaking, *changing):
@@ -195,6 +221,8 @@ def _drive(
     workload.is_finishing = True
     for task in sending:
         simulator.run_until_done(task, HEALING_S)
+    if transacting is not None:
+        _settle(simulator, workload, transacting, transactions)
     wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
     for task in (*reading, *keeping):
         task.cancel()
@@ -211,6 +239,31 @@ def _drive(
     for process in (*producers, *consumers, *(m.process for m in cluster.machines.values())):
         if process is not None and process.unhandled:
             raise InvariantViolatedError(f"{process.host}: unhandled {process.unhandled[0]!r}")
+
+
+def _settle(
+    simulator: Simulator, workload: Workload, transacting: Transacting, supervising: Sequence[asyncio.Task[None]]
+) -> None:
+    """Every transaction ends, and what was committed is copied; a transaction that hangs is left to the judge."""
+    *lives, auditing = supervising
+    for task in lives:
+        task.cancel()
+    transacting.end_zombies()
+    transacting.is_over = True
+    wait_for(simulator, transacting.have_tellers_ended, "the last transactions to end")
+    transacting.wait_until_stable(simulator)
+    reading = workload.process("reader-of-inputs").spawn(transacting.read_back("reader-of-inputs", transacting.inputs))
+    last = simulator.run_until_done(reading, HEALING_S)
+    workload.process("clerk").spawn(transacting.wait_until_copied(last))
+    wait_for(simulator, lambda: transacting.is_copied, "everything that was committed to be copied")
+    transacting.stop()
+    auditing.cancel()
+    transacting.wait_until_stable(simulator)
+    transacting.note_ends()
+    simulator.run_until_done(workload.process("clerk").spawn(transacting.note_positions()), HEALING_S)
+    name = "reader-of-committed"
+    reading = workload.process(name).spawn(transacting.read_back(name, workload.partitions))
+    simulator.run_until_done(reading, HEALING_S)
 
 
 def _heal(simulator: Simulator, cluster: SimulatedCluster) -> None:

@@ -164,10 +164,11 @@ class Workload:
                 self.history.append(name, "invoke", "send", [(str(tp), identity)])
                 delivery = await producer.send(tp.topic, value, partition=tp.partition)
                 self.produced += 1
-                delivery.add_done_callback(lambda done, w=tp, i=identity: self._on_delivery(name, str(w), i, done))
+                delivery.add_done_callback(lambda done, w=tp, i=identity: self.on_delivery(name, str(w), i, done))
                 await asyncio.sleep(rng.expovariate(self._rate))
 
-    def _on_delivery(self, name: str, partition: str, identity: str, delivery: Delivery) -> None:
+    def on_delivery(self, name: str, partition: str, identity: str, delivery: Delivery) -> None:
+        """Note what became of a record."""
         if delivery.cancelled() or delivery.exception() is not None:
             self.history.append(name, "info", "send", [(partition, identity)])  # it may have been written all the same
             self._cluster.say(name, f"{identity} for {partition} failed: {delivery.exception()}")

@@ -12,7 +12,7 @@ Checked from outside, by what applications were told and by what the logs of the
 - identities: producer id and epoch are given to one producer, and never fall;
 - peace: an application whose id is its own, and that is not slow, is never told that it is not the producer, nor that
   its transaction is over. (A leader that was told that the partition is part of it, and sees a marker that came
-  meanwhile, asks again.)
+  meanwhile, asks again.);
 - no hanging transaction: when faults end, every transaction is over.
 
 And from inside, after every step, :meth:`Driver.check`.
