@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
@@ -251,7 +251,7 @@ class TransactionCalls(AdminCalls):
         """Those of them that are open now. One that ended after it was seen is not known to its coordinator, either."""
         if not transactions:
             return []
-        now = _open(await self.describe_producers({each.partition for each in transactions}, broker_id=broker_id))
+        now = _open(await self.describe_producers([each.partition for each in transactions], broker_id=broker_id))
         starts = {(each.partition, each.producer.transaction_start) for each in now}
         return [each for each in transactions if (each.partition, each.producer.transaction_start) in starts]
 
@@ -261,8 +261,8 @@ class TransactionCalls(AdminCalls):
         """Each with its transactional id, and the transaction that its coordinator will end; None if it will not."""
         if not transactions:
             return []
-        producer_ids = {each.producer.producer_id for each in transactions}
-        ids = {each.producer_id: each.transactional_id for each in await self._listed(producer_ids)}
+        known = await self._listed(sorted({each.producer.producer_id for each in transactions}))
+        ids = {each.producer_id: each.transactional_id for each in known}
         views: dict[str, TransactionView | None] = {}
         for transactional_id in sorted(set(ids.values())):
             try:
@@ -281,9 +281,9 @@ class TransactionCalls(AdminCalls):
             found.append((named, view))
         return found
 
-    async def _listed(self, producer_ids: Collection[int]) -> list[TransactionListing]:
+    async def _listed(self, producer_ids: Iterable[int]) -> list[TransactionListing]:
         listed: list[TransactionListing] = []
-        for some in _portions(sorted(producer_ids)):
+        for some in _portions(producer_ids):
             listed += await self.list_transactions(producer_ids=some)
         return listed
 
