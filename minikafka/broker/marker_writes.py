@@ -23,16 +23,13 @@ from minikafka.wire.messages.write_txn_markers import (
 TIMEOUT_MS: Final = 30_000
 """Default of Kafka's ``request.timeout.ms``; the request has none of its own."""
 
+MARKERS_AT_ONCE: Final = 100
+"""Some are written in one turn of the loop."""
+
 Wanted = tuple[WritableTxnMarker, TopicPartition]
 Paced = Callable[[Iterable[Wanted]], AsyncIterator[Wanted]]
 Check = Callable[[Partition, WritableTxnMarker], None]
 """Raises a KafkaError for a marker that is not to be written there."""
-
-
-async def at_once(wanted: Iterable[Wanted]) -> AsyncIterator[Wanted]:
-    """Without a pause: for requests that this node makes."""
-    for each in wanted:
-        yield each
 
 
 def of_a_coordinator(_partition: Partition, _marker: WritableTxnMarker) -> None:
@@ -63,7 +60,7 @@ def of_an_operator(partition: Partition, marker: WritableTxnMarker) -> None:
 
 
 async def write_markers(
-    request: WriteTxnMarkersRequest, replicas: Replicas, paced: Paced = at_once, check: Check = of_a_coordinator
+    request: WriteTxnMarkersRequest, replicas: Replicas, paced: Paced, check: Check = of_a_coordinator
 ) -> WriteTxnMarkersResponse:
     """Write all markers, and answer when the replicas have them."""
     wanted = (

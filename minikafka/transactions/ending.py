@@ -180,10 +180,8 @@ def on_marked(
     now = entry.transaction
     if producer != (now.producer_id, now.producer_epoch):
         return
-    for partition in partitions:
-        now = now.marked(partition)
-    entry.transaction = now
-    if not now.partitions:
+    entry.transaction = now.marked(partitions)
+    if not entry.transaction.partitions:
         _complete(shard, entry)
 
 

@@ -11,8 +11,13 @@ from minikafka.transactions.transaction import ENDING, Transaction, TransactionS
 
 def restore_some(shard: Shard) -> None:
     """Take some of the replayed ids up: markers are written, time-outs run on."""
+    partitions_left = shard.settings.partitions_per_step
     for _ in range(min(len(shard.replayed), shard.settings.ids_per_step)):
-        _restore(shard, shard.replayed.popitem()[1])
+        transaction = shard.replayed.popitem()[1]
+        _restore(shard, transaction)
+        partitions_left -= len(transaction.partitions)
+        if partitions_left <= 0:
+            break
     if not shard.replayed:
         expiry.begin(shard)
 

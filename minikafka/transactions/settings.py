@@ -18,4 +18,5 @@ class TransactionSettings:
     partitions_max: int = 50_000  # ours: of one transaction; in Kafka max.message.bytes bounds its record
     writes_in_flight_max: int = 10_000  # ours: uncommitted writes of one shard; more are refused
     ids_per_step: int = 200  # ours: loading and sweeps look at so many ids, then let others have a turn
+    partitions_per_step: int = 2_000  # ours: or at ids with so many partitions
     sweep_pause_ms: int = 20  # ours: that turn

@@ -21,6 +21,9 @@ from minikafka.transactions.settings import TransactionSettings
 from minikafka.transactions.transaction import ENDING, Transaction, TransactionState
 from minikafka.wire.versioned import Record
 
+PARTITIONS_OF_WEIGHT: Final = 50
+"""Of a transaction: they cost as much as a timer for one more."""
+
 Done = Callable[[ErrorCode], None]
 """Called once per write: with NONE once it is committed, else with what the client is told."""
 
@@ -45,6 +48,8 @@ class Entry:
     """Monotonic: when its transaction, if one is Ongoing, has taken too long."""
     timer_ms: int | None = None
     """When its timer fires. It is left alone when a transaction ends, and set again when it fires: most need none."""
+    timer_weight: int = 1
+    """A large transaction takes longer to end."""
     idle_since_ms: int = 0
     """Monotonic: when its last transition was committed."""
 
@@ -100,9 +105,9 @@ class Shard:
         """Answer the request of `token`."""
         self._effects.append(Respond(token, outcome))
 
-    def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
+    def set_timer(self, key: TimerKey, deadline_ms: int, weight: int = 1) -> None:
         """Ask for a call with `key` at `deadline_ms`."""
-        self._effects.append(SetTimer(key, deadline_ms))
+        self._effects.append(SetTimer(key, deadline_ms, weight))
 
     def cancel_timer(self, key: TimerKey) -> None:
         """Cancel the call with `key`."""
@@ -111,9 +116,11 @@ class Shard:
     def wake(self, entry: Entry, at_ms: int) -> None:
         """Have the entry looked at then, or before."""
         at_ms = max(at_ms, self.now_ms)
-        if entry.timer_ms is None or at_ms < entry.timer_ms:
-            entry.timer_ms = at_ms
-            self.set_timer(TransactionTimer(entry.transactional_id), at_ms)
+        weight = 1 + len(entry.transaction.partitions) // PARTITIONS_OF_WEIGHT
+        if entry.timer_ms is None or at_ms < entry.timer_ms or weight > entry.timer_weight:
+            entry.timer_ms = at_ms if entry.timer_ms is None else min(at_ms, entry.timer_ms)
+            entry.timer_weight = weight
+            self.set_timer(TransactionTimer(entry.transactional_id), entry.timer_ms, weight)
 
     # -- writes -----------------------------------------------------------------------------------------------------
 

@@ -220,10 +220,10 @@ class Transaction:
             updated_ms=wall_ms,
         )
 
-    def marked(self, partition: TopicPartition) -> Self:
-        """This partition has its marker. No transition, and no record: after a failover it gets another one."""
+    def marked(self, partitions: Iterable[TopicPartition]) -> Self:
+        """These have their markers. No transition, and no record: after a failover they get others."""
         assert self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT), self.state
-        return replace(self, partitions=self.partitions - {partition})
+        return replace(self, partitions=self.partitions.difference(partitions))
 
     def dead(self) -> Self:
         """The id has expired."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ import structlog
 
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.shards import Shard
-from minikafka.broker.marker_writes import write_markers
+from minikafka.broker.marker_writes import MARKERS_AT_ONCE, Wanted, write_markers
 from minikafka.broker.peers import UNREACHABLE, Peers
 from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas
@@ -43,6 +43,7 @@ ANSWER_TIMEOUT_S: Final = 35.0
 REQUESTS_AT_ONCE: Final = 16
 """To one node."""
 MARKERS_PER_REQUEST: Final = 1_000
+"""Of one or many transactions. The rest of a large one waits behind others."""
 FIRST_RETRY_MS: Final = 10
 LAST_RETRY_MS: Final = 500
 
@@ -61,6 +62,9 @@ class _Order:
         return self.shard.coordinator.phase is not Phase.RESIGNED
 
 
+Orders = list[tuple[_Order, list[TopicPartition]]]
+
+
 @dataclass(slots=True, eq=False)
 class _Destination:
     """A node that leads partitions."""
@@ -70,8 +74,17 @@ class _Destination:
     limits: dict[asyncio.Timeout, frozenset[TopicPartition]] = field(default_factory=dict)
     """Of each request under way the limit of its time, and what it is about."""
 
-
-Orders = list[tuple[_Order, list[TopicPartition]]]
+    def take(self, count: int) -> Orders:
+        """So many of the markers that wait, if there are."""
+        taken: Orders = []
+        while count and self.waiting:
+            order = next(iter(self.waiting))
+            partitions = self.waiting.pop(order)
+            taken.append((order, partitions[:count]))
+            if len(partitions) > count:
+                self.waiting[order] = partitions[count:]
+            count -= len(taken[-1][1])
+        return taken
 
 
 class Markers:
@@ -87,6 +100,8 @@ class Markers:
         self._peers = peers
         self._destinations: defaultdict[int, _Destination] = defaultdict(_Destination)
         self._is_scheduled = False
+        self._left_in_turn = MARKERS_AT_ONCE
+        self._next_turn = asyncio.Event()
         self.requests = self.written = 0
         """Requests that were made, and partitions that have their marker."""
         self.leaderless = 0
@@ -138,9 +153,7 @@ class Markers:
             return
         for node_id, destination in self._destinations.items():
             while destination.waiting and destination.under_way < REQUESTS_AT_ONCE:
-                orders = [*destination.waiting.items()][:MARKERS_PER_REQUEST]
-                for order, _partitions in orders:
-                    del destination.waiting[order]
+                orders = destination.take(MARKERS_PER_REQUEST)
                 destination.under_way += 1
                 self._tasks.start(self._write(node_id, destination, orders), f"markers-to-{node_id}")
 
@@ -178,18 +191,35 @@ class Markers:
                 for topic in result.topics
                 for partition in topic.partitions
             }
-            again = [tp for tp, error in errors.items() if not _is_settled(order, tp, error)]
+            settled: list[TopicPartition] = []
+            again: list[TopicPartition] = []
+            for tp, code in errors.items():
+                (settled if _is_settled(order, tp, code) else again).append(tp)
             if again:
                 failed.append((order, again))
-            settled = [tp for tp in errors if tp not in again]
             self.written += len(settled)
             self._report(order, settled)
         return failed
 
     async def _respond(self, node_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         if node_id == self._node_id:
-            return await write_markers(request, self._replicas)
+            return await write_markers(request, self._replicas, self._paced)
         return await self._peers.call(node_id, request, WriteTxnMarkersResponse, timeout_s=ANSWER_TIMEOUT_S)
+
+    async def _paced(self, wanted: Iterable[Wanted]) -> AsyncIterator[Wanted]:
+        """Some in each turn of the loop, of all requests together."""
+        for each in wanted:
+            while self._left_in_turn <= 0:
+                await self._next_turn.wait()
+            if self._left_in_turn == MARKERS_AT_ONCE:
+                self._next_turn.clear()
+                asyncio.get_running_loop().call_soon(self._begin_turn)
+            self._left_in_turn -= 1
+            yield each
+
+    def _begin_turn(self) -> None:
+        self._left_in_turn = MARKERS_AT_ONCE
+        self._next_turn.set()
 
     async def _wait_for_leaders(self, order: _Order, partitions: list[TopicPartition]) -> None:
         self.leaderless += len(partitions)

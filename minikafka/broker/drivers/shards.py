@@ -311,7 +311,8 @@ class Shard(Generic[C]):
     def _set_timer(self, key: Hashable, deadline_ms: int, weight: int) -> None:
         alarm = self._alarms.get(key)
         if alarm is None:
-            alarm = self._alarms[key] = Alarm(lambda: self._on_timer(key), weight)
+            alarm = self._alarms[key] = Alarm(lambda: self._on_timer(key))
+        alarm.weight = weight
         self._timers.set(alarm, deadline_ms)
 
     def _on_timer(self, key: Hashable) -> None:

@@ -7,15 +7,11 @@ produce with acks=all. Transaction version 2 (KIP-890) asks for a higher produce
 
 from __future__ import annotations
 
-from typing import Final
-
 from minikafka.broker.context import RequestContext
-from minikafka.broker.marker_writes import of_a_coordinator, of_an_operator, write_markers
+from minikafka.broker.marker_writes import MARKERS_AT_ONCE, of_a_coordinator, of_an_operator, write_markers
 from minikafka.broker.pacing import paced
 from minikafka.broker.replicas import Replicas
 from minikafka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-
-MARKERS_AT_ONCE: Final = 100
 
 
 async def handle(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from transactions_driver import FIRST_PRODUCER_ID, Driver
 
+from minikafka.coordination.effects import SetTimer
 from minikafka.errors import ErrorCode
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
-from minikafka.transactions.effects import Outcome
+from minikafka.transactions.effects import Effect, Outcome, SendMarkers, TransactionTimer
 from minikafka.transactions.records import encode_transaction
+from minikafka.transactions.shard import PARTITIONS_OF_WEIGHT
 from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
 
 S = TransactionState
@@ -440,6 +444,59 @@ def test_reports_of_other_markers_say_nothing(driver: Driver) -> None:
         assert now.on_marked("copier", stale, [ORDERS, PAYMENTS], driver.now_ms) == []
     assert now.on_marked("unknown", producer, [ORDERS], driver.now_ms) == []
     assert driver.described().partitions == {ORDERS, PAYMENTS}
+
+
+def test_markers_of_many_partitions_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, each with a copy of those that are left, 20,000 took three seconds of the loop."""
+    driver = Driver()
+    producer = ProducerIdentity(*driver.init()[1:])
+    many = [TopicPartition("orders", index) for index in range(100)]
+    driver.add(producer, *many)
+    driver.end(producer, commits=True)
+    replacements = []
+    marked = Transaction.marked
+    monkeypatch.setattr(Transaction, "marked", lambda *what: replacements.append(what) or marked(*what))
+    driver.marked()
+    assert len(replacements) == 1
+    assert driver.described().state is S.COMPLETE_COMMIT
+
+
+def test_a_step_of_loading_takes_up_few_partitions() -> None:
+    """Their markers are ordered in one turn of the loop."""
+    driver = Driver(partitions_per_step=150)
+    for name in "abcdef":
+        producer = ProducerIdentity(*driver.init(name)[1:])
+        driver.add(producer, *(TopicPartition("orders", index) for index in range(100)), name=name)
+        driver.end(producer, commits=True, name=name)
+    steps = []
+    run = driver.run
+
+    def counted(effects: Iterable[Effect]) -> None:
+        effects = list(effects)
+        steps.append(sum(isinstance(effect, SendMarkers) for effect in effects))
+        run(effects)
+
+    driver.run = counted  # type: ignore[method-assign]
+    driver.failover()
+    assert steps == [0, 2, 2, 2]
+
+
+def test_the_end_of_a_large_transaction_weighs_more(driver: Driver) -> None:
+    """A turn of the loop has fewer of them."""
+    weights: list[int] = []
+    do = driver.do
+
+    def noted(effect: Effect) -> None:
+        if isinstance(effect, SetTimer) and isinstance(effect.key, TransactionTimer):
+            weights.append(effect.weight)
+        do(effect)
+
+    driver.do = noted  # type: ignore[method-assign]
+    producer = begun(driver)
+    driver.add(producer, *(TopicPartition("orders", index) for index in range(1, 1_000)))
+    assert weights == [1, 1 + 1_001 // PARTITIONS_OF_WEIGHT]
+    (deadline,) = (at for key, at in driver.timers.items() if isinstance(key, TransactionTimer))
+    assert deadline == 60_000, "as before"
 
 
 def test_after_resigning_nothing_is_decided(driver: Driver) -> None:

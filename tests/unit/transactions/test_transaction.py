@@ -129,9 +129,9 @@ def test_a_transaction_from_its_beginning_to_its_end(
     assert (more.started_ms, more.updated_ms, more.partitions) == (20, 25, {ORDERS, PAYMENTS})
     ending = more.prepared(**ends)
     assert (ending.state, ending.partitions, ending.started_ms) == (prepared, {ORDERS, PAYMENTS}, 20)
-    marked = ending.marked(ORDERS).marked(ORDERS)
+    marked = ending.marked([ORDERS]).marked([ORDERS])
     assert marked.partitions == {PAYMENTS}
-    done = marked.marked(PAYMENTS).completed(40)
+    done = marked.marked([PAYMENTS]).completed(40)
     assert (done.state, done.partitions, done.producer_epoch) == (complete, set(), 0)
     assert done.extended([PAYMENTS], 50, 1).started_ms == 50, "the next one begins"
 
@@ -181,7 +181,7 @@ def test_nothing_is_aborted_in_version_2_when_no_partition_was_added(begun: Tran
 
 def test_partitions_are_marked_once_the_end_is_decided(ongoing: Transaction) -> None:
     with pytest.raises(AssertionError):
-        ongoing.marked(ORDERS)
+        ongoing.marked([ORDERS])
 
 
 def test_an_id_at_rest_may_expire(begun: Transaction, ongoing: Transaction) -> None:

@@ -148,8 +148,7 @@ def reports_of_any_epoch_count(
     entry = shard.entries.get(transactional_id)
     if entry is None or entry.pending is not None or entry.transaction.state not in ending.ENDING:
         return
-    for partition in partitions:
-        entry.transaction = entry.transaction.marked(partition)
+    entry.transaction = entry.transaction.marked(partitions)
     if not entry.transaction.partitions:
         ending._complete(shard, entry)
 

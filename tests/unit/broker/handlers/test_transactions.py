@@ -11,6 +11,7 @@ import pytest
 from broker_client import Client, batch, produce_request
 from broker_node import create_topic, delete_topic, eventually, in_time, led
 
+from minikafka.broker.drivers import markers as marker_driver
 from minikafka.broker.node import Node
 from minikafka.broker.peers import Peers
 from minikafka.broker.transaction_admission import TransactionAdmission
@@ -357,6 +358,66 @@ async def test_coordinator_and_leader_are_on_different_nodes(start_node: StartNo
         assert led(node, TopicPartition("orders", node_id - 1)).log.last_stable_offset(2) == 2
     away = clients[3 - home]
     assert (await end(away, producer, commits=True)).error_code == E.NOT_COORDINATOR
+
+
+async def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added(
+    start_node: StartNode, join: Join, dial: Dial
+) -> None:
+    """At the end of the transaction it would be taken for a deleted one, and get no marker."""
+    first = await start_node(**SETTINGS)
+    second = await join(first)
+    await create_topic(first, "orders", replicas=[[2]])
+    await create_topic(first, TRANSACTION_STATE_TOPIC, replicas=[[1]])
+    await eventually(lambda: [each.coordinator.phase for each in first.transactions] == [Phase.ACTIVE], "it")
+    client, leader = await dial(first), await dial(second)
+    producer = await init(client)
+    records = produce_request("orders", batch(b"x", producer=(*producer, 0), is_transactional=True))
+    records.transactional_id = "copier"
+    topics = first.metadata.image.topics_by_name
+    late = topics.pop("orders")  # metadata come late to this node
+    answer = await leader.ask(records, NEW)
+    assert answer.responses[0].partition_responses[0].error_code == E.NOT_ENOUGH_REPLICAS, "try again"
+    assert (await described(client)).transaction_state == "Empty"
+    topics["orders"] = late
+    answer = await leader.ask(records, NEW)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    await end(client, producer, commits=True, version=5)
+    await is_in_state(client, "CompleteCommit")
+    assert led(second, ORDERS).log.last_stable_offset(2) == 2
+
+
+async def test_markers_of_many_partitions_are_written_in_portions(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one transaction may be thousands: neither in one request nor in one turn of the loop."""
+    await create_topic(node, "many", partitions=130)
+    monkeypatch.setattr(marker_driver, "MARKERS_PER_REQUEST", 60)
+    monkeypatch.setattr(marker_driver, "MARKERS_AT_ONCE", 20)
+    node.transactions.markers._begin_turn()
+    turns = [0]
+
+    def next_turn() -> None:
+        turns.append(0)
+        if is_counting:
+            asyncio.get_running_loop().call_soon(next_turn)
+
+    stage = node.replicas.stage_marker
+
+    def counted(*what: Any, **how: Any) -> Any:
+        turns[-1] += 1
+        return stage(*what, **how)
+
+    monkeypatch.setattr(node.replicas, "stage_marker", counted)
+    producer = await init(client)
+    await add(client, producer, *(TopicPartition("many", index) for index in range(130)))
+    is_counting = True
+    next_turn()
+    await end(client, producer, commits=True)
+    await is_in_state(client, "CompleteCommit")
+    is_counting = False
+    assert sum(turns) == 130
+    assert max(turns) == 20
+    assert node.transactions.markers.requests == 3
 
 
 @pytest.mark.spec("T2")
