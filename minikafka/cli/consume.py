@@ -25,6 +25,9 @@ _RECORDS_PER_POLL: Final = 1000
 _LOOK_INTERVAL_MS: Final = 1000
 """How often a verb that waits looks whether anybody still reads its output."""
 
+_ENDS: Final = ("earliest", "latest")
+_LAST_OFFSET: Final = 2**63 - 1
+
 _SAY_AFTER_MS: Final = 2 * _LOOK_INTERVAL_MS
 
 
@@ -47,8 +50,9 @@ def consume(
         str | None, typer.Option("--group", "-g", help="Consumer group: share its partitions and commit offsets.")
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
-    offset: Annotated[
-        int | None, typer.Option("--offset", help="Start at this offset; needs --partition.", min=0)
+    start: Annotated[
+        str | None,
+        typer.Option("--offset", metavar="N|earliest|latest", help="Start there; a number needs --partition."),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", help="Seconds without a record; stop after them.", min=0)
@@ -82,8 +86,12 @@ def consume(
         raise typer.BadParameter(
             "cannot be combined with --group: the group assigns the partitions", param_hint="--partition"
         )
+    offset = None if start in (None, *_ENDS) else _offset(str(start))
+    if start is not None and from_beginning:
+        raise typer.BadParameter("exclude each other", param_hint="--offset / --from-beginning")
     if offset is not None and partition is None:
         raise typer.BadParameter("needs --partition", param_hint="--offset")
+    from_beginning = from_beginning or start == "earliest"
     from minikafka.client import Consumer
     from minikafka.model import Isolation, TopicPartition
 
@@ -109,6 +117,12 @@ def consume(
             await _say_if_held_back(cluster, topic)
 
     run(verb(), Concern(cluster, topic, needs_isr=True))
+
+
+def _offset(word: str) -> int:
+    if word.isascii() and word.isdigit() and int(word) <= _LAST_OFFSET:
+        return int(word)
+    raise typer.BadParameter(f"{word!r} is neither an offset, 0 or more, nor earliest or latest", param_hint="--offset")
 
 
 async def _check_exists(cluster: Target, topic: str, partition: int | None, offset: int | None) -> None:

@@ -9,6 +9,7 @@ import typer
 from minikafka.cli.describing import ask_details
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.reset_offsets import reset_offsets
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("topic", "partition#", "committed#", "end#", "lag#", "client", "host")
 
-app = typer.Typer(no_args_is_help=True, help="Consumer groups: list, describe (members, offsets, lag), delete.")
+app = typer.Typer(no_args_is_help=True, help="Consumer groups: members, offsets, lag; change offsets, delete.")
 
 
 @app.command("list")
@@ -76,6 +77,9 @@ def describe(
             print_line("no groups")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
+
+
+app.command("reset-offsets")(reset_offsets)
 
 
 @app.command()

@@ -43,7 +43,7 @@ ELSEWHERE: Final = {
 
 
 class FittingCommand(TyperCommand):
-    """A verb whose options fit; a topic may also be given as ``--topic NAME``, as to Kafka's own tools."""
+    """A verb whose options fit; a topic or group may also be given as ``--topic NAME``, as to Kafka's own tools."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The names of arguments as they are written in the source: ``N...``, ``[FILE]``."""
@@ -52,9 +52,11 @@ class FittingCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)
-        takes_topic = any(param.param_type_name == "argument" and "TOPIC" in (param.metavar or "") for param in params)
-        if takes_topic and not any("--topic" in param.opts for param in params):
-            args = [arg.removeprefix("--topic=") for arg in args if arg != "--topic"]
+        named = [param.metavar or "" for param in params if param.param_type_name == "argument"]
+        for option in ("--topic", "--group"):
+            is_argument = any(option.removeprefix("--").upper() in metavar for metavar in named)
+            if is_argument and not any(option in param.opts for param in params):
+                args = [arg.removeprefix(f"{option}=") for arg in args if arg != option]
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,6 +128,36 @@ def test_a_port_in_use_is_named(in_directory: MakeCommandLine) -> None:
     assert status(one)["healthy"]
 
 
+def reset_offsets(minikafka: CommandLine) -> None:
+    """Of ``readers-by-hand``, which has read all four records of ``by-hand``; it has them when this ends."""
+    group = ["group", "reset-offsets", "--group", "readers-by-hand"]
+    grouped = ["consume", "by-hand", "--group", "readers-by-hand", "--timeout", "1"]
+    shown = minikafka(*group, "--topic", "by-hand", "--to-earliest").decode()
+    assert "dry run: nothing is changed" in shown
+    assert minikafka(*grouped) == b""
+    (first, second) = json.loads(minikafka(*group, "--all-topics", "--to-earliest", "--execute", "--json"))[
+        "partitions"
+    ]
+    assert first["old_offset"] + second["old_offset"] == 4
+    assert first["new_offset"] == second["new_offset"] == 0
+    reading = ["group", "describe", "readers-by-hand", "--json"]
+    assert [row["committed_offset"] for row in json.loads(minikafka(*reading))[0]["partitions"]] == [0, 0]
+    assert sorted(minikafka(*grouped, "--count", "4").splitlines()) == [b"1", b"2", b"3", b"4"]
+    minikafka(*group, "--topic", "by-hand", "--to-datetime", "1999-01-01T00:00:00", "--execute")
+    assert sorted(minikafka(*grouped, "--count", "4").splitlines()) == [b"1", b"2", b"3", b"4"]
+    assert b"partition 7 not found" in minikafka(*group, "--topic", "by-hand:7", "--to-latest", fails=True)
+    assert b"topic 'nowhere' not found" in minikafka(*group, "--topic", "nowhere", "--to-latest", fails=True)
+    assert b"one of them says where to" in minikafka(*group, "--topic", "by-hand", fails=True)
+    assert b"exclude each other" in minikafka(*group, "--all-topics", "--to-latest", "--to-current", fails=True)
+    at_work = [sys.executable, "-m", "minikafka", "consume", "by-hand", "--group", "at-work", "--from-beginning"]
+    with subprocess.Popen([*at_work, "--dir", str(minikafka.directory)], stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline()
+        new = [word if word != "readers-by-hand" else "at-work" for word in group]
+        assert b"group 'at-work' has members: " in minikafka(*new, "--all-topics", "--to-latest", fails=True)
+        reader.kill()
+
+
 def test_topics_and_records_by_hand(server: LocalCluster) -> None:
     minikafka = CommandLine(server.layout.directory)
     minikafka("topic", "create", "by-hand", "--partitions", "2", "--replication-factor", "3")
@@ -149,7 +181,8 @@ def test_topics_and_records_by_hand(server: LocalCluster) -> None:
     assert sum(int(row[2]) for row in shown[3:]) == sum(int(row[3]) for row in shown[3:]) == 4
     assert all(row[4:] == ["0", "-", "-"] for row in shown[3:])
     assert ["readers-by-hand", "Empty"] in [line.split() for line in minikafka("group", "list").decode().splitlines()]
-    assert minikafka("group", "delete", "readers-by-hand") == b"deleted readers-by-hand\n"
+    reset_offsets(minikafka)
+    assert minikafka("group", "delete", "--group", "readers-by-hand") == b"deleted readers-by-hand\n"
     assert b"group 'readers-by-hand' not found" in minikafka("group", "describe", "readers-by-hand", fails=True)
 
     segments = sorted(str(path) for path in server.layout.data_directory(1).glob("by-hand-*/*.log"))
@@ -200,6 +233,12 @@ def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
     two = minikafka("consume", "t", "--partition", partition, "--offset", "1", "--max-messages", "2")
     assert two == b"two\nthree\n"
     assert b"needs --partition" in minikafka("consume", "t", "--offset", "1", fails=True)
+    assert minikafka("consume", "t", "--partition", partition, "--offset", "earliest", "-n", "2").splitlines()
+    every = minikafka("consume", "t", "--from-beginning", "--timeout", "1")
+    assert sorted(minikafka("consume", "t", "--offset", "earliest", "--timeout", "1")) == sorted(every)
+    assert minikafka("consume", "t", "--offset", "latest", "--timeout", "0.1") == b""
+    assert b"nor earliest or latest" in minikafka("consume", "t", "--offset", "newest", fails=True)
+    assert b"exclude each other" in minikafka("consume", "t", "--offset", "latest", "--from-beginning", fails=True)
 
     port = str(base_port + 1)
     found = json.loads(minikafka("cluster", "status", "-b", f"127.0.0.1:{port}", "--json"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from minikafka.client.admin.base import AdminCalls, check
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -77,6 +78,16 @@ class GroupCalls(AdminCalls):
             return await coordinator.committed(None)
 
         return await self._retrying(attempt, f"fetching the offsets of group {group_id!r}")
+
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets for a group without members, which need not be there. UNKNOWN_MEMBER_ID when it has some."""
+        coordinator = Coordinator(self._connections, group_id)
+
+        async def attempt() -> None:
+            if offsets:
+                await coordinator.commit({tp: OffsetAndEpoch(offset, NO_EPOCH) for tp, offset in offsets.items()})
+
+        await self._retrying(attempt, f"changing the offsets of group {group_id!r}")
 
     async def delete_group(self, group_id: str) -> None:
         """Delete a group that has no members, with its offsets. NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND otherwise."""
