@@ -20,6 +20,7 @@ from minikafka.client.consumer import Consumer
 from minikafka.client.consuming.fetched import Fetched
 from minikafka.errors import ErrorCode
 from minikafka.groups import transactional_offsets
+from minikafka.groups.group import Group
 from minikafka.groups.offsets import PendingOffsets
 from minikafka.model import NO_OFFSET, NO_PRODUCER_ID, TopicPartition
 from minikafka.records.batch import BatchHeader
@@ -153,6 +154,12 @@ def pending_offsets_stay_pending(
 ) -> Mapping[TopicPartition, Any]:
     """No marker makes an offset visible."""
     return {}
+
+
+@TRANSACTIONS.replaces(Group, "is_unstable")
+def unstable_offsets_are_told(_group: Group, _partition: TopicPartition) -> bool:
+    """Whoever looks at an offset that is being committed gets the one before."""
+    return False
 
 
 @TRANSACTIONS.plants()

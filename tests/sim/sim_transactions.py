@@ -212,8 +212,8 @@ class Transacting:
                     consumer=consumer,
                     copied=records,
                 )
-                if not is_copied:
-                    consumer.rewind()
+                if not is_copied or rng.random() < 0.2:
+                    consumer.rewind()  # to what was committed, be it a moment ago
                 elif not self.is_over and rng.random() < 0.1:
                     return  # its partitions go to the other one at once
 
