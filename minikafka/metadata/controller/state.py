@@ -75,13 +75,13 @@ class ControllerState:
         """True while a part of the present request is postponed."""
         return bool(self._postponed)
 
-    def postpone(self, changes: Iterator[Iterable[Record]], at_once: int = PORTION) -> None:
+    def postpone(self, changes: Iterator[Iterable[Record]], at_once: int | None = None) -> None:
         """Write these records after the other decisions of the request; one item per examined partition or topic, so
-        many in a portion.
+        many in a portion (default: ``PORTION``).
 
         There may be 100,000. Postponed parts run in order, each on the image that the previous one left.
         """
-        self._postponed.append((changes, at_once))
+        self._postponed.append((changes, PORTION if at_once is None else at_once))
 
     def write_portion(self) -> None:
         """Write the records of the next partitions."""
