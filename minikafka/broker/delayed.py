@@ -72,10 +72,10 @@ class DelayedProduce(DelayedOperation):
         super().__init__(timeout_ms)
         self._needs_all = needs_all
         self._results = results
-        self._waiting: dict[TopicPartition, tuple[ProduceResult, ...]] = {}
+        self._waiting: dict[TopicPartition, list[ProduceResult]] = {}
         for result in results:
             if result.required_offset >= 0:
-                self._waiting[result.tp] = (*self._waiting.get(result.tp, ()), result)
+                self._waiting.setdefault(result.tp, []).append(result)
         self._find = find
         self._done = done
 
@@ -109,7 +109,7 @@ class DelayedProduce(DelayedOperation):
         return super().force_complete()
 
     def _mark(self, tp: TopicPartition) -> None:
-        waiting = tuple(result for result in self._waiting.pop(tp, ()) if not self._is_answered(result))
+        waiting = [result for result in self._waiting.pop(tp, ()) if not self._is_answered(result)]
         if waiting:
             self._waiting[tp] = waiting
 

@@ -5,6 +5,7 @@ A turn has one portion, however many requests wait for theirs: fifty of 10 ms wo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from typing import Final, TypeVar
 
@@ -22,6 +23,33 @@ async def paced(items: Iterable[T], at_once: int, context: RequestContext) -> As
         if count and count % at_once == 0:
             await context.connection.wait_for_turn()
         yield item
+
+
+class PerTurn:
+    """So many in each turn of the loop, whoever takes them."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = self._left = at_once
+        self._next: asyncio.Event = asyncio.Event()
+
+    def take(self) -> bool:
+        """One more in this turn; False: there were enough."""
+        if self._left <= 0:
+            return False
+        if self._left == self._at_once:
+            asyncio.get_running_loop().call_soon(self._begin)
+        self._left -= 1
+        return True
+
+    async def wait(self) -> None:
+        """Until it can be taken; it is."""
+        while not self.take():
+            self._next.clear()
+            await self._next.wait()
+
+    def _begin(self) -> None:
+        self._left = self._at_once
+        self._next.set()
 
 
 def portions(items: Iterable[T], key_of: Callable[[T], Hashable]) -> list[list[T]]:

@@ -20,7 +20,7 @@ class ProducerIds:
         self._node_id = node_id
         self._controller = controller
         self._broker_epoch = broker_epoch
-        self._next = self._end = 0
+        self._next = self._end = self._failures = 0
         self._refilling = asyncio.Lock()
 
     async def next(self) -> int:
@@ -29,9 +29,15 @@ class ProducerIds:
         return self.take()
 
     async def ensure(self) -> None:
-        """Have an id at hand. KafkaError when the controller is not reached."""
+        """Have an id at hand. KafkaError when the controller is not reached.
+
+        Those who wait for an attempt share its failure: each of its own would take seconds, one after the other.
+        """
+        failures = self._failures
         while self._next == self._end:
             async with self._refilling:
+                if self._failures != failures:
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the controller gives no producer ids now")
                 if self._next == self._end:
                     await self._refill()
 
@@ -44,6 +50,10 @@ class ProducerIds:
 
     async def _refill(self) -> None:
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
-        answer = await self._controller.call(request, AllocateProducerIdsResponse, timeout_s=CALL_TIMEOUT_S)
+        try:
+            answer = await self._controller.call(request, AllocateProducerIdsResponse, timeout_s=CALL_TIMEOUT_S)
+        except KafkaError:
+            self._failures += 1
+            raise
         self._next = answer.producer_id_start
         self._end = self._next + answer.producer_id_len

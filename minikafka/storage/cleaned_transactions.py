@@ -7,13 +7,17 @@ of its transaction, even one that this walk drops: a consumer may have read it a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 
 from minikafka.records.batch import BatchHeader
 from minikafka.storage.aborted import load_aborted
 from minikafka.storage.segment import Segment
 from minikafka.storage.snapshots import SnapshotFiles
 from minikafka.storage.transaction_index import AbortedTransaction
+
+_last_offset_of = attrgetter("last_offset")
 
 
 class CleanedTransactions:
@@ -42,10 +46,10 @@ class CleanedTransactions:
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """True for records of an aborted transaction."""
-        return header.is_transactional and any(
-            aborted.first_offset <= header.base_offset < aborted.last_offset
-            for aborted in self._aborted.get(header.producer_id, ())
-        )
+        if not header.is_transactional:
+            return False
+        aborted = self._ended_from(header.producer_id, header.base_offset + 1)
+        return aborted is not None and aborted.first_offset <= header.base_offset
 
     def on_batch(self, header: BatchHeader) -> None:
         """A batch of records is there."""
@@ -57,5 +61,11 @@ class CleanedTransactions:
         if header.producer_id not in self._with_batches:
             return False, None
         self._with_batches.remove(header.producer_id)
-        ended = self._aborted.get(header.producer_id, ())
-        return True, next((one for one in ended if one.last_offset == header.last_offset), None)
+        aborted = self._ended_from(header.producer_id, header.last_offset)
+        return True, aborted if aborted is not None and aborted.last_offset == header.last_offset else None
+
+    def _ended_from(self, producer_id: int, offset: int) -> AbortedTransaction | None:
+        """The producer's first aborted transaction whose marker is at that offset or later; it has one at a time."""
+        ended = self._aborted.get(producer_id, [])
+        at = bisect_left(ended, offset, key=_last_offset_of)
+        return ended[at] if at < len(ended) else None

@@ -19,6 +19,7 @@ import structlog
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.shards import Shard
 from minikafka.broker.marker_writes import MARKERS_AT_ONCE, Wanted, write_markers
+from minikafka.broker.pacing import PerTurn
 from minikafka.broker.peers import UNREACHABLE, Peers
 from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas
@@ -100,8 +101,7 @@ class Markers:
         self._peers = peers
         self._destinations: defaultdict[int, _Destination] = defaultdict(_Destination)
         self._is_scheduled = False
-        self._left_in_turn = MARKERS_AT_ONCE
-        self._next_turn = asyncio.Event()
+        self._per_turn = PerTurn(MARKERS_AT_ONCE)
         self.requests = self.written = 0
         """Requests that were made, and partitions that have their marker."""
         self.leaderless = 0
@@ -209,17 +209,8 @@ class Markers:
     async def _paced(self, wanted: Iterable[Wanted]) -> AsyncIterator[Wanted]:
         """Some in each turn of the loop, of all requests together."""
         for each in wanted:
-            while self._left_in_turn <= 0:
-                await self._next_turn.wait()
-            if self._left_in_turn == MARKERS_AT_ONCE:
-                self._next_turn.clear()
-                asyncio.get_running_loop().call_soon(self._begin_turn)
-            self._left_in_turn -= 1
+            await self._per_turn.wait()
             yield each
-
-    def _begin_turn(self) -> None:
-        self._left_in_turn = MARKERS_AT_ONCE
-        self._next_turn.set()
 
     async def _wait_for_leaders(self, order: _Order, partitions: list[TopicPartition]) -> None:
         self.leaderless += len(partitions)

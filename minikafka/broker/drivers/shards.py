@@ -17,6 +17,7 @@ import structlog
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.shard_loading import replay_log
 from minikafka.broker.logs import one_line
+from minikafka.broker.pacing import PerTurn
 from minikafka.broker.partition import Partition
 from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas
@@ -37,6 +38,8 @@ log = structlog.get_logger(__name__)
 
 FIRST_RETRY_MS: Final = 50
 LAST_RETRY_MS: Final = 10_000
+COMMITTED_AT_ONCE: Final = 100
+"""Writes of all shards, whose clients are answered in one turn: a follower that comes back commits thousands."""
 
 
 class Coordinator(Protocol):
@@ -102,6 +105,7 @@ class Shards(Generic[C]):
         self._replicas = replicas
         self._image = image
         self._loading = asyncio.Lock()
+        self._per_turn = PerTurn(COMMITTED_AT_ONCE)
         self._shards: dict[int, Shard[C]] = {}
         self.loads = Loads()
         self.carry_out: Callable[[Shard[C], Any], None] = _unknown
@@ -122,6 +126,7 @@ class Shards(Generic[C]):
             self._replicas,
             self._ports,
             self._loading,
+            self._per_turn,
             lambda shard, effect: self.carry_out(shard, effect),
             lambda *what: self.replay(*what),
             self.loads,
@@ -170,11 +175,13 @@ class Shard(Generic[C]):
         replicas: Replicas,
         ports: Ports,
         loading: asyncio.Lock,
+        per_turn: PerTurn,
         carry_out: Callable[[Shard[C], Any], None],
         replay: Callable[[C, BatchHeader, Record, int], bool],
         loads: Loads,
     ) -> None:
-        """``loading`` is held during a load: one shard at a time. ``carry_out`` and ``replay``: see :class:`Shards`."""
+        """``loading`` is held during a load: one shard at a time; ``per_turn`` counts writes whose commit has its
+        consequences. ``carry_out`` and ``replay``: see :class:`Shards`."""
         self.coordinator = new_coordinator()
         self._new_coordinator = new_coordinator
         self._partition = partition
@@ -184,13 +191,15 @@ class Shard(Generic[C]):
         self._clock = ports.clock
         self._timers = ports.timers
         self._loading = loading
+        self._per_turn = per_turn
         self._carry_out = carry_out
         self._replay = replay
         self._loads = loads
         self._alarms: dict[Hashable, Alarm] = {}
         self._staged: deque[tuple[int, Callable[[int], Sequence[Any]]]] = deque()  # offset, what follows its commit
         self._records = 0
-        self._loaded_offset = 0
+        self._loaded_offset = self._high_watermark = 0
+        self._is_scheduled = False
         self._is_committed = asyncio.Event()  # what was loaded; also set when it will never be
 
     async def load(self) -> None:
@@ -303,7 +312,17 @@ class Shard(Generic[C]):
     def _on_high_watermark(self, high_watermark: int) -> None:
         if high_watermark >= self._loaded_offset:
             self._is_committed.set()
-        while self._staged and self._staged[0][0] < high_watermark:
+        self._high_watermark = high_watermark
+        if not self._is_scheduled:
+            self._act_on_committed()
+
+    def _act_on_committed(self) -> None:
+        self._is_scheduled = False
+        while self._staged and self._staged[0][0] < self._high_watermark:
+            if not self._per_turn.take():
+                self._is_scheduled = True
+                asyncio.get_running_loop().call_soon(self._act_on_committed)
+                return
             offset, act = self._staged.popleft()
             if offset >= self._loaded_offset:
                 self.step(act(self._clock.monotonic_ms()))

@@ -50,6 +50,11 @@ class Verification:
             producer = self.replicas.unverified(tp, records)
             if producer is not None:
                 asked[producer].append(tp)
+        if len(asked) > 1:  # one request has one transaction, and each question takes its time
+            refusal = KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "several producers in one transactional request"
+            )
+            return {tp: refusal for partitions in asked.values() for tp in partitions}
         verified: Verified = {}
         for producer, partitions in asked.items():
             errors, ends = await self._ask(transactional_id, producer, partitions, version)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from pathlib import Path
 
 import pytest
@@ -327,6 +328,14 @@ async def test_a_burst_of_appends_tries_a_waiting_fetch_once(rig: Rig) -> None:
     assert (follower.tried, consumer.tried) == (1, 1)
     await turns()
     assert (follower.tried, consumer.tried) == (1, 1)
+
+
+def test_a_waiting_request_may_name_a_partition_very_often() -> None:
+    """The list of its batches was copied for each: 10,000 took 0.4 s of the loop, and 40,000 six seconds."""
+    results = [ProduceResult(TopicPartition("t", 0), required_offset=offset) for offset in range(1, 40_001)]
+    began_s = time.thread_time()
+    DelayedProduce(LONG_MS, results, lambda _tp: None, lambda _results: None, needs_all=True)
+    assert time.thread_time() - began_s < 2, "of CPU; it takes some milliseconds"
 
 
 @pytest.mark.spec("D4", "P6")

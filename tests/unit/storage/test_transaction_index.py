@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
+from typing import Any, cast
 
 import pytest
 from storage_batches import NOW_MS, OpenLog, append, stage
 
 from minikafka.errors import KafkaError
+from minikafka.records.batch import parse_header
+from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.records.record import Record
 from minikafka.storage import aborted
+from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.index import DamagedIndexError
 from minikafka.storage.log import Log
@@ -264,3 +270,18 @@ def test_a_follower_has_the_same_index(open_log: OpenLog, disk: OsDisk, tmp_path
     copy.close()
     data = disk.read_bytes(f"{copy.directory}/00000000000000000000.txnindex")
     assert data == index_of(*FOUND).encode()
+
+
+class NeverWalked(list[AbortedTransaction]):
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        raise AssertionError("10,000 of one producer took 5 s for 10,000 batches")
+
+
+def test_the_cleaner_does_not_walk_over_all_aborted_transactions_of_a_producer() -> None:
+    transactions = CleanedTransactions([], cast(Any, None), 0)
+    transactions._aborted = {7: NeverWalked(AbortedTransaction(7, 3 * at, 3 * at + 1, 3 * at + 2) for at in range(50))}
+    header = parse_header(build_batch([Record(0, 0, b"k", b"v")], producer_id=7, is_transactional=True))
+    aborted = [transactions.is_aborted(header._replace(base_offset=offset)) for offset in range(150)]
+    assert aborted == [True, False, False] * 50
+    transactions.on_batch(header)
+    assert transactions.on_marker(header._replace(base_offset=31)) == (True, AbortedTransaction(7, 30, 31, 32))

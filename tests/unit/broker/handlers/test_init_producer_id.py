@@ -6,6 +6,7 @@ import pytest
 from broker_client import Client
 
 from minikafka.broker import producer_ids
+from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.node import Node
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.errors import ErrorCode, KafkaError
@@ -53,3 +54,22 @@ async def test_without_a_controller_there_is_none(node: Node, client: Client, mo
     monkeypatch.setattr(producer_ids, "CALL_TIMEOUT_S", 0.01)
     answer = await client.ask(InitProducerIdRequest(transactional_id=None))
     assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+async def test_those_who_wait_for_a_controller_share_its_failure(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred would wait for five seconds each, one after the other."""
+    asked: list[object] = []
+
+    async def never(_self: ControllerClient, request: object, *_what: object, **_how: object) -> object:
+        asked.append(request)
+        await asyncio.sleep(0)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
+
+    ids = node.parts.part(ProducerIds)
+    monkeypatch.setattr(ids, "_next", ids._end)
+    monkeypatch.setattr(ControllerClient, "call", never)
+    failures = await asyncio.gather(*(ids.next() for _ in range(20)), return_exceptions=True)
+    assert all(isinstance(failure, KafkaError) for failure in failures)
+    assert len(asked) == 1
+    monkeypatch.undo()
+    assert await ids.next() >= 0

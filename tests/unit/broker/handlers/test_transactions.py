@@ -4,7 +4,8 @@ tests/unit/transactions."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from broker_node import create_topic, delete_topic, eventually, in_time, led
 
 from minikafka.broker.drivers import markers as marker_driver
 from minikafka.broker.node import Node
+from minikafka.broker.pacing import PerTurn
 from minikafka.broker.peers import Peers
 from minikafka.broker.transaction_admission import TransactionAdmission
 from minikafka.coordination.partitioning import partition_for
@@ -392,32 +394,65 @@ async def test_markers_of_many_partitions_are_written_in_portions(
     """Those of one transaction may be thousands: neither in one request nor in one turn of the loop."""
     await create_topic(node, "many", partitions=130)
     monkeypatch.setattr(marker_driver, "MARKERS_PER_REQUEST", 60)
-    monkeypatch.setattr(marker_driver, "MARKERS_AT_ONCE", 20)
-    node.transactions.markers._begin_turn()
-    turns = [0]
+    monkeypatch.setattr(node.transactions.markers, "_per_turn", PerTurn(20))
+    producer = await init(client)
+    await add(client, producer, *(TopicPartition("many", index) for index in range(130)))
+    with counted_per_turn(monkeypatch, node.replicas, "stage_marker") as turns:
+        await end(client, producer, commits=True)
+        await is_in_state(client, "CompleteCommit")
+    assert sum(turns) == 130
+    assert max(turns) == 20
+    assert node.transactions.markers.requests == 3
+
+
+async def test_what_is_committed_at_once_is_answered_in_portions(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that comes back commits what thousands of clients wait for."""
+    await init(client)
+    (shard,) = (each for each in node.transactions if "copier" in each.coordinator.shard.entries)
+    monkeypatch.setattr(shard, "_per_turn", PerTurn(5))
+    names = [name for name in (f"id-{number}" for number in range(80)) if node.transactions.shard_of(name) is shard]
+    with counted_per_turn(monkeypatch, shard.coordinator, "on_committed") as turns:
+        answers = await asyncio.gather(
+            *(client.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)) for name in names)
+        )
+    assert all(answer.error_code == 0 for answer in answers)
+    assert sum(turns) == len(names) > 20
+    assert max(turns) == 5
+
+
+@contextmanager
+def counted_per_turn(monkeypatch: pytest.MonkeyPatch, target: Any, name: str) -> Iterator[list[int]]:
+    """How often it is called in each turn of the loop."""
+    turns, is_counting, call = [0], True, getattr(target, name)
 
     def next_turn() -> None:
         turns.append(0)
         if is_counting:
             asyncio.get_running_loop().call_soon(next_turn)
 
-    stage = node.replicas.stage_marker
-
     def counted(*what: Any, **how: Any) -> Any:
         turns[-1] += 1
-        return stage(*what, **how)
+        return call(*what, **how)
 
-    monkeypatch.setattr(node.replicas, "stage_marker", counted)
-    producer = await init(client)
-    await add(client, producer, *(TopicPartition("many", index) for index in range(130)))
-    is_counting = True
+    monkeypatch.setattr(target, name, counted)
     next_turn()
-    await end(client, producer, commits=True)
-    await is_in_state(client, "CompleteCommit")
+    yield turns
     is_counting = False
-    assert sum(turns) == 130
-    assert max(turns) == 20
-    assert node.transactions.markers.requests == 3
+
+
+async def test_a_request_has_one_producer(node: Node, client: Client) -> None:
+    """Each question to a coordinator takes time, and the connection waits."""
+    producers = [await init(client), await init(client, "other")]
+    request = produce_request("orders", batch(b"x", producer=(*producers[0], 0), is_transactional=True))
+    more = produce_request("payments", batch(b"x", producer=(*producers[1], 0), is_transactional=True))
+    request.topic_data += more.topic_data
+    request.transactional_id = "copier"
+    answer = await client.ask(request, NEW)
+    errors = [each.partition_responses[0].error_code for each in answer.responses]
+    assert errors == [E.INVALID_PRODUCER_ID_MAPPING] * 2, "as in Kafka"
+    assert (await described(client)).transaction_state == "Empty"
 
 
 @pytest.mark.spec("T2")
