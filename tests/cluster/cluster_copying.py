@@ -14,13 +14,20 @@ from live_cluster import PATIENCE_S, eventually
 from minikafka.chaos.local_cluster import LocalCluster
 
 GROUP: Final = "copiers"
-COPIER: Final = Path(__file__).with_name("transactional_copier.py")
+COPIERS: Final = {
+    client: Path(__file__).with_name(f"{name}_copier.py")
+    for client, name in (
+        ("confluent-kafka", "transactional"),
+        ("aiokafka", "aiokafka"),
+        ("kafka-python", "kafka_python"),
+    )
+}
 
 
-def confluent_copier(records: int, abort_every: int) -> Command:
-    """:mod:`transactional_copier`."""
+def python_copier(client: str, records: int, abort_every: int) -> Command:
+    """One of COPIERS."""
     return lambda servers, transactional_id: (
-        *(sys.executable, str(COPIER), servers, INPUT, OUTPUT, GROUP, transactional_id),
+        *(sys.executable, str(COPIERS[client]), servers, INPUT, OUTPUT, GROUP, transactional_id),
         *(str(records), str(abort_every)),
     )
 

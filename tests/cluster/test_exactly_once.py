@@ -1,8 +1,9 @@
 """Consume, transform, produce, exactly once: applications and nodes are killed, and each record is copied once.
 
 ``EXACTLY_ONCE_S=300 pytest -s tests/cluster/test_exactly_once.py`` breaks things at random for so many seconds, with
-``EXACTLY_ONCE_SEED`` (default: the time); ``EXACTLY_ONCE_JAVA``, a class path of Kafka's tools, has Kafka's own
-``TransactionalMessageCopier`` do the work. Here: one of each.
+``EXACTLY_ONCE_SEED`` (default: the time) and ``EXACTLY_ONCE_CLIENT`` (confluent-kafka, aiokafka or kafka-python);
+``EXACTLY_ONCE_JAVA``, a class path of Kafka's tools, has Kafka's own ``TransactionalMessageCopier`` do the work. Here:
+one of each.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from cluster_applications import Faults
-from cluster_copying import Copying, confluent_copier, java_copier
+from cluster_copying import Copying, java_copier, python_copier
 from live_cluster import StartCluster
 
 SECONDS = float(os.environ.get("EXACTLY_ONCE_S", 0))
 SEED = int(os.environ.get("EXACTLY_ONCE_SEED", time.time()))
+CLIENT = os.environ.get("EXACTLY_ONCE_CLIENT", "confluent-kafka")
 CLASS_PATH = os.environ.get("EXACTLY_ONCE_JAVA")
 RECORDS = int(SECONDS * 1_400) or 1_000
 RECORDS_PER_TRANSACTION = 100 if SECONDS else 20
@@ -28,7 +30,7 @@ RECORDS_PER_TRANSACTION = 100 if SECONDS else 20
 def copying(start_cluster: StartCluster, tmp_path: Path) -> Iterator[Copying]:
     cluster = start_cluster(group_min_session_timeout_ms="2000")  # the partitions of a dead copier are handed on soon
     per = RECORDS_PER_TRANSACTION
-    command = java_copier(CLASS_PATH, per) if CLASS_PATH else confluent_copier(per, abort_every=10)
+    command = java_copier(CLASS_PATH, per) if CLASS_PATH else python_copier(CLIENT, per, abort_every=10)
     copying = Copying(cluster, tmp_path, RECORDS, command, copiers=2)
     yield copying
     copying.stop()
