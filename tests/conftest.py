@@ -52,4 +52,6 @@ class ByModule(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule:
     """How ``pytest -n 3`` divides the tests."""
+    # In the order above. In pyproject.toml the option would keep pytest without xdist from running in the checkout.
+    config.option.loadscopereorder = False
     return ByModule(config, log)

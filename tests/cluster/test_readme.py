@@ -104,6 +104,16 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
             LocalCluster.open(directory).kill_all()
 
 
+def test_a_users_test_needs_no_plugin_in_the_checkout(tmp_path: Path) -> None:
+    """The README has one install pytest alone, and save a test where one is: pytest reads pyproject.toml there."""
+    test = tmp_path / "test_own.py"
+    test.write_text("def test_own(): pass")
+    without = [word for plugin in ("xdist", "asyncio", "cacheprovider") for word in ("-p", f"no:{plugin}")]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml"), *without, str(test)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stderr
+
+
 def test_verbs_options_and_targets_in_the_readme_exist() -> None:
     spans = re.findall(r"`([^`\n]+)`", README)
     root = typer.main.get_command(app)
