@@ -2,7 +2,8 @@
 
 The handler gets each frame as a view of the receive buffer, valid until ``on_read_event_end`` returns. It copies what
 it keeps (a log append writes the view to the file within the event). A reply may come at once or much later. The
-connection holds back later replies until earlier ones are ready, as Kafka clients expect.
+connection holds back later replies until earlier ones are ready, as Kafka clients expect. A node tells answers apart by
+their ids, and makes calls that share a connection: none of them waits for another (``keeps_order``).
 
 A connection is read from unless (:meth:`Connection._is_held_up`)
 
@@ -72,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._handler = handler
         self.listener = listener
         self.principal: int | None = None
+        self.keeps_order = True  # of requests, among their answers
         self.session: object | None = None  # state of the handler
         self.peer_host = ""
         self.replies_held = 0  # bytes; each reply adds its own
@@ -230,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
         chunks: list[Chunk] = []
         held = in_files = alike = 0
         requests, began_s = None, 0.0
-        replies = self._replies
+        replies = self._replies if self.keeps_order else self._take_ready()
         now_s = self._loop.time()
         while replies and replies[0].is_ready:
             reply = replies.popleft()
@@ -251,6 +253,13 @@ class Connection(asyncio.BufferedProtocol):
             outbox.write(chunks)
         if self._reading_paused or self._excess or outbox.queued_bytes:  # otherwise nothing was held back
             self._go_on()
+
+    def _take_ready(self) -> deque[Reply]:
+        ready = deque(reply for reply in self._replies if reply.is_ready)
+        waiting = [reply for reply in self._replies if not reply.is_ready]
+        self._replies.clear()
+        self._replies.extend(waiting)
+        return ready
 
     def _on_output_error(self, error: Exception) -> None:
         self.close("" if isinstance(error, ConnectionError) else f"output failed: {error}")

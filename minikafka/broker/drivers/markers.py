@@ -119,7 +119,8 @@ class Markers:
             lost = frozenset(tp for tp in delta.partitions if not self._is_led_by(node_id, tp))
             for limit in [limit for limit, about in destination.limits.items() if not lost.isdisjoint(about)]:
                 del destination.limits[limit]
-                limit.reschedule(now_s)
+                if not limit.expired():  # in this very turn: its request is given up in the next
+                    limit.reschedule(now_s)
             for order in [order for order, about in destination.waiting.items() if not lost.isdisjoint(about)]:
                 self._tasks.start(self._try_again(order, destination.waiting.pop(order)), "markers elsewhere")
 

@@ -22,4 +22,5 @@ def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAut
         context.connection.close_after_replies()
         return None
     context.connection.principal = check.peer_id
+    context.connection.keeps_order = False
     return SaslAuthenticateResponse(auth_bytes=answer)

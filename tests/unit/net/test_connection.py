@@ -227,6 +227,22 @@ async def test_replies_keep_the_order_of_requests(serve: Serve, dial: Dial) -> N
     assert await peer.receive(len(expected)) == expected
 
 
+async def test_a_node_gets_its_answers_as_they_are_ready(serve: Serve, dial: Dial) -> None:
+    """Its calls share a connection, and one may wait for half a minute."""
+    peer, handler = await asked(serve, dial, 5)
+    (connection,) = handler.connections
+    connection.keeps_order = False
+    for number in (3, 1, 4):
+        handler.replies[number].send([framed(b"to %d" % number)])
+        assert await peer.receive_frame() == b"to %d" % number
+    assert not connection.is_idle
+    handler.replies[2].send([framed(b"to 2")])
+    handler.replies[0].send([framed(b"to 0")])
+    assert [await peer.receive_frame() for _ in range(2)] == [b"to 0", b"to 2"]
+    assert connection.is_idle
+    assert connection.replies_held == 0
+
+
 async def test_a_skipped_reply_holds_nobody_up(serve: Serve, dial: Dial) -> None:
     peer, handler = await asked(serve, dial, 3)
     handler.replies[1].skip()

@@ -13,6 +13,7 @@ from broker_client import Client, batch, produce_request
 from broker_node import create_topic, delete_topic, eventually, in_time, led
 
 from minikafka.broker.drivers import markers as marker_driver
+from minikafka.broker.handlers import write_txn_markers
 from minikafka.broker.node import Node
 from minikafka.broker.pacing import PerTurn
 from minikafka.broker.peers import Peers
@@ -20,6 +21,7 @@ from minikafka.broker.transaction_admission import TransactionAdmission
 from minikafka.coordination.partitioning import partition_for
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.delta import MetadataDelta
 from minikafka.model import TRANSACTION_STATE_TOPIC, ProducerIdentity, TopicPartition
 from minikafka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minikafka.wire.messages.add_partitions_to_txn import (
@@ -32,6 +34,7 @@ from minikafka.wire.messages.end_txn import EndTxnRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
 from minikafka.wire.messages.list_transactions import ListTransactionsRequest
+from minikafka.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 StartNode = Callable[..., Awaitable[Node]]
 Join = Callable[[Node], Awaitable[Node]]
@@ -484,6 +487,68 @@ async def test_markers_follow_the_leader_that_changes(
     await second.stop()
     await is_in_state(client, "CompleteCommit")
     assert led(first, ORDERS).log.last_stable_offset(2) == 2
+
+
+@pytest.mark.spec("T2")
+async def test_a_marker_that_waits_holds_up_no_other_call(
+    start_node: StartNode, join: Join, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The followers of its partition are slow, say. All calls of a kind from one node to another share a connection."""
+    first = await start_node(**SETTINGS)
+    second = await join(first)
+    await create_topic(first, "orders", replicas=[[2]])
+    await create_topic(first, "payments", replicas=[[2]])
+    await create_topic(first, TRANSACTION_STATE_TOPIC, replicas=[[1]])
+    await eventually(lambda: [each.coordinator.phase for each in first.transactions] == [Phase.ACTIVE], "it")
+    write, waiting, done = write_txn_markers.write_markers, asyncio.Event(), asyncio.Event()
+
+    async def slow(request: WriteTxnMarkersRequest, *what: Any) -> Any:
+        if any(topic.name == "payments" for marker in request.markers for topic in marker.topics):
+            waiting.set()
+            await done.wait()
+        return await write(request, *what)
+
+    monkeypatch.setattr(write_txn_markers, "write_markers", slow)
+    client, leader = await dial(first), await dial(second)
+
+    async def committed(name: str, topic: str) -> None:
+        producer = await init(client, name)
+        assert await produce(leader, producer, topic=topic, name=name, version=NEW) == 0
+        request = EndTxnRequest(transactional_id=name, committed=True)
+        request.producer_id, request.producer_epoch = producer
+        assert (await client.ask(request, 5)).error_code == 0
+
+    await committed("slow", "payments")
+    await in_time(waiting.wait())
+    await committed("copier", "orders")
+    await is_in_state(client, "CompleteCommit")
+    assert (await described(client, "slow")).transaction_state == "PrepareCommit"
+    done.set()
+
+
+async def test_a_request_that_is_given_up_when_its_time_is_up_is_given_up_once(node: Node) -> None:
+    """The leader changes in the very turn in which its time is up: that must not end the node."""
+    markers = node.transactions.markers
+    before = node.metadata.image
+    delta = MetadataDelta(before, before, partitions=frozenset([ORDERS]))
+    told: list[bool] = []
+
+    def tell(limit: asyncio.Timeout) -> None:
+        told.append(limit.expired())
+        markers.on_metadata(delta)
+        told.append(limit in destination.limits)
+
+    destination = markers._destinations[99]
+
+    async def written() -> None:
+        async with asyncio.timeout(0) as limit:
+            destination.limits[limit] = frozenset([ORDERS])
+            asyncio.get_running_loop().call_soon(tell, limit)
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await written()
+    assert told == [True, False]
 
 
 @pytest.mark.spec("T2")
