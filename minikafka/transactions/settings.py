@@ -15,7 +15,7 @@ class TransactionSettings:
     retry_ms: int = 1_000  # ours: after a write failed for which no client waits
     write_timeout_ms: int = 5_000  # ours: how long a client waits for a write (a constant in Kafka)
     id_bytes_max: int = 32_767  # the key of its record has a length of 16 bits
-    partitions_max: int = 50_000  # ours: of one transaction; in Kafka max.message.bytes bounds its record
+    partitions_max: int = 20_000  # ours: of one transaction, whose record takes 25 ms; in Kafka max.message.bytes is it
     writes_in_flight_max: int = 10_000  # ours: uncommitted writes of one shard; more are refused
     ids_per_step: int = 200  # ours: loading and sweeps look at so many ids, then let others have a turn
     partitions_per_step: int = 2_000  # ours: or at ids with so many partitions

@@ -314,10 +314,13 @@ async def test_offsets_of_a_topic_deleted_while_nobody_serves_them_are_dropped(
     await eventually(lambda: len(shard.coordinator.shard.groups["g"].offsets) == 1, "the offset to go")
 
 
+@pytest.mark.parametrize(("large_bytes", "at_once"), [(256, 10), (16, 4)])
 async def test_loading_lets_others_have_their_turn(
-    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch, large_bytes: int, at_once: int
 ) -> None:
+    """Large records, as of transactions with a thousand partitions, sooner."""
     monkeypatch.setattr(shard_loading, "RECORDS_PER_TURN", 10)
+    monkeypatch.setattr(shard_loading, "LARGE_RECORD_BYTES", large_bytes)
     node = await with_groups(await start_node(**SETTINGS))
     await create_topic(node, "orders")
     client = await dial(node)
@@ -338,7 +341,7 @@ async def test_loading_lets_others_have_their_turn(
     watching = asyncio.get_running_loop().create_task(watch())
     end = await shard_loading.replay_log(led(node, SHARD), replay, lambda: True, node.threads.read)
     await in_time(watching)
-    assert (end, max(per_turn), sum(per_turn)) == (led(node, SHARD).log.log_end_offset, 10, 95)
+    assert (end, max(per_turn), sum(per_turn)) == (led(node, SHARD).log.log_end_offset, at_once, 95)
 
 
 async def test_a_commit_waits_for_replication(start_node: StartNode, dial: Dial) -> None:
