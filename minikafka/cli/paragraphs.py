@@ -6,7 +6,10 @@ those that take no value, and puts brackets of its own around the names of argum
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from inspect import cleandoc
 from typing import Any, Final
 
@@ -41,6 +44,9 @@ ELSEWHERE: Final = {
 }
 """What other tools call our verbs, Kafka's own without ``kafka-`` before their names."""
 
+NARROW_COLUMNS: Final = 76
+NARROW_NAME_COLUMNS: Final = 24
+
 
 class FittingCommand(TyperCommand):
     """A verb whose options fit; a topic or group may also be given as ``--topic NAME``, as to Kafka's own tools."""
@@ -60,8 +66,8 @@ class FittingCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _fit_options(self.get_params(ctx))
-        super().format_help(ctx, formatter)
+        with _fitted(self, ctx, formatter):
+            super().format_help(ctx, formatter)
 
 
 class FittingGroup(TyperGroup):
@@ -83,8 +89,28 @@ class FittingGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _fit_options(self.get_params(ctx))
-        super().format_help(ctx, formatter)
+        with _fitted(self, ctx, formatter):
+            super().format_help(ctx, formatter)
+
+
+@contextmanager
+def _fitted(command: Any, ctx: Any, formatter: Any) -> Iterator[None]:
+    """Where frames and four columns leave no room for words: without them, and without bold letters."""
+    from rich.text import Text
+
+    _fit_options(command.get_params(ctx))
+    formatter.width = columns = shutil.get_terminal_size().columns
+    if columns >= NARROW_COLUMNS:
+        yield
+        return
+    formatter.write_dl = partial(formatter.write_dl, col_max=NARROW_NAME_COLUMNS)
+    with ExitStack() as undoing:
+        for each in (command, *getattr(command, "commands", {}).values()):
+            words = Text.from_markup(each.help or "").plain
+            for name, value in (("rich_markup_mode", None), ("help", words), ("short_help", words.split("\n\n")[0])):
+                undoing.callback(setattr, each, name, getattr(each, name))
+                setattr(each, name, value)
+        yield
 
 
 def _takes(command: Any, option: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -57,11 +58,16 @@ def test_every_verb_has_help_and_is_in_the_readme(words: tuple[str, ...]) -> Non
     assert f"minikafka {' '.join(words)}" in readme or f"`{words[-1]}" in readme
 
 
+@pytest.mark.parametrize("columns", [80, 60])
 @pytest.mark.parametrize("words", [(), ("cluster",), *verbs()], ids=" ".join)
-def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...]) -> None:
-    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output
-    assert max(map(len, shown.splitlines())) <= 80
+def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...], columns: int) -> None:
+    """A narrow one is told the same without frames, which would leave a column of two words."""
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(columns)}).output
+    assert max(map(len, shown.splitlines())) <= columns
+    assert ("│" in shown) == (columns == 80)
     assert "…" not in shown
+    assert not re.search(r"[a-z,]\.\.\.\s", shown)
+    assert "[bold]" not in shown
     assert "<bool>" not in shown  # behind options that take no value
     assert "list[" not in shown  # a Python type
     usage = next(line for line in shown.splitlines() if "Usage:" in line)
