@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,7 +12,16 @@ import typer
 from minikafka.cli.cluster import open_cluster
 from minikafka.cli.describing import PATIENCE_S
 from minikafka.cli.held_back import HeldBack, held_back_for_long, sentence
-from minikafka.cli.options import ADMIN_TIMEOUT_S, SERVERS_VARIABLE, AsJson, Directory, Target, Timeout, target
+from minikafka.cli.options import (
+    ADMIN_TIMEOUT_S,
+    SERVERS_VARIABLE,
+    AsJson,
+    Directory,
+    Target,
+    Timeout,
+    cluster_directory,
+    target,
+)
 from minikafka.cli.output import print_json, print_line, print_table, size
 from minikafka.cli.run import run_with_admin
 from minikafka.errors import KafkaError
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from minikafka.client.cluster import Cluster
 
 PARTITIONS_NAMED: Final = 5
+LISTENS_S: Final = 0.5
 NODE_COLUMNS: Final = (
     "node",
     "state",
@@ -48,7 +59,7 @@ def status(
             "--bootstrap-server",
             "-b",
             help="Any cluster: HOST:PORT[,HOST:PORT...].",
-            show_default=f"${SERVERS_VARIABLE}, else the cluster of --dir",
+            show_default=f"${SERVERS_VARIABLE}, else the cluster of --dir, else 127.0.0.1:19092",
         ),
     ] = None,
     directory: Directory = None,
@@ -57,10 +68,11 @@ def status(
 ) -> None:
     """Show every node: process, ports, memory, leaderships, and partitions under-replicated or without a leader.
 
-    With -b: the brokers of any cluster, as they describe it. Exit code: 0 when the cluster is healthy, else 1.
+    With -b, or where none was started here but one listens on the default port: the brokers, as they describe it.
+    Exit code: 0 when the cluster is healthy, else 1.
     """
     if bootstrap is None and directory is None:
-        bootstrap = os.environ.get(SERVERS_VARIABLE) or None
+        bootstrap = os.environ.get(SERVERS_VARIABLE) or _of_others()
     if bootstrap is not None:
         cluster_of = target(bootstrap, directory)
         run_with_admin(lambda admin: _brokers(admin, cluster_of, as_json), cluster_of, timeout)
@@ -76,6 +88,18 @@ def status(
         _print(cluster, seen, held)
     if not seen.healthy:
         raise typer.Exit(1)
+
+
+def _of_others() -> str | None:
+    """The default port, if no cluster was started from this machine's command line, but somebody listens there: the
+    compose file's nodes, say."""
+    from minikafka.chaos.layout import DEFAULT_BASE_PORT, DIRECTORY_VARIABLE, HOST, ClusterLayout
+
+    if os.environ.get(DIRECTORY_VARIABLE) or ClusterLayout.exists(cluster_directory(None)):
+        return None
+    with suppress(OSError), socket.create_connection((HOST, DEFAULT_BASE_PORT), LISTENS_S):
+        return f"{HOST}:{DEFAULT_BASE_PORT}"
+    return None
 
 
 # -- a local cluster ---------------------------------------------------------------------------------------------------

@@ -175,6 +175,20 @@ def test_a_verb_without_a_cluster_says_how_to_make_one(verb: str, tmp_path: Path
     )
 
 
+def test_the_status_of_a_cluster_in_containers_needs_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who listens here does not answer; what counts is who was asked."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MINIKAFKA_DIR", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr("minikafka.chaos.layout.DEFAULT_BASE_PORT", port)
+        asked = CliRunner().invoke(app, ["cluster", "status", "--timeout", "0.1"], env={"COLUMNS": "200"})
+    assert asked.exit_code == 1
+    assert f"127.0.0.1:{port}" in str(asked.exception)
+    nobody = CliRunner().invoke(app, ["cluster", "status"], env={"COLUMNS": "200"})
+    assert "no cluster found in" in str(nobody.exception)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
