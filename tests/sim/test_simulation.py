@@ -31,7 +31,7 @@ def simulate(*options: str, hash_seed: int = 0) -> subprocess.CompletedProcess[s
 def test_the_same_seed_is_the_same_run() -> None:
     traces = []
     for hash_seed in (1, 2):  # it does not hang on the order of sets
-        done = simulate("--seed", "8", "--duration", "8", hash_seed=hash_seed)
+        done = simulate("--seed", "8", "--duration", "5", hash_seed=hash_seed)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         *trace, summary = done.stdout.splitlines()
         timeless = [field for field in summary.split(", ") if "CPU" not in field]
@@ -49,12 +49,12 @@ def test_another_seed_is_another_run() -> None:
 @pytest.mark.spec("P2")
 @pytest.mark.spec("P3")
 @pytest.mark.spec("P6")
-@pytest.mark.spec("T2", "T3", "T4", "T23", "T40", "T42", "T43")
+@pytest.mark.spec("T2", "T3", "T4", "T23", "T40", "T42")
 def test_a_sample_of_seeds() -> None:
-    done = simulate("--seeds", "8", "--duration", "12")
+    done = simulate("--seeds", "4", "--duration", "12")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert "8 seeds from 1" in done.stdout
-    assert "transactions in 2 runs: " in done.stdout
+    assert "4 seeds from 1" in done.stdout
+    assert "transactions in 1 runs: " in done.stdout
 
 
 def test_a_turn_that_never_ends_is_ended() -> None:
