@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planted import table
-from planted.registry import Suite
+from planted import registry, table
+from planted.registry import SLOW_TRIES, Suite
 
 
 class Machine:
@@ -44,3 +44,25 @@ def test_a_bug_that_is_never_called_is_told(monkeypatch: pytest.MonkeyPatch, nam
     monkeypatch.setattr(table, "suite", lambda _name: suite)
     verdict = table._try(("machine", broken.__name__))
     assert (verdict.schedules, verdict.violation) == (None, tells)
+
+
+@pytest.mark.parametrize(("notices", "is_caught"), [(7, True), (SLOW_TRIES + 9, False)])
+def test_a_slow_suite_tries_a_few_seeds_when_the_known_one_is_silent(
+    monkeypatch: pytest.MonkeyPatch, notices: int, is_caught: bool
+) -> None:
+    tried: list[int] = []
+
+    def run(seed: int) -> None:
+        tried.append(seed)
+        assert Machine().used() == 1 or seed != notices
+
+    suite = Suite("machine", "a machine", run, 100, is_slow=True)
+
+    @suite.replaces(Machine, "used")
+    def broken(_machine: Machine) -> int:
+        """Is seen with one seed."""
+        return 2
+
+    monkeypatch.setattr(registry, "known_seeds", lambda: {("machine", "broken"): 40})
+    assert (suite.quick_catch(suite.sabotages["broken"]) is not None) == is_caught
+    assert tried == [40, *range(8 if is_caught else SLOW_TRIES)]
