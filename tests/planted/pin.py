@@ -1,7 +1,7 @@
 """Seeds that are known to notice a planted bug, looked for anew where a change elsewhere has moved the schedules.
 
 In a suite whose schedules are quick the first seeds will do, and one is known only where they take long. In a slow one
-a bug without a known seed is left to ``make planted``.
+a bug without a known seed is left to ``make planted``; so is one whose seeds take more than some 4 s.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ def test_the_schedules_notice(suite: Suite, sabotage: Sabotage) -> None:
 
 @pytest.mark.parametrize("suite", suites().values(), ids=lambda suite: suite.name.replace(" ", "-"))
 def test_a_bug_is_gone_when_it_was_looked_for(suite: Suite) -> None:
+    """A slow suite is whole clusters, which ``tests/sim`` runs without a bug."""
     for sabotage in suite.sabotages.values():
         suite.catch(sabotage, ())
-    assert suite.violation(0) is None
+    assert suite.is_slow or suite.violation(0) is None
 
 
 def test_there_are_enough() -> None:
