@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import boolean, integer
+from minikafka.config.kinds import boolean, integer, long
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -43,6 +43,13 @@ class TransactionSettings(SettingGroup):
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = Setting(
         integer(1), 3_600_000, doc="Interval at which coordinators look for transactional ids to forget."
+    )
+    transaction_memory_max_bytes = Setting(
+        long(1),
+        64 * 1024 * 1024,
+        doc="""Memory of a node for the transactions that it coordinates: some 600 bytes for each transactional id, and
+        128 for each partition of an open transaction. New ids are refused beyond half of it, new partitions beyond all
+        of it, with COORDINATOR_NOT_AVAILABLE and a line in the log; clients try again. Apache Kafka has no limit.""",
     )
     transaction_partition_verification_enable = Setting(
         boolean(),

@@ -9,6 +9,8 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_PRODUCER_EPOCH, NO_TIMESTAMP, ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome
 from minikafka.transactions.ending import abort_for_another
+from minikafka.transactions.limits import LimitError, check_record_size
+from minikafka.transactions.records import largest_record
 from minikafka.transactions.shard import Entry, Shard
 from minikafka.transactions.transaction import ENDING, EPOCH_MAX, Transaction, TransactionState
 
@@ -19,11 +21,12 @@ def init_producer_id(
     """A producer begins, or begins anew after an error as the one that it was (``expected``, KIP-360).
 
     A transaction that the producer before it left open is aborted first (row T3); meanwhile the answer is
-    CONCURRENT_TRANSACTIONS. KafkaError for what cannot be.
+    CONCURRENT_TRANSACTIONS. KafkaError for what cannot be, and for a new id beyond the memory for them (row T9).
     """
     _check(shard, transactional_id, timeout_ms)
     entry = shard.entries.get(transactional_id)
     if entry is None:
+        shard.memory.check_id()
         entry = Entry(_new(shard, transactional_id, timeout_ms))
     now = entry.transaction
     if entry.pending is not None:
@@ -94,7 +97,10 @@ def add_partitions(
     client_version: int,
     token: Token,
 ) -> None:
-    """The transaction writes to these, too; with the first ones it begins. KafkaError for what cannot be."""
+    """The transaction writes to these, too; with the first ones it begins. KafkaError for what cannot be.
+
+    That includes a transaction whose next record, the decision, would not fit in the log (row T9).
+    """
     entry = _entry_of(shard, transactional_id, producer)
     now = entry.transaction
     if entry.pending is not None or now.state in ENDING:
@@ -104,8 +110,10 @@ def add_partitions(
         return
     if len(now.partitions) + len(partitions) > shard.settings.partitions_max:
         message = f"a transaction of more than {shard.settings.partitions_max} partitions"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        raise LimitError(ErrorCode.INVALID_REQUEST, message)
     to = now.extended(partitions, shard.wall_clock_ms(), client_version)
+    shard.memory.check_partitions(len(to.partitions) - len(now.partitions))
+    check_record_size(largest_record(to), shard.largest_batch())
     shard.transit(entry, to, lambda error: shard.respond(token, Outcome(error)))
 
 

@@ -25,7 +25,8 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions import beginning, ending, expiry, loading, queries
-from minikafka.transactions.effects import Effect, ExpiryTimer, Outcome, TimerKey, TransactionTimer, WriteTimer
+from minikafka.transactions.effects import Effect, ExpiryTimer, Outcome, Refused, TimerKey, TransactionTimer, WriteTimer
+from minikafka.transactions.limits import LimitError, Memory
 from minikafka.transactions.records import decode_record
 from minikafka.transactions.settings import TransactionSettings
 from minikafka.transactions.shard import Shard
@@ -48,9 +49,11 @@ class TransactionCoordinator:
         wall_clock_ms: Callable[[], int],
         take_producer_id: Callable[[], int],
         transaction_version: Callable[[], int],
+        memory: Memory,
+        largest_batch: Callable[[], int],
     ) -> None:
         self.phase = Phase.LOADING
-        self.shard = Shard(settings, wall_clock_ms, take_producer_id, transaction_version)
+        self.shard = Shard(settings, wall_clock_ms, take_producer_id, transaction_version, memory, largest_batch)
         self._is_replayed = False
 
     # -- the life of a shard ----------------------------------------------------------------------------------------
@@ -162,6 +165,9 @@ class TransactionCoordinator:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes are under way")
             self.shard.now_ms = now_ms
             act()
+        except LimitError as error:
+            self.shard.add(Refused(transactional_id, error.message))
+            self.shard.respond(token, Outcome(error.code))
         except KafkaError as error:
             self.shard.respond(token, Outcome(error.code))
         return self.shard.take_effects()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from minikafka.coordination.effects import Effect as CommonEffect
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from minikafka.transactions.transaction import Transaction
 
 
 class Outcome(NamedTuple):
@@ -33,6 +34,21 @@ class SendMarkers(NamedTuple):
     partitions: frozenset[TopicPartition]
 
 
+class WriteLarge(NamedTuple):
+    """As Write, of one record that takes long to make: make it in portions
+    (:func:`~minikafka.transactions.records.encode_in_portions`)."""
+
+    write_id: int
+    transaction: Transaction
+
+
+class Refused(NamedTuple):
+    """Tell the operator that a limit of the broker kept this id from going on."""
+
+    transactional_id: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionTimer:
     """The time-out of a transaction, or the next attempt at a write about it."""
@@ -54,4 +70,4 @@ class ExpiryTimer:
 
 TimerKey = TransactionTimer | WriteTimer | ExpiryTimer
 
-Effect = CommonEffect | SendMarkers
+Effect = CommonEffect | SendMarkers | WriteLarge | Refused

@@ -26,6 +26,7 @@ def _restore(shard: Shard, transaction: Transaction) -> None:
     age_ms = max(0, shard.wall_clock_ms() - transaction.updated_ms)
     entry = Entry(transaction, idle_since_ms=shard.now_ms - age_ms)
     shard.entries[transaction.transactional_id] = entry
+    shard.count(entry)
     if transaction.state is TransactionState.ONGOING:
         entry.expires_ms = shard.now_ms + _time_left(shard, transaction)
         shard.wake(entry, entry.expires_ms)
@@ -43,9 +44,9 @@ def _time_left(shard: Shard, transaction: Transaction) -> int:
 
 def resign(shard: Shard) -> None:
     """Another broker leads the shard: waiting requests get NOT_COORDINATOR, every timer is cancelled."""
-    for entry in shard.entries.values():
+    for entry in list(shard.entries.values()):
         if entry.timer_ms is not None:
             shard.cancel_timer(TransactionTimer(entry.transactional_id))
-    shard.entries.clear()
+        shard.forget(entry)
     shard.cancel_timer(ExpiryTimer())
     shard.fail_writes()

@@ -9,11 +9,20 @@ read: 0 and 1. The last producer epoch is in no version: a request that is repea
 
 from __future__ import annotations
 
+from collections.abc import Collection, Generator, Iterator
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
+from collections.abc import Collection, Generator, Iterator
+from heapq import merge
+from itertools import islice
 from typing import Final
 
 from minikafka.model import NO_PRODUCER_ID, TopicPartition
 from minikafka.transactions.transaction import Transaction, TransactionState
+from minikafka.wire.codec import encode
 from minikafka.wire.errors import WireError
+from minikafka.wire.primitives import encode_uvarint
 from minikafka.wire.schema import Buffer, Message, array, int8, int16, int32, int64, string
 from minikafka.wire.versioned import Record, decode_versioned, encode_versioned, version_of
 
@@ -21,6 +30,18 @@ TRANSACTION_LOG_KEY: Final = 0
 TRANSACTION_LOG_VALUE_WRITTEN: Final = 1
 
 UNRECORDED: Final = frozenset({TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE})
+
+AT_ONCE: Final = 1_000
+"""Partitions or topics in a portion: some 3 ms."""
+_TOPICS_AT: Final = 17
+"""Where a value of the written version has its topics: behind its version, producer id and epoch, time-out and status."""
+_NO_TOPICS: Final = 1
+"""Bytes of their number when there are none."""
+_FIXED_BYTES: Final = 192
+"""Of a batch with one record: its headers and lengths, and what a value has beside its topics."""
+_TOPIC_BYTES: Final = 9
+"""The lengths of its name and of its partitions, and its tagged fields."""
+_PARTITION_BYTES: Final = 4
 
 
 class TransactionLogKey(Message, versions="0", flexible="none"):
@@ -53,11 +74,53 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
 def encode_transaction(transaction: Transaction) -> Record:
     """As key and value bytes."""
-    assert transaction.state not in UNRECORDED, f"{transaction.state.name} is in no record"
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         by_topic.setdefault(topic, []).append(partition)
     topics = [PartitionsOfTopic(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()]
+    return Record(_key(transaction.transactional_id), _value(transaction, topics))
+
+
+def encode_in_portions(transaction: Transaction) -> Generator[None, None, Record]:
+    """The same, of a transaction with very many partitions, in steps of some milliseconds."""
+    by_topic: dict[str, list[int]] = {}
+    for portion in sorted_portions(transaction.partitions):
+        for topic, partition in portion:
+            by_topic.setdefault(topic, []).append(partition)
+        yield
+    encoded, topics = bytearray(encode_uvarint(len(by_topic) + 1)), iter(by_topic.items())
+    while some := list(islice(topics, AT_ONCE)):
+        for topic, ids in some:
+            encoded += encode(PartitionsOfTopic(topic=topic, partition_ids=ids), TRANSACTION_LOG_VALUE_WRITTEN)
+        yield
+    value = _value(transaction, [])
+    return Record(
+        _key(transaction.transactional_id), b"".join((value[:_TOPICS_AT], encoded, value[_TOPICS_AT + _NO_TOPICS :]))
+    )
+
+
+def sorted_portions(partitions: Collection[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """All of them in order, some at a time. The first portions are empty: sorting has its portions, too."""
+    left, runs = iter(partitions), list[list[TopicPartition]]()
+    while run := sorted(islice(left, AT_ONCE)):
+        runs.append(run)
+        if len(partitions) > AT_ONCE:
+            yield []
+    merged = merge(*runs)
+    while portion := list(islice(merged, AT_ONCE)):
+        yield portion
+
+
+def largest_record(transaction: Transaction) -> int:
+    """Bytes that the batch of one of its records takes until it is complete, at most."""
+    topics = {topic for topic, _partition in transaction.partitions}
+    names = sum(len(topic.encode()) for topic in topics)
+    fixed = _FIXED_BYTES + len(transaction.transactional_id.encode())
+    return fixed + names + _TOPIC_BYTES * len(topics) + _PARTITION_BYTES * len(transaction.partitions)
+
+
+def _value(transaction: Transaction, topics: list[PartitionsOfTopic]) -> bytes:
+    assert transaction.state not in UNRECORDED, f"{transaction.state.name} is in no record"
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
@@ -70,7 +133,7 @@ def encode_transaction(transaction: Transaction) -> Record:
         transaction_start_timestamp_ms=transaction.started_ms,
         client_transaction_version=transaction.client_version,
     )
-    return Record(_key(transaction.transactional_id), encode_versioned(value, TRANSACTION_LOG_VALUE_WRITTEN))
+    return encode_versioned(value, TRANSACTION_LOG_VALUE_WRITTEN)
 
 
 def encode_tombstone(transactional_id: str) -> Record:

@@ -15,11 +15,11 @@ from typing import Final
 from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_PRODUCER_EPOCH
-from minikafka.transactions.effects import Effect, Outcome, TimerKey, TransactionTimer, WriteTimer
-from minikafka.transactions.records import encode_tombstone, encode_transaction
+from minikafka.transactions.effects import Effect, Outcome, TimerKey, TransactionTimer, WriteLarge, WriteTimer
+from minikafka.transactions.limits import ID_BYTES, PARTITION_BYTES, Memory
+from minikafka.transactions.records import AT_ONCE, encode_tombstone, encode_transaction
 from minikafka.transactions.settings import TransactionSettings
 from minikafka.transactions.transaction import ENDING, Transaction, TransactionState
-from minikafka.wire.versioned import Record
 
 PARTITIONS_OF_WEIGHT: Final = 50
 """Of a transaction: they cost as much as a timer for one more."""
@@ -52,6 +52,8 @@ class Entry:
     """A large transaction takes longer to end."""
     idle_since_ms: int = 0
     """Monotonic: when its last transition was committed."""
+    held_bytes: int = 0
+    """What it takes, as :class:`~minikafka.transactions.limits.Memory` has counted it."""
 
     @property
     def transactional_id(self) -> str:
@@ -81,6 +83,9 @@ class Shard:
     """A fresh one. KafkaError(COORDINATOR_LOAD_IN_PROGRESS) when none is at hand; there will be soon."""
     transaction_version: Callable[[], int]
     """Of the cluster: for what no client has asked for."""
+    memory: Memory
+    largest_batch: Callable[[], int]
+    """Bytes that the log takes at once."""
     now_ms: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     replayed: dict[str, Transaction] = field(default_factory=dict)
@@ -122,6 +127,22 @@ class Shard:
             entry.timer_weight = weight
             self.set_timer(TransactionTimer(entry.transactional_id), entry.timer_ms, weight)
 
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def count(self, entry: Entry) -> None:
+        """Count what the entry takes now."""
+        now, to = entry.transaction, entry.pending
+        partitions = max(len(now.partitions), 0 if to is None else len(to.partitions))
+        held = ID_BYTES + len(now.transactional_id) + PARTITION_BYTES * partitions
+        self.memory.held_bytes += held - entry.held_bytes
+        entry.held_bytes = held
+
+    def forget(self, entry: Entry) -> None:
+        """It is an entry no more."""
+        del self.entries[entry.transactional_id]
+        self.memory.held_bytes -= entry.held_bytes
+        entry.held_bytes = 0
+
     # -- writes -----------------------------------------------------------------------------------------------------
 
     def transit(self, entry: Entry, to: Transaction, done: Done) -> None:
@@ -129,24 +150,26 @@ class Shard:
 
         An entry has one at a time, so there are never more writes under way than ids.
         """
-        self._write((entry,), (to,), (encode_transaction(to),), done)
+        write_id = self._begin((entry,), (to,), done)
+        is_large = len(to.partitions) > AT_ONCE
+        self._effects.append(WriteLarge(write_id, to) if is_large else Write(write_id, (encode_transaction(to),)))
 
     def bury(self, entries: tuple[Entry, ...]) -> None:
         """Write tombstones of ids that have expired. If that fails, the next sweep does it."""
         dead = tuple(entry.transaction.dead() for entry in entries)
         records = tuple(encode_tombstone(entry.transactional_id) for entry in entries)
-        self._write(entries, dead, records, lambda _error: None)
+        self._effects.append(Write(self._begin(entries, dead, lambda _error: None), records))
 
-    def _write(
-        self, entries: tuple[Entry, ...], to: tuple[Transaction, ...], records: tuple[Record, ...], done: Done
-    ) -> None:
+    def _begin(self, entries: tuple[Entry, ...], to: tuple[Transaction, ...], done: Done) -> int:
+        """These are pending. Returns the id for the effect that writes them."""
         for entry, pending in zip(entries, to, strict=True):
             assert entry.pending is None, f"{entry.transactional_id} has a transition under way"
             entry.pending = pending
+            self.count(entry)
         write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
         self._writes[write_id] = _PendingWrite(entries, done)
-        self._effects.append(Write(write_id, records))
         self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.write_timeout_ms)
+        return write_id
 
     @property
     def is_overwhelmed(self) -> bool:
@@ -162,7 +185,9 @@ class Shard:
             if error is ErrorCode.NONE:
                 self._become(entry, pending)
             elif entry.transaction.producer_epoch == NO_PRODUCER_EPOCH:
-                del self.entries[entry.transactional_id]  # it never had a record
+                self.forget(entry)  # it never had a record
+            if self.entries.get(entry.transactional_id) is entry:
+                self.count(entry)
         if write.done is not None:
             self.cancel_timer(WriteTimer(write_id))
             write.done(_NOT_WRITTEN.get(error, error))
@@ -174,7 +199,7 @@ class Shard:
         if new.state is TransactionState.ONGOING and old is not TransactionState.ONGOING:
             entry.expires_ms = self.now_ms + new.timeout_ms
         elif new.state is TransactionState.DEAD:
-            del self.entries[entry.transactional_id]
+            self.forget(entry)
             if entry.timer_ms is not None:
                 self.cancel_timer(TransactionTimer(entry.transactional_id))
 

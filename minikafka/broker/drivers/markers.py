@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,6 +30,7 @@ from minikafka.metadata.image import MetadataImage
 from minikafka.model import NO_NODE, ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import SendMarkers
+from minikafka.transactions.records import sorted_portions
 from minikafka.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -102,6 +103,7 @@ class Markers:
         self._destinations: defaultdict[int, _Destination] = defaultdict(_Destination)
         self._is_scheduled = False
         self._per_turn = PerTurn(MARKERS_AT_ONCE)
+        self._portions_per_turn = PerTurn(1)
         self.requests = self.written = 0
         """Requests that were made, and partitions that have their marker."""
         self.leaderless = 0
@@ -110,7 +112,7 @@ class Markers:
     def send(self, shard: Shard[TransactionCoordinator], markers: SendMarkers) -> None:
         """Write the marker to each partition, and report to the shard's coordinator."""
         pauses = Backoff(self._rng, first_ms=FIRST_RETRY_MS, last_ms=LAST_RETRY_MS)
-        self._order(_Order(shard, markers, pauses), sorted(markers.partitions))
+        self._order(_Order(shard, markers, pauses), markers.partitions)
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """What a node was to write that leads the partition no more goes to the next leader."""
@@ -128,9 +130,22 @@ class Markers:
         partition = self._image().partition(tp)
         return partition is not None and partition.leader == node_id
 
-    def _order(self, order: _Order, partitions: Iterable[TopicPartition]) -> None:
+    def _order(self, order: _Order, partitions: Collection[TopicPartition]) -> None:
         if self._tasks.is_closed:
             return  # the node stops, and the next coordinator writes them
+        if len(partitions) > MARKERS_PER_REQUEST:
+            self._tasks.start(self._order_in_portions(order, partitions), "many markers")
+        else:
+            self._order_now(order, sorted(partitions))
+
+    async def _order_in_portions(self, order: _Order, partitions: Collection[TopicPartition]) -> None:
+        for portion in sorted_portions(partitions):
+            await self._portions_per_turn.wait()
+            if not order.is_wanted:
+                return
+            self._order_now(order, portion)
+
+    def _order_now(self, order: _Order, partitions: list[TopicPartition]) -> None:
         gone, leaderless = [], []
         for tp in partitions:
             partition = self._image().partition(tp)

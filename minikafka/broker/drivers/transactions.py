@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
 from minikafka.broker.drivers.markers import Markers
 from minikafka.broker.drivers.shards import Shard, Shards
 from minikafka.broker.logs import one_line
+from minikafka.broker.pacing import PerTurn
 from minikafka.broker.partition import Partition
 from minikafka.broker.peers import Peers
 from minikafka.broker.ports import Ports
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
+from minikafka.coordination.effects import Write
 from minikafka.errors import KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.features import TRANSACTION_VERSION
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import TRANSACTION_STATE_TOPIC
 from minikafka.transactions.coordinator import TransactionCoordinator
-from minikafka.transactions.effects import SendMarkers
+from minikafka.transactions.effects import Refused, SendMarkers, WriteLarge
+from minikafka.transactions.limits import Memory
+from minikafka.transactions.records import encode_in_portions
 from minikafka.transactions.settings import TransactionSettings
 
 log = structlog.get_logger(__name__)
+
+TOLD_APART_MS: Final = 60_000
 
 TransactionShard = Shard[TransactionCoordinator]
 
@@ -43,8 +50,11 @@ class Transactions(Shards[TransactionCoordinator]):
         super().__init__(TRANSACTION_STATE_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
         self._producer_ids = producer_ids
+        self._memory = Memory(ports.config.transaction_memory_max_bytes)
+        self._per_turn = PerTurn(1)
+        self._silent_until_ms = 0
         self.markers = Markers(ports, replicas, image, peers)
-        self.carry_out = self._markers_to
+        self.carry_out = self._carry_out
 
     @property
     def timeout_max_ms(self) -> int:
@@ -55,9 +65,14 @@ class Transactions(Shards[TransactionCoordinator]):
         """Partitions have other leaders: markers go to them."""
         self.markers.on_metadata(delta)
 
-    def _new(self, _partition: Partition) -> TransactionCoordinator:
+    def _new(self, partition: Partition) -> TransactionCoordinator:
         return TransactionCoordinator(
-            self._settings, self._ports.clock.wall_ms, self._take_producer_id, self._transaction_version
+            self._settings,
+            self._ports.clock.wall_ms,
+            self._take_producer_id,
+            self._transaction_version,
+            self._memory,
+            lambda: partition.config.segment_bytes,
         )
 
     def _transaction_version(self) -> int:
@@ -77,9 +92,35 @@ class Transactions(Shards[TransactionCoordinator]):
         except KafkaError as error:
             log.warning("no producer ids", why=one_line(error))
 
-    def _markers_to(self, shard: TransactionShard, effect: object) -> None:
-        assert isinstance(effect, SendMarkers)
-        self.markers.send(shard, effect)
+    def _carry_out(self, shard: TransactionShard, effect: object) -> None:
+        match effect:
+            case SendMarkers():
+                self.markers.send(shard, effect)
+            case WriteLarge():
+                if not self._ports.tasks.is_closed:
+                    self._ports.tasks.start(self._write_large(shard, effect), "large transaction")
+            case Refused(transactional_id, why):
+                self._tell(transactional_id, why)
+            case _:
+                raise AssertionError(f"nobody carries out {effect}")
+
+    async def _write_large(self, shard: TransactionShard, effect: WriteLarge) -> None:
+        """Make the record in portions, one in each turn of the loop for all shards."""
+        portions = encode_in_portions(effect.transaction)
+        while True:
+            await self._per_turn.wait()
+            try:
+                next(portions)
+            except StopIteration as made:
+                shard.step((Write(effect.write_id, (made.value,)),))
+                return
+
+    def _tell(self, transactional_id: str, why: str) -> None:
+        """Once in a while: a client asks again and again."""
+        now_ms = self._ports.clock.monotonic_ms()
+        if now_ms >= self._silent_until_ms:
+            self._silent_until_ms = now_ms + TOLD_APART_MS
+            log.warning("a transaction is refused", transactional_id=transactional_id, why=why)
 
 
 def _settings(config: BrokerConfig) -> TransactionSettings:

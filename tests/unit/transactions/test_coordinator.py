@@ -12,6 +12,7 @@ from minikafka.errors import ErrorCode
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import Effect, Outcome, SendMarkers, TransactionTimer
+from minikafka.transactions.limits import ID_BYTES, PARTITION_BYTES
 from minikafka.transactions.records import encode_transaction
 from minikafka.transactions.shard import PARTITIONS_OF_WEIGHT
 from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
@@ -156,6 +157,56 @@ def test_too_many_partitions_are_refused(driver: Driver) -> None:
     many = [TopicPartition("t", number) for number in range(driver.settings.partitions_max + 1)]
     assert driver.add(FIRST, *many) == Outcome(E.INVALID_REQUEST)
     assert driver.described().state is S.EMPTY
+    assert [each.transactional_id for each in driver.refused] == ["copier"], "the operator is told"
+
+
+@pytest.mark.spec("T9")
+def test_a_transaction_whose_decision_would_not_fit_is_refused(driver: Driver) -> None:
+    driver.init()
+    names = [TopicPartition("t" * 200, number) for number in range(300)]
+    driver.largest_batch = 1_000
+    assert driver.add(FIRST, *names) == Outcome(E.RECORD_LIST_TOO_LARGE)
+    assert driver.add(FIRST, *names[:100]) == NONE
+    assert driver.add(FIRST, TopicPartition("u" * 249, 0)) == Outcome(E.RECORD_LIST_TOO_LARGE)
+    assert driver.end(FIRST, commits=True) == NONE, "what was let in goes on"
+
+
+@pytest.mark.spec("T9")
+def test_without_memory_new_ids_and_partitions_wait_and_all_that_is_there_goes_on(driver: Driver) -> None:
+    driver.memory.limit_bytes = 3 * (ID_BYTES + 6)
+    assert driver.init() == Outcome(E.NONE, *FIRST)
+    assert driver.init("other") == Outcome(E.COORDINATOR_NOT_AVAILABLE), "half of it is for transactions"
+    assert driver.refused[0].why.endswith("(transaction.memory.max.bytes; half of it is for ids)")
+    room = (driver.memory.limit_bytes - driver.memory.held_bytes) // PARTITION_BYTES
+    some = [TopicPartition("t", number) for number in range(room)]
+    assert driver.add(FIRST, *some) == NONE
+    assert driver.add(FIRST, ORDERS) == Outcome(E.COORDINATOR_NOT_AVAILABLE)
+    driver.failover()
+    assert driver.add(FIRST, ORDERS) == Outcome(E.COORDINATOR_NOT_AVAILABLE), "also after a load"
+    assert driver.add(FIRST, some[0]) == NONE, "that is there"
+    assert driver.end(FIRST, commits=True) == NONE
+    driver.marked()
+    assert driver.add(FIRST, ORDERS) == NONE, "there is room again"
+
+
+def test_writes_under_way_and_writes_that_failed_are_counted(driver: Driver) -> None:
+    driver.init()
+    at_rest = driver.memory.held_bytes
+    driver.auto_commit = False
+    driver.add(FIRST, ORDERS, PAYMENTS)
+    assert driver.memory.held_bytes == at_rest + 2 * PARTITION_BYTES
+    driver.failed(E.NOT_ENOUGH_REPLICAS)
+    assert driver.memory.held_bytes == at_rest
+    driver.init("other")
+    driver.failed(E.NOT_ENOUGH_REPLICAS)
+    assert driver.memory.held_bytes == at_rest
+
+
+def test_an_id_that_expires_leaves_its_memory() -> None:
+    driver = Driver(id_expiration_ms=1_000, expiry_interval_ms=500)
+    driver.init()
+    driver.advance(3_000)
+    assert driver.memory.held_bytes == 0
 
 
 # -- EndTxn -----------------------------------------------------------------------------------------------------------
@@ -544,5 +595,5 @@ def test_ids_are_found_by_producer_state_and_duration(driver: Driver) -> None:
 
 
 def test_a_record_of_another_type_is_not_ours(driver: Driver) -> None:
-    loading = TransactionCoordinator(driver.settings, lambda: 0, driver.take_producer_id, lambda: 2)
+    loading = TransactionCoordinator(driver.settings, lambda: 0, driver.take_producer_id, lambda: 2, driver.memory, lambda: 0)
     assert not loading.replay(b"\x00\x09\x00\x01x", b"", 0)

@@ -5,15 +5,27 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.model import TopicPartition
-from minikafka.transactions.records import UNRECORDED, decode_record, encode_tombstone, encode_transaction
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record as BatchRecord
+from minikafka.transactions import records
+from minikafka.transactions.records import (
+    UNRECORDED,
+    decode_record,
+    encode_in_portions,
+    encode_tombstone,
+    encode_transaction,
+    largest_record,
+)
 from minikafka.transactions.transaction import Transaction, TransactionState
 from minikafka.wire.errors import WireError
+from minikafka.wire.versioned import Record
 
 ROWS = [
     line.split()
@@ -56,6 +68,34 @@ def test_values_of_both_versions_are_read(kind: str, version: int) -> None:
     if version == 0:
         known = replace(known, previous_producer_id=-1, next_producer_id=-1, client_version=0)
     assert decode_record(KEY, KAFKA[f"{kind}TransactionLogValue", version]) == (ID, known)
+
+
+def made_in_portions(transaction: Transaction) -> Record:
+    portions = encode_in_portions(transaction)
+    while True:
+        try:
+            next(portions)
+        except StopIteration as made:
+            return cast(Record, made.value)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1_000])
+@pytest.mark.parametrize("topics", [1, 7, 300])
+def test_large_records_are_made_in_portions(topics: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = frozenset(TopicPartition(f"é-{index % topics}", index) for index in range(300))
+    large = replace(PREPARED, partitions=partitions)
+    monkeypatch.setattr(records, "AT_ONCE", at_once)
+    assert made_in_portions(large) == encode_transaction(large)
+
+
+@pytest.mark.parametrize("topics", [1, 7, 300])
+def test_no_record_of_a_transaction_is_larger_than_was_said(topics: int) -> None:
+    """Said of the Ongoing one, true of the decision, whose lengths take the most bytes."""
+    partitions = frozenset(TopicPartition("t" * 150 + str(index % topics), index) for index in range(300))
+    begun = replace(ONGOING, partitions=partitions)
+    decided = encode_transaction(replace(PREPARED, partitions=partitions))
+    size = len(build_batch([BatchRecord(0, 1 << 40, decided.key, decided.value)]))
+    assert size <= largest_record(begun) <= size + 100 + 6 * topics
 
 
 def test_a_tombstone_says_that_an_id_has_expired() -> None:

@@ -11,8 +11,10 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
-from minikafka.transactions.effects import Effect, Outcome, SendMarkers, TimerKey
+from minikafka.transactions.effects import Effect, Outcome, Refused, SendMarkers, TimerKey, WriteLarge
 from minikafka.transactions.ending import ENDING
+from minikafka.transactions.limits import Memory
+from minikafka.transactions.records import encode_transaction
 from minikafka.transactions.settings import TransactionSettings
 from minikafka.transactions.transaction import Transaction
 from minikafka.wire.versioned import Record
@@ -41,6 +43,9 @@ class Driver:
         self.ids_at_hand = True
         self.on_answer: Callable[[Token, Outcome], None] = lambda _token, _outcome: None
         self.epoch = 0
+        self.memory = Memory(1 << 30)
+        self.largest_batch = 4 << 20
+        self.refused: list[Refused] = []
         self.start()
 
     def take_producer_id(self) -> int:
@@ -55,7 +60,12 @@ class Driver:
         self.marking.clear()
         self.epoch += 1
         self.coordinator = TransactionCoordinator(
-            self.settings, lambda: self.wall_ms, self.take_producer_id, lambda: self.version
+            self.settings,
+            lambda: self.wall_ms,
+            self.take_producer_id,
+            lambda: self.version,
+            self.memory,
+            lambda: self.largest_batch,
         )
         for key, value in self.log:
             assert self.coordinator.replay(key, value, self.now_ms)
@@ -67,6 +77,7 @@ class Driver:
         self.run(self.coordinator.resign(self.now_ms))
         assert not self.timers
         assert not self.waiting, "a request was left without an answer"
+        assert not self.memory.held_bytes
         for write in self.appended[:survive]:
             self.log += write.records
         self.appended.clear()
@@ -90,6 +101,10 @@ class Driver:
                 self.on_answer(token, response)
             case Write():
                 self.appended.append(effect)
+            case WriteLarge(write_id, transaction):
+                self.appended.append(Write(write_id, (encode_transaction(transaction),)))
+            case Refused():
+                self.refused.append(effect)
             case SetTimer(key, deadline_ms):
                 assert deadline_ms >= self.now_ms
                 self.timers[key] = deadline_ms  # type: ignore[index]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import structlog
 from broker_client import Client, batch, produce_request
 from broker_node import create_topic, delete_topic, eventually, in_time, led
 
@@ -23,6 +24,7 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.model import TRANSACTION_STATE_TOPIC, ProducerIdentity, TopicPartition
+from minikafka.transactions import records, shard
 from minikafka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -397,15 +399,58 @@ async def test_markers_of_many_partitions_are_written_in_portions(
     """Those of one transaction may be thousands: neither in one request nor in one turn of the loop."""
     await create_topic(node, "many", partitions=130)
     monkeypatch.setattr(marker_driver, "MARKERS_PER_REQUEST", 60)
-    monkeypatch.setattr(node.transactions.markers, "_per_turn", PerTurn(20))
+    monkeypatch.setattr(records, "AT_ONCE", 50)
+    monkeypatch.setattr(shard, "AT_ONCE", 50)
+    markers = node.transactions.markers
+    monkeypatch.setattr(markers, "_per_turn", PerTurn(20))
     producer = await init(client)
     await add(client, producer, *(TopicPartition("many", index) for index in range(130)))
-    with counted_per_turn(monkeypatch, node.replicas, "stage_marker") as turns:
+    with (
+        counted_per_turn(monkeypatch, node.replicas, "stage_marker") as turns,
+        counted_per_turn(monkeypatch, markers, "_order_now") as orders,
+    ):
         await end(client, producer, commits=True)
         await is_in_state(client, "CompleteCommit")
     assert sum(turns) == 130
     assert max(turns) == 20
-    assert node.transactions.markers.requests == 3
+    assert sum(orders) == 3 + 3, "empty ones while they are sorted"
+    assert max(orders) == 1
+
+
+async def test_the_record_of_a_large_transaction_is_made_in_portions(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_topic(node, "many", partitions=130)
+    monkeypatch.setattr(records, "AT_ONCE", 20)
+    monkeypatch.setattr(shard, "AT_ONCE", 20)
+    producer = await init(client)
+    with counted_per_turn(monkeypatch, node.transactions._per_turn, "take") as turns:
+        await add(client, producer, *(TopicPartition("many", index) for index in range(130)))
+    assert sum(turns) > 2 * 130 // 20, "sorted, then put together"
+    assert len((await described(client)).topics[0].partitions) == 130
+
+
+@pytest.mark.spec("T9")
+async def test_a_transaction_that_its_log_could_not_end_is_refused(
+    start_node: StartNode, dial: Dial
+) -> None:
+    node = await start_node(**SETTINGS, transaction_state_log_segment_bytes=1024)
+    await create_topic(node, "many", partitions=300)
+    client = await dial(node)
+    producer = await init(client)
+    many = [TopicPartition("many", index) for index in range(300)]
+    with structlog.testing.capture_logs() as lines:
+        assert set(await add(client, producer, *many)) == {E.RECORD_LIST_TOO_LARGE}
+        assert set(await add(client, producer, *many)) == {E.RECORD_LIST_TOO_LARGE}
+    told = [line for line in lines if line["event"] == "a transaction is refused"]
+    assert len(told) == 1
+    assert "transaction.state.log.segment.bytes" in told[0]["why"]
+    for end_of_fitting in range(200, 300):  # the largest that is let in can end
+        if await add(client, producer, *many[:end_of_fitting]) != [0] * end_of_fitting:
+            break
+    assert 200 < end_of_fitting < 299
+    assert (await end(client, producer, commits=True)).error_code == 0
+    await is_in_state(client, "CompleteCommit")
 
 
 async def test_what_is_committed_at_once_is_answered_in_portions(
