@@ -154,7 +154,7 @@ class Replicas:
         ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
         stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
         Raises UnverifiedError for one that begins a transaction here; then call again with ``verified_at``, which is
-        :meth:`ends_of` as it was before the coordinator was asked.
+        :meth:`last_end_of` as it was before the coordinator was asked.
         """
         result = ProduceResult(tp)
         view = memoryview(b"") if records is None else memoryview(records)
@@ -198,10 +198,10 @@ class Replicas:
             return None
         return ProducerIdentity(header.producer_id, header.producer_epoch)
 
-    def ends_of(self, tp: TopicPartition, producer_id: int) -> int:
-        """How often transactions of the producer ended here; see ``ProducerState.ends_of``."""
+    def last_end_of(self, tp: TopicPartition, producer_id: int) -> int:
+        """The last end of a transaction of the producer here; see ``ProducerState.last_end_of``."""
         partition = self._partitions.get(tp)
-        return 0 if partition is None else partition.log.producers.ends_of(producer_id)
+        return 0 if partition is None else partition.log.producers.last_end_of(producer_id)
 
     def _refusal(self, tp: TopicPartition) -> KafkaError:
         """Why nothing can be produced to a partition that is not led here, or is not for clients."""
@@ -477,7 +477,7 @@ def _must_verify(partition: Partition, header: BatchHeader) -> bool:
 
 def _check_verified(partition: Partition, header: BatchHeader, verified_at: int | None) -> None:
     """No record begins a transaction that its coordinator does not know of: nobody would end it (row T6)."""
-    if _must_verify(partition, header) and verified_at != partition.log.producers.ends_of(header.producer_id):
+    if _must_verify(partition, header) and verified_at != partition.log.producers.last_end_of(header.producer_id):
         raise UnverifiedError
 
 

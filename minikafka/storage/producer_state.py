@@ -19,9 +19,9 @@ sweeps, not by record timestamps: a jump of the wall clock forgets nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -36,6 +36,9 @@ PRODUCERS_MAX: Final = 10_000
 FORGOTTEN_AT_ONCE: Final = 1_000
 EPOCH_RAISED_SINCE: Final = 2
 """Transaction version from which on each end of a transaction has a new producer epoch (KIP-890)."""
+
+_serials: Final = count(1)
+"""Of ends of transactions in all logs: a log that is cut or moved gets a new state, in which no number comes again."""
 
 
 class ProducedBatch(NamedTuple):
@@ -65,7 +68,7 @@ class ProducerEntry:
     last_timestamp: int = NO_TIMESTAMP
     is_active: bool = True  # wrote something since the last sweep
     idle_since_ms: int = 0  # monotonic; meaningful once a sweep saw it idle
-    ends: int = 0  # of its transactions, since this process knows it
+    last_end: int = 0  # serial number of the last end of its transactions, or of when it was not known
 
     @property
     def last_sequence(self) -> int:
@@ -110,9 +113,10 @@ class ProducerEntry:
 class ProducerState:
     """Every producer of one log, and the transactions that hold back its last stable offset."""
 
-    __slots__ = ("_completed", "_entries", "_ongoing")
+    __slots__ = ("_completed", "_entries", "_ongoing", "_unknown_since")
 
     def __init__(self) -> None:
+        self._unknown_since = next(_serials)  # whose end before that was the last is not known
         self._entries: dict[int, ProducerEntry] = {}  # who wrote longest ago comes first
         self._ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
         self._completed: list[tuple[int, int]] = []  # (first offset, marker offset), until replicated
@@ -131,6 +135,7 @@ class ProducerState:
 
     def add(self, entry: ProducerEntry) -> None:
         """Restore an entry from a snapshot. After all of them: :meth:`restored`."""
+        entry.last_end = self._unknown_since
         self._entries[entry.producer_id] = entry
         if entry.current_txn_first_offset != NO_OFFSET:
             self._ongoing[entry.current_txn_first_offset] = entry.producer_id
@@ -167,13 +172,14 @@ class ProducerState:
         is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
         return entry is not None and is_open and entry.epoch == header.producer_epoch
 
-    def ends_of(self, producer_id: int) -> int:
-        """How often a transaction of this producer was ended here, by a marker.
+    def last_end_of(self, producer_id: int) -> int:
+        """A number that is another one after each end of a transaction of this producer here, by a marker.
 
-        Whoever asked the coordinator before the last of them must ask again (KIP-890).
+        Whoever asked the coordinator before the last of them must ask again (KIP-890). It may be another one without
+        an end, too, after producers were forgotten or the log was cut: then nobody knows.
         """
         entry = self._entries.get(producer_id)
-        return 0 if entry is None else entry.ends
+        return self._unknown_since if entry is None else entry.last_end
 
     def append(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of a producer was given its offset."""
@@ -220,7 +226,7 @@ class ProducerState:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         entry.is_active = True
-        entry.ends += 1
+        entry.last_end = next(_serials)
         first_offset = entry.current_txn_first_offset
         if first_offset == NO_OFFSET:
             return None
@@ -234,7 +240,7 @@ class ProducerState:
     def _new_entry(self, header: BatchHeader) -> ProducerEntry:
         if len(self._entries) >= PRODUCERS_MAX:
             self.keep_newest(PRODUCERS_MAX - FORGOTTEN_AT_ONCE)
-        return ProducerEntry(header.producer_id, header.producer_epoch)
+        return ProducerEntry(header.producer_id, header.producer_epoch, last_end=self._unknown_since)
 
     def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
         first = header.base_sequence
@@ -296,10 +302,12 @@ class ProducerState:
 
     def rewind(self, entries: Mapping[int, ProducerEntry | None]) -> None:
         """The log was cut: put back what was known of these producers before, by id; None for nothing."""
+        self._unknown_since = next(_serials)
         for producer_id, entry in entries.items():
             if entry is None:
                 self._entries.pop(producer_id, None)
             else:
+                entry.last_end = self._unknown_since
                 self._entries[producer_id] = entry
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
@@ -311,8 +319,7 @@ class ProducerState:
                 entry.idle_since_ms = now_ms
             elif now_ms - entry.idle_since_ms >= expiration_ms and entry.current_txn_first_offset == NO_OFFSET:
                 expired.append(entry.producer_id)
-        for producer_id in expired:
-            del self._entries[producer_id]
+        self._forget(expired)
         return len(expired)
 
     def keep_newest(self, count: int) -> int:
@@ -320,9 +327,14 @@ class ProducerState:
         excess = max(0, len(self._entries) - count)
         idle = (each for each in self._entries.values() if each.current_txn_first_offset == NO_OFFSET)
         forgotten = [each.producer_id for each in islice(idle, excess)]
-        for producer_id in forgotten:
-            del self._entries[producer_id]
+        self._forget(forgotten)
         return len(forgotten)
+
+    def _forget(self, producer_ids: Sequence[int]) -> None:
+        for producer_id in producer_ids:
+            del self._entries[producer_id]
+        if producer_ids:
+            self._unknown_since = next(_serials)
 
     def forget_transactions(self) -> None:
         """All that open transactions had written is gone from the log, and maybe their ends, too (row T22)."""
@@ -332,6 +344,7 @@ class ProducerState:
 
     def clear(self) -> None:
         """The log was replaced."""
+        self._unknown_since = next(_serials)
         self._entries.clear()
         self._ongoing.clear()
         self._completed.clear()

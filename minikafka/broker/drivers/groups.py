@@ -52,7 +52,7 @@ class Groups(Shards[GroupCoordinator]):
         )
 
     def standing(self, group_id: str, producer_id: int) -> tuple[GroupShard | None, int]:
-        """The shard that coordinates the group here, and how often a transaction of the producer has ended there.
+        """The shard that coordinates the group here, and the last end of a transaction of the producer there.
 
         What the transaction's coordinator says may be old when its answer comes. If the standing is another one then,
         records could get into the log behind the marker of their transaction, and nobody would end them (row T48).
@@ -60,7 +60,7 @@ class Groups(Shards[GroupCoordinator]):
         """
         partition = self.partition_of(group_id)
         replica = None if partition is None else self._replicas.get(partition)
-        return self.shard_of(group_id), 0 if replica is None else replica.log.producers.ends_of(producer_id)
+        return self.shard_of(group_id), 0 if replica is None else replica.log.producers.last_end_of(producer_id)
 
     def _new(self, _partition: Partition) -> GroupCoordinator:
         clock = self._ports.clock

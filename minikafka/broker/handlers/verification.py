@@ -66,7 +66,7 @@ class Verification:
         self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], version: int
     ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, int]]:
         def ends() -> dict[TopicPartition, int]:
-            return {tp: self.replicas.ends_of(tp, producer.producer_id) for tp in partitions}
+            return {tp: self.replicas.last_end_of(tp, producer.producer_id) for tp in partitions}
 
         adds = version >= FIRST_VERSION_THAT_ADDS
         if not adds and not self.config.transaction_partition_verification_enable:

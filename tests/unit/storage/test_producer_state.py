@@ -269,3 +269,46 @@ def test_an_open_transaction_is_not_forgotten() -> None:
         written(state, producer_id)
     assert state.keep_newest(1) == 2
     assert ids(state) == [1]
+
+
+# -- ends of transactions, for whoever asks a coordinator meanwhile ----------------------------------------------------
+
+
+def end(state: ProducerState, *, epoch: int = 0) -> None:
+    batch = parse_header(build_end_txn_marker(7, epoch, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    state.end_transaction(batch, EndTxnMarker(True, 0), 200)
+
+
+@pytest.mark.spec("T6")
+@pytest.mark.parametrize("forget", ["expire", "crowd out", "cut", "replace"])
+@pytest.mark.parametrize("ends_before", [0, 1])
+def test_a_producer_that_is_forgotten_after_an_end_does_not_look_as_before(forget: str, ends_before: int) -> None:
+    """A leader asks, the transaction ends, the producer is forgotten, and, if it had ended before, ends again."""
+    state = ProducerState()
+    for _ in range(ends_before):
+        end(state)
+    noted = state.last_end_of(7)
+    assert state.last_end_of(7) == noted
+    end(state)
+    match forget:
+        case "expire":
+            state.remove_expired(0, 0)
+            state.remove_expired(0, 0)
+        case "crowd out":
+            state.keep_newest(0)
+        case "cut":
+            state.rewind({7: None})
+        case "replace":
+            state = ProducerState()
+    assert len(state) == 0
+    assert state.last_end_of(7) != noted
+    for _ in range(ends_before):
+        end(state)
+    assert state.last_end_of(7) != noted
+
+
+def test_the_first_record_of_a_producer_is_no_end() -> None:
+    state = ProducerState()
+    noted = state.last_end_of(7)
+    state.append(header(0, txn=True), 100)
+    assert state.last_end_of(7) == noted
