@@ -22,6 +22,8 @@ from minikafka.storage.index import DamagedIndexError
 
 ENTRY: Final = Struct(">hqqqq")
 VERSION: Final = 0
+BLOCK: Final = 256
+"""Entries."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -36,9 +38,10 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Entries in the order of their markers."""
 
-    __slots__ = ("_first_offsets", "_last_offsets", "_last_stable_offsets", "_producer_ids")
+    __slots__ = ("_block_firsts", "_first_offsets", "_last_offsets", "_last_stable_offsets", "_producer_ids")
 
     def __init__(self) -> None:
+        self._block_firsts = array("q")  # the lowest first offset of each BLOCK entries
         self._producer_ids = array("q")
         self._first_offsets = array("q")
         self._last_offsets = array("q")
@@ -84,6 +87,10 @@ class TransactionIndex:
 
     def append(self, aborted: AbortedTransaction) -> None:
         """A further marker."""
+        if len(self) % BLOCK == 0:
+            self._block_firsts.append(aborted.first_offset)
+        elif aborted.first_offset < self._block_firsts[-1]:
+            self._block_firsts[-1] = aborted.first_offset
         self._producer_ids.append(aborted.producer_id)
         self._first_offsets.append(aborted.first_offset)
         self._last_offsets.append(aborted.last_offset)
@@ -94,16 +101,31 @@ class TransactionIndex:
         keep = bisect_left(self._last_offsets, end_offset)
         for column in (self._producer_ids, self._first_offsets, self._last_offsets, self._last_stable_offsets):
             del column[keep:]
+        del self._block_firsts[keep // BLOCK :]
+        if keep % BLOCK:
+            self._block_firsts.append(min(self._first_offsets[keep - keep % BLOCK :]))
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The transactions with an offset in ``[start_offset, end_offset)``, by marker; later segments may have more.
 
         They have no more if :attr:`last_stable_offset` is at or behind ``end_offset``.
         """
-        firsts = self._first_offsets
-        begin = bisect_left(self._last_offsets, start_offset)
-        end = bisect_left(self._last_stable_offsets, end_offset, begin) + 1
-        return [self._entry(at) for at in range(begin, min(end, len(firsts))) if firsts[at] < end_offset]
+        begin, behind = bisect_left(self._last_offsets, start_offset), bisect_left(self._last_offsets, end_offset)
+        end = min(bisect_left(self._last_stable_offsets, end_offset, begin) + 1, len(self))
+        found = [self._entry(at) for at in range(begin, min(behind, end))]
+        return found + [self._entry(at) for at in self._begun_before(end_offset, max(begin, behind), end)]
+
+    def _begun_before(self, offset: int, begin: int, end: int) -> Iterator[int]:
+        """Which of these entries began before ``offset``.
+
+        While one transaction stays open, thousands that began behind it are aborted, so whole blocks are passed over.
+        """
+        firsts, at = self._first_offsets, begin
+        while at < end:
+            stop = min(at - at % BLOCK + BLOCK, end)
+            if self._block_firsts[at // BLOCK] < offset:
+                yield from (each for each in range(at, stop) if firsts[each] < offset)
+            at = stop
 
     def end_of_markers(self, start_offset: int, count: int) -> int | None:
         """The offset after the first ``count`` markers from ``start_offset`` on; None if there are not so many."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from struct import Struct
 from typing import Any, cast
 
@@ -13,7 +15,7 @@ from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
-from minikafka.storage import aborted
+from minikafka.storage import aborted, transaction_index
 from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.index import DamagedIndexError
@@ -61,6 +63,53 @@ def test_the_file_is_kafkas() -> None:
 )
 def test_transactions_that_overlap_a_range(start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> None:
     assert index_of(*ENTRIES).between(start_offset, end_offset) == found
+
+
+def random_entries(random: Random, count: int) -> list[AbortedTransaction]:
+    """Some transactions stay open while many others begin and end."""
+    open_since: dict[int, int] = {}
+    entries: list[AbortedTransaction] = []
+    offset = 0
+    while len(entries) < count:
+        producer_id = random.choice([1, 2, 3, 3, 4, 4, 4])
+        if producer_id not in open_since:
+            open_since[producer_id] = offset
+        elif producer_id > 1 or random.random() < 0.02:
+            first = open_since.pop(producer_id)
+            entries.append(AbortedTransaction(producer_id, first, offset, min(open_since.values(), default=offset + 1)))
+        offset += random.randint(1, 3)
+    return entries
+
+
+def test_blocks_of_entries_are_passed_over_and_none_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_index, "BLOCK", 8)
+    random = Random(1)
+    entries = random_entries(random, 200)
+    index = index_of(*entries)
+    for keep in (200, 160, 155):  # whole blocks, and a part of one
+        cut_at = entries[keep].last_offset if keep < 200 else entries[-1].last_offset + 1
+        index.truncate(cut_at)
+        for _ in range(500):
+            start, end = sorted(random.choices(range(cut_at + 5), k=2))
+            left = [each for each in entries if start <= each.last_offset < cut_at and each.first_offset < end]
+            assert index.between(start, end) == left
+
+
+def test_a_transaction_that_stays_open_does_not_make_the_search_long() -> None:
+    """A hundred thousand that were aborted since then lie behind the range, and each was looked at."""
+
+    class CountedArray(array):  # type: ignore[type-arg]
+        reads = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            CountedArray.reads += 1
+            return super().__getitem__(at)
+
+    ended = [AbortedTransaction(2, 1 + 2 * at, 2 + 2 * at, 0) for at in range(100_000)]
+    index = index_of(*ended, AbortedTransaction(1, 0, 300_000, 300_001))
+    index._first_offsets = CountedArray("q", index._first_offsets)
+    assert index.between(1, 3) == [ended[0], AbortedTransaction(1, 0, 300_000, 300_001)]
+    assert CountedArray.reads < 1_000
 
 
 def test_the_search_is_over_with_a_marker_that_leaves_nothing_open_before_the_end() -> None:
