@@ -28,6 +28,7 @@
 - ``long_answers``        answers of many portions, one at a time
 - ``lookups``             reads inside batches, and cold reads, in threads
 - ``pacing``              long lists in small portions
+- ``places``              requests that are at work at once, of all connections and of one
 - ``patterns``            regular expressions of clients
 - ``loop_watch``          logs turns of the loop that take long
 - ``metrics``             metrics and health over HTTP

@@ -14,7 +14,6 @@ API at a version that is not served, except ApiVersions, which is how a client f
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from importlib import import_module
@@ -28,6 +27,7 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
 from minikafka.broker.parts import Parts
+from minikafka.broker.places import Places
 from minikafka.broker.staging import Staging
 from minikafka.config.node import CLIENT, REPLICATION
 from minikafka.metrics.requests import ApiRequests, Requests
@@ -53,7 +53,9 @@ _NOT_SERVED: Final = (1, 0, None, None)  # no version is
 _FETCHES: Final = {CLIENT: "FetchConsumer", REPLICATION: "FetchFollower"}
 """Kafka's names for Fetch in its metrics, by listener."""
 WAITING_AT_ONCE: Final = 500
-"""Requests of one API; others wait for these, in the order in which they came."""
+"""Requests of one API; others wait for these (``broker.places``)."""
+WAITING_OF_ONE: Final = 32
+"""Of one client's connection. Nodes share a connection for what all their clients ask."""
 PLAIN_COST: Final = 16 * 1024
 PLAIN_COST_PER_BYTE: Final = 30
 """What a request of a plain or waiting handler costs the turn (``net.turns``), beside what any costs.
@@ -88,7 +90,8 @@ class Dispatcher:
             if key is not ApiKey.API_VERSIONS:
                 name = _FETCHES[listener] if key is ApiKey.FETCH else key.camel_name
                 self._serve(key, parts, requests.of(name))
-        self._places = {key: asyncio.Semaphore(WAITING_AT_ONCE) for key in self._waiting}
+        of_one = WAITING_AT_ONCE if listener == REPLICATION else WAITING_OF_ONE
+        self._places = {key: Places(WAITING_AT_ONCE, of_one) for key in self._waiting}
 
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
@@ -147,7 +150,7 @@ class Dispatcher:
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
         try:
-            async with self._places[ApiKey(context.api_key)]:
+            async with self._places[ApiKey(context.api_key)].one(context.connection):
                 response = await handler(request, context)
             if response is not None:
                 context.send(response)

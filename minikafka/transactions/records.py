@@ -11,10 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
 from heapq import merge
-from itertools import groupby, islice
-from operator import itemgetter
-from collections.abc import Collection, Generator, Iterator
-from heapq import merge
 from itertools import islice
 from typing import Final
 
@@ -34,7 +30,7 @@ UNRECORDED: Final = frozenset({TransactionState.DEAD, TransactionState.PREPARE_E
 AT_ONCE: Final = 1_000
 """Partitions or topics in a portion: some 3 ms."""
 _TOPICS_AT: Final = 17
-"""Where a value of the written version has its topics: behind its version, producer id and epoch, time-out and status."""
+"""Where a value of the written version has its topics: behind version, producer id and epoch, time-out and status."""
 _NO_TOPICS: Final = 1
 """Bytes of their number when there are none."""
 _FIXED_BYTES: Final = 192

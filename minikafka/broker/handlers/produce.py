@@ -166,7 +166,9 @@ def _stage_later(
     request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
     context.reply.hold(len(copy))
     context.connection.suspend()
-    parts.tasks.start(_stage_in_portions(request, staged, context, parts), "produce")
+    task = parts.tasks.start(_stage_in_portions(request, staged, context, parts), "produce")
+    if request.transactional_id is not None:  # it may wait for seconds, and nobody counts what it holds any more
+        context.reply.cancel_with_connection(task.cancel)
 
 
 async def _stage_in_portions(

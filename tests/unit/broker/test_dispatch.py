@@ -10,6 +10,7 @@ from broker_node import eventually, in_time, listener_of
 
 from minikafka.broker.dispatch import PLAIN_COST, PLAIN_COST_PER_BYTE, Dispatcher
 from minikafka.broker.node import Node
+from minikafka.broker.places import Places
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
@@ -127,7 +128,7 @@ async def test_so_many_requests_of_an_api_are_at_work_and_the_others_wait(node: 
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
     dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
-    dispatcher._places[ApiKey.FIND_COORDINATOR] = asyncio.Semaphore(2)
+    dispatcher._places[ApiKey.FIND_COORDINATOR] = Places(2, 2)
     first, late, other = await dial(node), await dial(node), await dial(node)
     waiting = [first.send(FindCoordinatorRequest(key="group")) for _ in range(2)]
     await eventually(lambda: len(begun) == 2, "two to be at work")
@@ -138,6 +139,27 @@ async def test_so_many_requests_of_an_api_are_at_work_and_the_others_wait(node: 
     for each in waiting:
         await in_time(each)
     assert len(begun) == 3
+
+
+async def test_few_connections_do_not_keep_others_out(node: Node, dial: Dial) -> None:
+    gate = asyncio.Event()
+
+    async def handle(request: FindCoordinatorRequest, _context: object) -> FindCoordinatorResponse:
+        if request.key == "greedy":
+            await gate.wait()
+        return FindCoordinatorResponse()
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
+    greedy = [await dial(node) for _ in range(6)]  # a connection has some 120 under way
+    waiting = [client.send(FindCoordinatorRequest(key="greedy")) for client in greedy for _ in range(100)]
+    await in_time((await dial(node)).ask(FindCoordinatorRequest(key="group")))
+    assert not any(each.done() for each in waiting)
+    gate.set()
+    for each in waiting:
+        await in_time(each)
+    assert not dispatcher._places[ApiKey.FIND_COORDINATOR]._lines, "nothing of them is left"
 
 
 async def test_what_waits_for_whoever_left_is_cancelled(node: Node, dial: Dial) -> None:

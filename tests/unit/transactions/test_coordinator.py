@@ -595,5 +595,7 @@ def test_ids_are_found_by_producer_state_and_duration(driver: Driver) -> None:
 
 
 def test_a_record_of_another_type_is_not_ours(driver: Driver) -> None:
-    loading = TransactionCoordinator(driver.settings, lambda: 0, driver.take_producer_id, lambda: 2, driver.memory, lambda: 0)
+    loading = TransactionCoordinator(
+        driver.settings, lambda: 0, driver.take_producer_id, lambda: 2, driver.memory, lambda: 0
+    )
     assert not loading.replay(b"\x00\x09\x00\x01x", b"", 0)

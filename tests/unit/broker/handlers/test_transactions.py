@@ -431,9 +431,7 @@ async def test_the_record_of_a_large_transaction_is_made_in_portions(
 
 
 @pytest.mark.spec("T9")
-async def test_a_transaction_that_its_log_could_not_end_is_refused(
-    start_node: StartNode, dial: Dial
-) -> None:
+async def test_a_transaction_that_its_log_could_not_end_is_refused(start_node: StartNode, dial: Dial) -> None:
     node = await start_node(**SETTINGS, transaction_state_log_segment_bytes=1024)
     await create_topic(node, "many", partitions=300)
     client = await dial(node)
@@ -468,6 +466,32 @@ async def test_what_is_committed_at_once_is_answered_in_portions(
     assert all(answer.error_code == 0 for answer in answers)
     assert sum(turns) == len(names) > 20
     assert max(turns) == 5
+
+
+async def test_records_that_wait_for_a_coordinator_end_with_their_connection(
+    node: Node, client: Client, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody counts any more what they hold."""
+    producer = await init(client)
+    cancelled = asyncio.Event()
+    asked = asyncio.Event()
+
+    async def silent(*_what: Any, **_how: Any) -> Any:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    monkeypatch.setattr(TransactionAdmission, "admit_all", silent)
+    leaving = await dial(node)
+    lost = asyncio.ensure_future(produce(leaving, producer, version=NEW))
+    await in_time(asked.wait())
+    leaving.close()
+    with pytest.raises(ConnectionError):
+        await lost
+    await in_time(cancelled.wait())
+    assert node.failure is None
 
 
 @contextmanager

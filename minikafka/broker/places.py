@@ -1,0 +1,87 @@
+"""Places for requests that wait: so many of one API are at work at once, and none keeps the others out.
+
+A connection has fewer places than there are. Who is beyond them waits for its own requests; for the places of all,
+connections wait in turns: one with a hundred requests gets one place, then the next connection gets one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+
+class _Line:
+    """The requests of one connection."""
+
+    __slots__ = ("own", "requests")
+
+    def __init__(self, at_once: int) -> None:
+        self.own = asyncio.Semaphore(at_once)
+        self.requests = 0
+
+
+class Places:
+    """Of one API."""
+
+    def __init__(self, at_once: int, of_one: int) -> None:
+        """``at_once`` places, and ``of_one`` for each connection."""
+        self._left = at_once
+        self._of_one = of_one
+        self._lines: dict[Hashable, _Line] = {}
+        self._waiting: dict[_Line, deque[asyncio.Future[None]]] = {}  # whose turn is next comes first
+
+    @asynccontextmanager
+    async def one(self, connection: Hashable) -> AsyncIterator[None]:
+        """A place for a request of this connection; it waits until there is one."""
+        line = self._lines.get(connection)
+        if line is None:
+            line = self._lines[connection] = _Line(self._of_one)
+        line.requests += 1
+        try:
+            async with line.own:
+                await self._take(line)
+                try:
+                    yield
+                finally:
+                    self._give()
+        finally:
+            line.requests -= 1
+            if not line.requests:
+                del self._lines[connection]
+
+    async def _take(self, line: _Line) -> None:
+        if self._left:
+            self._left -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(line, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._drop(line, turn)
+            else:  # it had just got its place
+                self._give()
+            raise
+
+    def _drop(self, line: _Line, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting.get(line, deque())
+        if turn in turns:
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[line]
+
+    def _give(self) -> None:
+        """A place is free: it is the next connection's."""
+        while self._waiting:
+            line = next(iter(self._waiting))
+            turns = self._waiting.pop(line)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[line] = turns
+            if not turn.done():  # its request may be cancelled
+                turn.set_result(None)
+                return
+        self._left += 1

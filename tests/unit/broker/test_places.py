@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+
+from minikafka.broker.places import Places
+
+
+class Requests:
+    """Requests of connections, each at work until it is finished."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._ends: dict[str, asyncio.Event] = {}
+        self.begun: list[str] = []
+
+    def start(self, name: str) -> asyncio.Task[None]:
+        """The first letter is the connection's."""
+        self._ends[name] = asyncio.Event()
+        return asyncio.create_task(self._run(name))
+
+    async def _run(self, name: str) -> None:
+        async with self._places.one(name[0]):
+            self.begun.append(name)
+            await self._ends[name].wait()
+
+    async def finish(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+        await rest()
+
+
+async def rest() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_connection_has_fewer_places_than_there_are() -> None:
+    requests = Requests(Places(at_once=3, of_one=2))
+    tasks = [requests.start(name) for name in ("a1", "a2", "a3", "b1")]
+    await rest()
+    assert requests.begun == ["a1", "a2", "b1"]
+    await requests.finish("a1", "a2", "a3", "b1")
+    await asyncio.gather(*tasks)
+
+
+async def test_connections_take_turns_for_the_places_of_all() -> None:
+    requests = Requests(Places(at_once=1, of_one=10))
+    names = ["a1", "a2", "a3", "a4", "b1", "c1"]
+    tasks = [requests.start(name) for name in names]
+    await rest()
+    for _ in names:
+        await requests.finish(requests.begun[-1])
+    await asyncio.gather(*tasks)
+    assert requests.begun == ["a1", "a2", "b1", "c1", "a3", "a4"]
+
+
+async def test_who_is_cancelled_leaves_its_place_to_others() -> None:
+    places = Places(at_once=1, of_one=10)
+    requests = Requests(places)
+    first, waits, gets_it, last = (requests.start(name) for name in ("a1", "b1", "c1", "d1"))
+    await rest()
+    waits.cancel()
+    await rest()
+    requests._ends["a1"].set()
+    await first
+    gets_it.cancel()  # it has just been given its place
+    await rest()
+    assert requests.begun[-1] == "d1"
+    await requests.finish("d1")
+    await last
+    assert (places._left, places._lines, places._waiting) == (1, {}, {})
+
+
+async def test_who_is_cancelled_while_a_place_becomes_free_is_passed_over() -> None:
+    places = Places(at_once=1, of_one=10)
+    requests = Requests(places)
+    first, second = requests.start("a1"), requests.start("b1")
+    await rest()
+    requests._ends["a1"].set()
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert (places._left, places._lines, places._waiting) == (1, {}, {})
+
+
+async def test_a_place_that_was_just_given_is_given_on() -> None:
+    places = Places(at_once=1, of_one=10)
+    requests = Requests(places)
+    first, second = requests.start("a1"), requests.start("b1")
+    await rest()
+    turn = next(iter(places._waiting.values()))[0]
+    turn.add_done_callback(lambda _turn: second.cancel())
+    await requests.finish("a1")
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert second.cancelled()
+    assert places._left == 1
