@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from minikafka.client import Admin, Consumer, FetchedBatches, LogTruncatedError
 from minikafka.client.consuming.positions import EARLIEST, LATEST
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.spark.clients import admin_of, consumer_of, producer_of
 from minikafka.spark.gaps import holds_none
 from minikafka.spark.loop import LoopThread
@@ -128,6 +128,12 @@ class Cluster:
         """The first offset (``at`` EARLIEST) or the end offset (LATEST) of each partition, with its leader epoch."""
         return self._offsets(dict.fromkeys(partitions, at))
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end offsets of the logs; those of :meth:`offsets` are before the first open transaction, if there is one
+        and only committed records are read."""
+        found = self._offsets(dict.fromkeys(partitions, LATEST), Isolation.READ_UNCOMMITTED)
+        return {tp: end.offset for tp, end in found.items()}
+
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         """The first record at or after each time (ms), with its epoch. Partitions without one are left out."""
         found = self._offsets(times_ms)
@@ -147,9 +153,13 @@ class Cluster:
         found = self._ask(ask, f"comparing the logs of {_named(epochs)}") if epochs else {}
         return {tp: end for tp, end in found.items() if end.offset < ends[tp].offset}
 
-    def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
+    def _offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation: Isolation | None = None
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        isolation = self.settings.isolation_level if isolation is None else isolation
+
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
-            list_offsets = partial(admin.list_offsets, isolation=self.settings.isolation_level)
+            list_offsets = partial(admin.list_offsets, isolation=isolation)
             return await unless_deleted(admin, timestamps, list_offsets)
 
         return self._ask(ask, f"looking up offsets of {_named(timestamps)}") if timestamps else {}

@@ -101,14 +101,20 @@ def starting_offsets(
     """The first offset in each partition.
 
     Raises OptionError if the option lacks a partition, has an unknown one, or a time without a later record. An offset
-    outside of the log raises DataLossError, or gives a warning and the nearest offset.
+    outside of the log raises DataLossError, or gives a warning and the nearest offset. One behind the first open
+    transaction is in the log: nothing is read until that has ended.
     """
     found = _offsets(cluster, spec, partitions, "starting")
     if missing := [tp for tp in partitions if tp not in found]:
         if not latest_when_no_timestamp:
             raise _no_record(missing[0], spec)
         found |= cluster.offsets(missing, LATEST)
-    return _within_logs(cluster, found, "starting", fail=fail_on_data_loss) if isinstance(spec, AtOffsets) else found
+    if not isinstance(spec, AtOffsets):
+        return found
+    earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
+    behind = [tp for tp, wanted in found.items() if wanted.offset > latest[tp].offset]
+    latest |= {tp: OffsetAndEpoch(end, latest[tp].epoch) for tp, end in cluster.high_watermarks(behind).items()}
+    return _within_logs(found, earliest, latest, "starting", fail=fail_on_data_loss)
 
 
 def ending_offsets(
@@ -120,7 +126,8 @@ def ending_offsets(
         return found
     if missing := [tp for tp in partitions if tp not in found]:
         found |= cluster.offsets(missing, LATEST)
-    return _within_logs(cluster, found, "ending", fail=fail_on_data_loss)
+    earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
+    return _within_logs(found, earliest, latest, "ending", fail=fail_on_data_loss)
 
 
 def _offsets(cluster: Cluster, spec: OffsetSpec, partitions: list[TopicPartition], which: str) -> Found:
@@ -145,9 +152,8 @@ def _check_names(named: Mapping[TopicPartition, int], partitions: list[TopicPart
         raise OptionError(f"option '{option}' names {_listed(others)}, which this query does not read; remove it")
 
 
-def _within_logs(cluster: Cluster, found: Found, which: str, *, fail: bool) -> Found:
+def _within_logs(found: Found, earliest: Found, latest: Found, which: str, *, fail: bool) -> Found:
     """Offsets within the logs; an end has the epoch of its log's end."""
-    earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
     within: Found = {}
     for tp, wanted in found.items():
         low, high = earliest[tp].offset, latest[tp].offset

@@ -17,6 +17,7 @@ class Logs:
         self.logs: dict[TopicPartition, tuple[int, list[tuple[int, int]]]] = {}
         self.times: dict[TopicPartition, dict[int, int]] = {}
         self.ids: dict[str, str] = {}
+        self.stable: dict[TopicPartition, int] = {}  # before an open transaction
         self.asked = 0
 
     def put(self, tp: TopicPartition, first: int, *epochs: tuple[int, int]) -> None:
@@ -40,8 +41,12 @@ class Logs:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
             first, epochs = self.logs[tp]
             newest, end = epochs[-1]
+            end = self.stable.get(tp, end)
             found[tp] = OffsetAndEpoch(end, newest) if at == -1 else OffsetAndEpoch(first, epochs[0][0])
         return found
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.logs[tp][1][-1][1] for tp in partitions}
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         found = {}

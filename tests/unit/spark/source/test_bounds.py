@@ -13,11 +13,14 @@ from minikafka.spark.options import (
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
+    ClientSettings,
     Edge,
     MatchingTopics,
     NamedTopics,
     OptionError,
+    SourceOptions,
 )
+from minikafka.spark.source import batch
 from minikafka.spark.source.bounds import chosen_partitions, ending_offsets, remaining_partitions, starting_offsets
 from minikafka.spark.source.ends import EndsOfLogs
 from minikafka.spark.source.losses import DataLossError
@@ -113,6 +116,31 @@ def test_offsets_outside_the_log(cluster: Any, offset: int, nearest: int) -> Non
     assert start(cluster, spec, fail=False)[A0].offset == nearest
     with pytest.raises(DataLossError, match="ending offset"):
         end(cluster, spec)
+
+
+def test_an_offset_behind_an_open_transaction_is_in_the_log(cluster: Any) -> None:
+    cluster.stable[A0] = 60
+    assert start(cluster, Edge.LATEST)[A0] == (60, 1)
+    assert start(cluster, AtOffsets({A0: 80, A1: 0}))[A0] == (80, 1), "its records come when the transaction ends"
+    with pytest.raises(
+        DataLossError, match="starting offset 101 of a-0 is outside its log, which has offsets 10 to 100"
+    ):
+        start(cluster, AtOffsets({A0: 101, A1: 0}))
+
+
+def test_a_batch_behind_an_open_transaction_is_empty(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.stable[A0] = 60
+    monkeypatch.setattr(batch, "cluster_of", lambda _settings: cluster)
+
+    def ranges(end: Any) -> list[Any]:
+        options = SourceOptions(
+            ClientSettings("localhost:9092"), NamedTopics(("a",)), AtOffsets({A0: 80, A1: 0}), end=end
+        )
+        return [(each.tp, each.size) for each in batch.TopicReader(options).partitions()]
+
+    assert ranges(Edge.LATEST) == [(A1, 50)]
+    with pytest.raises(OptionError, match="begin a-0 at offset 80 and end it at 60"):
+        ranges(AtOffsets({A0: 60, A1: 50}))
 
 
 def test_a_timestamp_starts_or_ends_each_partition_at_the_first_record_of_that_time(cluster: Any) -> None:
