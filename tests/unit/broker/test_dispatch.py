@@ -153,8 +153,8 @@ async def test_few_connections_do_not_keep_others_out(node: Node, dial: Dial) ->
     assert isinstance(dispatcher, Dispatcher)
     dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
     greedy = [await dial(node) for _ in range(6)]  # a connection has some 120 under way
-    waiting = [client.send(FindCoordinatorRequest(key="greedy")) for client in greedy for _ in range(100)]
-    await in_time((await dial(node)).ask(FindCoordinatorRequest(key="group")))
+    waiting = [client.send(FindCoordinatorRequest(key="greedy"), 3) for client in greedy for _ in range(100)]
+    await in_time((await dial(node)).ask(FindCoordinatorRequest(key="group"), 3))
     assert not any(each.done() for each in waiting)
     gate.set()
     for each in waiting:
