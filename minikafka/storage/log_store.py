@@ -286,6 +286,7 @@ class LogStore:
         move.seal()
         source_names, target_names = source.open_names(), target.open_names()
         trash = source.retire(tp, target.futures[tp].unique, source_names)
+        move.take_over()
         log = target.adopt(tp, high_watermark, target_names)
         source.discard_later(trash)
         return log

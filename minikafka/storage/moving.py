@@ -91,7 +91,8 @@ class ReplicaMove:
     def seal(self) -> None:
         """The copy is complete: take over state outside the records, and make all of it durable. Repeatable.
 
-        StorageFailure when the disk refuses, PassingFailure after a shortage.
+        Except the producers in memory: see :meth:`take_over`. StorageFailure when the disk refuses, PassingFailure
+        after a shortage.
         """
         current, future = self.current, self.future
         assert self.is_caught_up
@@ -99,7 +100,10 @@ class ReplicaMove:
         future.epochs.clear()
         for entry in current.epoch_entries:
             future.epochs.assign(entry.epoch, entry.start_offset)
-        future.producers = current.producers
         with future.guard("seal", is_repeatable=True):
-            future.snapshots.take(future.producers, future.log_end_offset)
+            future.snapshots.take(current.producers, future.log_end_offset)
         future.flush()
+
+    def take_over(self) -> None:
+        """The copy takes the log's place, which appends no more: until now both replay batches into their producers."""
+        self.future.producers = self.current.producers

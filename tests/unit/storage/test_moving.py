@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from random import Random
+from typing import NoReturn
 from uuid import UUID
 
 import pytest
@@ -22,7 +23,7 @@ from minikafka.storage.directory_names import (
     parse_future_directory_name,
 )
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -339,3 +340,27 @@ def test_open_and_aborted_transactions_move_with_the_log() -> None:
         found = store.get(WHERE)
         assert found is not None
         log = found
+
+
+def test_a_shortage_at_the_end_of_a_move_leaves_the_log_what_it_knows_of_its_producers() -> None:
+    """The copy had taken over the producers themselves, and replayed into them what the log had appended since."""
+    store = open_store(Machine().disk, Random(1))
+    move = begin(store)
+    log = move.current
+    assert not copy(move)
+    store.directories[0].open_names = _short  # type: ignore[method-assign]
+    with pytest.raises(PassingFailure):
+        store.complete_move(move, 0)
+    append(log, b"ended", producer=(7, 0, 0), is_transactional=True)
+    stage(log, build_end_txn_marker(7, 0, EndTxnMarker(is_commit=True, coordinator_epoch=0), timestamp=NOW_MS))
+    log.commit()
+    append(log, b"open", producer=(7, 0, 1), is_transactional=True)
+    while copy(move, 1):
+        assert log.last_stable_offset(3) == 2, "nobody reads what is not committed"
+    entry = log.producers.get(7)
+    assert entry is not None
+    assert [batch.last_offset for batch in entry.batches] == [0, 2]
+
+
+def _short() -> NoReturn:
+    raise PassingFailure("too many open files")
