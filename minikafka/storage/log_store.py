@@ -239,8 +239,9 @@ class LogStore:
             directory.missing.discard(tp)
 
     def _forget_lost(self, log: Log) -> None:
-        """The log is here: it is not lost in any other directory."""
+        """The log is here: it is not missing any more, nor lost in any other directory."""
         for directory in self.online:
+            directory.missing.discard(log.topic_partition)
             directory.ends.forget_lost(LogKey(log.topic_id, log.topic_partition.partition))
 
     def strays(self) -> list[str]:

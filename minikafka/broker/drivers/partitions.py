@@ -75,6 +75,7 @@ class PartitionRoles:
         self._metadata_until_ms = metadata_until_ms
         self.due = DueReplicas(self, replicas, store, tasks, run_in_thread, on_fatal)
         self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}  # by what a topic has of its own
+        self._missing: dict[TopicPartition, UUID] = {}  # topic ids of missing logs that are made again in a thread
         self._image: MetadataImage | None = None  # None until this node acts on metadata
 
     @property
@@ -142,9 +143,11 @@ class PartitionRoles:
         try:
             if self._is_elsewhere(state):
                 return None
+            if self._store.is_missing(tp, topic.topic_id):  # when it is opened, it is there
+                self._missing[tp] = topic.topic_id
             return self._store.prepare_create(tp, topic.topic_id, config, self._chosen(tp, state))
-        except StorageFailure:
-            return None
+        except (StorageFailure, PassingFailure):
+            return None  # :meth:`tell` tries again, and logs it
 
     def _committed(self, state: PartitionImage) -> CommittedPartition:
         return CommittedPartition(
@@ -163,7 +166,7 @@ class PartitionRoles:
         assert topic is not None
         config = self._topic_config(tp.topic, image)
         log_ = self._store.get(tp)
-        is_missing = log_ is None and self._store.is_missing(tp, topic.topic_id)
+        is_missing = self._missing.get(tp) == topic.topic_id or self._store.is_missing(tp, topic.topic_id)
         if log_ is not None and log_.topic_id != topic.topic_id:
             self._store.delete(tp)
             log_ = None
@@ -175,6 +178,7 @@ class PartitionRoles:
             self._replicas.offline[tp] = None
             return None
         partition = Partition(topic.topic_id, log_, config, self._local_replica(tp, log_, config, is_missing))
+        self._missing.pop(tp, None)
         self._replicas.offline.pop(tp, None)
         self._moves.forget_wish(tp)
         self._replicas.add(partition)
@@ -250,6 +254,7 @@ class PartitionRoles:
                 self._driver.on_storage_failed(partition, failure)
 
     def _remove(self, tp: TopicPartition) -> None:
+        self._missing.pop(tp, None)
         self._replicas.offline.pop(tp, None)
         partition = self._replicas.get(tp)
         if partition is not None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import rmtree
 from uuid import UUID
 
 import pytest
@@ -396,3 +397,17 @@ def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path)
     again = open_store(config_for=lambda _where: config).get(A)
     assert again is not None
     assert again.first_dirty_offset == 4
+
+
+def test_a_log_that_was_missing_at_the_start_is_missing_once(open_store: OpenStore, tmp_path: Path) -> None:
+    """Created again, deleted, and created with the same name, it was said to have lost its records."""
+    store = open_store()
+    append(store.create(A, TOPIC_ID, LogConfig()), b"x")
+    store.write_checkpoints({A: 1})
+    store.abandon()
+    rmtree(tmp_path / "d" / "a-0")
+    store = open_store()
+    assert store.is_missing(A, TOPIC_ID)
+    store.create(A, TOPIC_ID, LogConfig())
+    store.delete(A)
+    assert not store.is_missing(A, UUID(int=6))
