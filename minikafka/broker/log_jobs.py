@@ -173,7 +173,8 @@ class LogJobs:
             cut, queue.cut = queue.cut, None
             await self._cut(partition, cut)
         elif queue.turns:
-            await queue.turns.popleft().run()
+            with partition.log.writing():
+                await queue.turns.popleft().run()
         else:
             await self._sync(partition, queue)
 
@@ -183,7 +184,8 @@ class LogJobs:
         log = partition.log
         try:
             job = log.prepare_flush()
-            await self._run_job(job)
+            with log.writing():
+                await self._run_job(job)
             log.complete_flush(job, now_ms=self._clock.monotonic_ms())
         except (StorageFailure, PassingFailure):
             queue.waiters += waiters
@@ -221,7 +223,8 @@ class LogJobs:
             return
         job = log.prepare_restart(cut.offset) if isinstance(cut, Restart) else log.prepare_truncation(cut.offset)
         if job is not None:
-            await self._run_job(job)
+            with log.writing():
+                await self._run_job(job)
             if job.must_repeat:
                 raise PassingFailure(f"a cut is not done: {job.error}")
             log.complete_cut(job)

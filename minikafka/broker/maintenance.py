@@ -124,7 +124,8 @@ class Maintenance:
         """In portions: a change of ``retention.ms`` may concern thousands of segments, each of which is renamed."""
         log_, total = partition.log, 0
         while (job := log_.prepare_deletion(partition.high_watermark, wall_ms)) is not None:
-            await self._run_in_thread(job.run)
+            with log_.writing():
+                await self._run_in_thread(job.run)
             count = log_.complete_deletion(job)
             total += count
             if not count:
@@ -144,8 +145,9 @@ class Maintenance:
                 continue
             log_.is_cleaning = True
             try:
-                while not await self._run_in_thread(job.step):
-                    pass
+                with log_.writing():
+                    while not log_.is_offline and not await self._run_in_thread(job.step):
+                        pass
                 is_done = await self._jobs.alone(partition, partial(self._swap, log_, job))
             except KafkaError as error:
                 log.warning("not compacted", partition=str(partition.topic_partition), why=str(error))

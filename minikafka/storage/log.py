@@ -138,6 +138,7 @@ class Log:
         self.generation = 0  # number of truncations: a flush of an older one moves no recovery point
         self.is_replaced = False  # by a durable copy in another directory
         self.is_cleaning = False  # a pass of the cleaner is under way
+        self.writers = 0  # jobs in threads that change files by their names
         self.has_lost_files = False  # files were removed under the node: it must be created again
         self._config = config
         self._cache = cache
@@ -436,6 +437,18 @@ class Log:
             if is_repeatable and isinstance(failure, PassingFailure):
                 raise failure from error
             self.fail(what, error)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around a job in a thread that changes files of the log by their names.
+
+        Until it ends, no other log is made under the same path: the job would change that log's files.
+        """
+        self.writers += 1
+        try:
+            yield
+        finally:
+            self.writers -= 1
 
     # -- damage -----------------------------------------------------------------------------------------------------
 

@@ -72,6 +72,7 @@ class LogDir:
         self.unusable: dict[TopicPartition, str] = {}  # entries with a log's name that cannot be opened, and why
         self.missing: set[TopicPartition] = set()  # partitions of the checkpoints that are not here
         self.being_made = 0  # number of logs under creation
+        self._removed: dict[str, Log] = {}  # former logs, by path, whose jobs may still run in threads
         self.failure: StorageFailure | None = None
         self.was_clean = False
         self.has_registered = False
@@ -273,6 +274,7 @@ class LogDir:
     ) -> NewLog:
         if self.failure is not None:
             raise self.failure
+        self.check_unused(directory)
         forget = self._checkpoints.prepare_forget(tp)
         make = partial(self._make_files, forget, tp, topic_id, config, directory, damage)
         return NewLog(self, tp, directory, make)
@@ -316,7 +318,9 @@ class LogDir:
         assert lost.corruption is not None
         failure = StorageFailure(f"the files of {tp} are gone")
         lost.go_offline(failure)
+        self._note_removed(lost)
         try:
+            self.check_unused(lost.directory)
             self.throw_away(lost.directory, tp, unique, is_repeatable=True)
             log = self.make_log(tp, lost.topic_id, lost.config, lost.directory, lost.corruption)
         except (StorageFailure, PassingFailure):
@@ -330,7 +334,20 @@ class LogDir:
         """Delete a log: rename it now, remove its files with the trash."""
         log = self.logs.pop(tp)
         log.leave(StorageFailure(f"{tp} was deleted"))
+        self._note_removed(log)
         self.throw_away(log.directory, tp, unique)
+
+    def check_unused(self, path: str) -> None:
+        """PassingFailure while a job of a former log of this path runs in a thread: it would change another's files."""
+        former = self._removed.pop(path, None)
+        if former is not None and former.writers:
+            self._removed[path] = former
+            raise PassingFailure(f"a job of the former log in {path} is under way; try again")
+
+    def _note_removed(self, log: Log) -> None:
+        self._removed = {path: former for path, former in self._removed.items() if former.writers}
+        if log.writers:
+            self._removed[log.directory] = log
 
     def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
         """Give a log its topic id back; durable with its next flush. It stays damaged until it is fetched again.
@@ -420,6 +437,7 @@ class LogDir:
         with self.final(f"move {tp} out of {self.path}"):
             names.fsync()
         del self.logs[tp]
+        self._note_removed(log)
         log.is_replaced = True
         log.leave(StorageFailure(f"{tp} moved to another directory"))
         return target

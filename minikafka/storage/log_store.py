@@ -284,6 +284,7 @@ class LogStore:
         source, target = self.log_dir_of(tp), self.future_log_dir_of(tp)
         assert source is not None
         assert target is not None
+        target.check_unused(target.path_of(tp))
         move.seal()
         source_names, target_names = source.open_names(), target.open_names()
         trash = source.retire(tp, target.futures[tp].unique, source_names)

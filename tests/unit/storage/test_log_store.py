@@ -15,7 +15,9 @@ from minikafka.records.batch import Buffer
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_names import deleted_directory_name, parse_directory_name
 from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import PassingFailure, StorageFailure
+from minikafka.storage.log import CutJob, FlushJob, Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import MetaError
@@ -397,6 +399,45 @@ def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path)
     again = open_store(config_for=lambda _where: config).get(A)
     assert again is not None
     assert again.first_dirty_offset == 4
+
+
+@pytest.mark.parametrize("begin", [lambda log: log.prepare_flush(), lambda log: log.prepare_truncation(1)])
+def test_a_job_of_a_deleted_log_does_not_meet_the_files_of_one_with_the_same_name(
+    open_store: OpenStore, begin: Callable[[Log], FlushJob | CutJob]
+) -> None:
+    """A job in a thread knows files by name: it cut, and listed, those of the topic that was created again."""
+    config = LogConfig(segment_bytes=200)
+    store = open_store()
+    former = store.create(A, TOPIC_ID, config)
+    for epoch in range(3):
+        append(former, b"x" * 60, leader_epoch=epoch)
+    job = begin(former)
+    with former.writing():
+        store.delete(A)
+        with pytest.raises(PassingFailure, match="under way"):
+            store.create(A, UUID(int=6), config)
+        job.run()
+    log = store.create(A, UUID(int=6), config)
+    append(log, b"y")
+    log.flush()
+    store.write_checkpoints({A: 1})
+    store.abandon()
+    found = open_store().get(A)
+    assert found is not None
+    assert (found.corruption, all_values(found), found.epoch_entries) == (None, {0: b"y"}, [EpochEntry(0, 0)])
+
+
+def test_a_log_is_not_moved_to_where_a_job_of_a_former_one_is_under_way(open_store: OpenStore) -> None:
+    store = open_store("one", "two")
+    former = store.create(A, TOPIC_ID, LogConfig(), store.directories[0])
+    with former.writing():
+        store.delete(A)
+        store.create(A, TOPIC_ID, LogConfig(), store.directories[1])
+        move = store.begin_move(A, store.directories[0])
+        move.reconcile()
+        with pytest.raises(PassingFailure, match="under way"):
+            store.complete_move(move, 0)
+    assert store.complete_move(move, 0).directory == former.directory
 
 
 def test_a_log_that_was_missing_at_the_start_is_missing_once(open_store: OpenStore, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.storage.damage import REFETCH_FILE
+from minikafka.storage.flush import FlushJob
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
@@ -427,3 +429,34 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
     assert not roles.is_eligible(1, -1)
     roles.begin(EMPTY_IMAGE)
     assert roles.has_begun
+
+
+async def test_a_topic_that_is_made_again_waits_for_the_jobs_of_the_former_one(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A sync in a thread knows files by name: it wrote the former leader epochs into the new log's directory."""
+    node = await start_node()
+    await create_topic(node, "orders")
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    former, gate, begun, run = led(node, ORDERS), threading.Event(), threading.Event(), FlushJob.run
+
+    def wait_and_run(job: FlushJob) -> None:
+        if job.durable_end is None:  # not the metadata log's
+            begun.set()
+            gate.wait()
+        run(job)
+
+    monkeypatch.setattr(FlushJob, "run", wait_and_run)
+    try:
+        await (await dial(node)).produce("orders", b"x")
+        node.data_plane.jobs.request_sync(former)
+        await eventually(begun.is_set, "the sync")
+        await delete_topic(node, "orders")
+        await create_topic(node, "orders")
+        await eventually(lambda: ORDERS in node.replicas.offline, "the new replica to wait")
+        assert node.store.get(ORDERS) is None
+    finally:
+        gate.set()
+    await eventually(lambda: node.replicas.get(ORDERS), "the new replica")
+    assert led(node, ORDERS).log.log_end_offset == 0
+    assert not (tmp_path / "data/orders-0/leader-epoch-checkpoint").exists()
