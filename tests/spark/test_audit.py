@@ -177,12 +177,19 @@ def by_store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> t
             event._replace(value=_moved(event.value, f"vouched{number}")) for event in vouched.events
         ]
         stored[f"vouched{number}-0"] = {2: "c"}
+    for name in ("open0-0", "open1-0"):
+        begun = Story()
+        begun.send("a", "b", "c")
+        begun.acknowledge(a=0, b=2, c=3)
+        events[name] = [event._replace(value=_moved(event.value, name[:-2])) for event in begun.events]
+        stored[name] = {0: "a"}
     judged = judge(
         *(spark, tmp_path_factory.mktemp("stored") / "history.jsonl", events),
-        topics=["chance", "honest", *(f"vouched{number}" for number in range(3))],
+        topics=["chance", "honest", "open0", "open1", *(f"vouched{number}" for number in range(3))],
         stored=rows(spark, stored),
         identity=ID,
         log_starts={"vouched1-0": 1, "vouched2-0": 2},
+        open_from={"open1-0": 1},
     )
     return judged, stored
 
@@ -261,6 +268,13 @@ def test_who_vouches_for_a_log_start_excuses_what_lay_below(by_store: tuple[Judg
     judged, _stored = by_store
     assert [judged.verdicts[f"vouched{n}-0"].broken for n in range(3)] == [{"lost": 2}, {"lost": 1}, {}]
     assert judged.verdicts["vouched2-0"].ok
+
+
+def test_what_lies_behind_an_open_transaction_is_not_judged(by_store: tuple[Judged, dict[str, Stored]]) -> None:
+    judged, _stored = by_store
+    assert judged.verdicts["open0-0"].broken == {"unseen": 2}
+    found = judged.verdicts["open1-0"]
+    assert (found.outcome, found.unjudged, found.read, found.open_from) == ("not judged", 2, 1, 1)
 
 
 def test_more_readers_than_can_be_told_apart_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def audit(
     A record's id in the history must follow from the stored record. It is the key, "#" and the CRC-32 of the value in
     eight hexadecimal digits, unless --id says otherwise in Spark's SQL over the columns key and value.
 
-    Committed records count: those of aborted transactions are not there, and the history should call them failed. End
-    open transactions first; what lies behind them is not read.
+    Committed records count: those of aborted transactions are not there, and the history should call them failed. What
+    lies behind the beginning of an open transaction is not judged, and the verdict says where: end it, and judge again.
 
     Records that were deleted or compacted away on purpose count as lost. The history may say what was deleted
     (event log_start); or --from-log-start trusts the topics' log start offsets, and excuses a head that was lost, too.
@@ -143,6 +143,8 @@ def print_verdict(verdict: AuditVerdict) -> None:
         print_line(f"{rule} ({verdict.violations[rule]:,}):")
         for sentence in sentences[:_SHOWN_MAX]:
             print_line(f"  {sentence}")
+    for partition, offset in verdict.open_from.items():
+        print_line(f"{partition}: a transaction is open from offset {offset:,} on; end it to have the rest judged")
     print_line(verdict.sentence)
 
 

@@ -25,7 +25,7 @@ from minikafka.spark.pipelines.audit.history import (
     read_events,
 )
 from minikafka.spark.pipelines.audit.readers import STORE_BIT
-from minikafka.spark.pipelines.audit.stored import IDENTITY, READER, stored_in_topics, stored_items
+from minikafka.spark.pipelines.audit.stored import IDENTITY, READER, open_from_in_topics, stored_in_topics, stored_items
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX, AuditVerdict, PartitionVerdict, topic_and_number
 from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
 
@@ -53,6 +53,7 @@ def audit(
     stored: DataFrame | None = None,
     identity: str = IDENTITY,
     log_starts: Mapping[str, int] = MappingProxyType({}),
+    open_from: Mapping[str, int] = MappingProxyType({}),
     show: Show = show_nothing,
 ) -> AuditVerdict:
     """Judge a history: a file, or a directory with ``.jsonl`` files of several processes.
@@ -63,6 +64,8 @@ def audit(
     of them. ``identity`` is an SQL expression over the columns for a record's id in the history.
     ``log_starts``: by partition (``topic-number``), the offset below which records were deleted on purpose, in addition
     to those of the history.
+    ``open_from``: by partition, where an open transaction begins, behind which nothing is stored yet. Of a cluster it
+    is asked.
 
     Raises PipelineError if the history is damaged, or has no event of a topic, or Spark fails.
     """
@@ -70,6 +73,7 @@ def audit(
     with ExitStack() as stack:
         stack.enter_context(watched_jobs(spark, show))
         if stored is None and bootstrap_servers is not None:
+            open_from = open_from_in_topics(topics, bootstrap_servers)
             stored = stored_in_topics(spark, topics, bootstrap_servers)
         events = read_events(spark, files)
         names = check_files(events)
@@ -86,9 +90,10 @@ def audit(
         highest = tables.highest(sightings, bits if stored is None else [*bits, STORE_BIT])
         starts = readers.log_starts_of(said)
         starts |= {name: max(starts.get(name, 0), offset) for name, offset in log_starts.items()}
-        bounds = readers.bounds(spark, highest, found, starts, None if stored is None else READER)
+        bounds = readers.bounds(spark, highest, found, starts, None if stored is None else READER, open_from)
         steps = tables.steps(_of(topics, items(events, _OF_ORDER)))
-        verdict = _Audit(sightings, steps, bounds, process_names(spark, names), tasks, stored is not None).verdict()
+        named = process_names(spark, names)
+        verdict = _Audit(sightings, steps, bounds, named, tasks, open_from, stored is not None).verdict()
     told_of = {partition.topic for partition in verdict.partitions if partition.sent}
     for topic in topics:
         if topic not in told_of:
@@ -110,6 +115,7 @@ class _Audit:
     bounds: DataFrame
     names: DataFrame
     tasks: int
+    open_from: Mapping[str, int]
     is_stored: bool
     figures: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     violations: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -127,7 +133,13 @@ class _Audit:
     def _of_partition(self, name: str) -> PartitionVerdict:
         figures = {figure: self.figures[name][figure] for figure in rules.FIGURES}
         examples = {rule: tuple(told[:EXAMPLES_MAX]) for rule, told in self.examples[name].items()}
-        return PartitionVerdict(name, **figures, violations=self.violations[name], examples=examples)
+        return PartitionVerdict(
+            name,
+            **figures,
+            open_from=self.open_from.get(name),
+            violations=self.violations[name],
+            examples=examples,
+        )
 
     def _judge_records(self, records: DataFrame) -> None:
         is_sent_again = fn.col("sends") > 1

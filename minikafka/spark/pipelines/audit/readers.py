@@ -22,8 +22,8 @@ _READERS_MAX: Final = 62
 _FOREVER: Final = (1 << 63) - 1
 _INTERVALS: Final = "partition STRING, process BIGINT, begin BIGINT, end BIGINT, bit BIGINT"
 _BOUNDS: Final = (
-    "partition STRING, readers ARRAY<STRUCT<bit BIGINT, name STRING, start BIGINT, highest BIGINT>>, "
-    "all_bits BIGINT, least_start BIGINT, log_start BIGINT, highest_stored BIGINT"
+    "partition STRING, readers ARRAY<STRUCT<bit BIGINT, name STRING, start BIGINT, end BIGINT, highest BIGINT>>, "
+    "all_bits BIGINT, least_start BIGINT, greatest_end BIGINT, log_start BIGINT, highest_stored BIGINT"
 )
 
 
@@ -90,21 +90,26 @@ def bounds(
     readers: Mapping[str, Sequence[Reader]],
     log_starts: Mapping[str, int],
     store: str | None,
+    open_from: Mapping[str, int],
 ) -> DataFrame:
-    """``(partition, readers, all_bits, least_start, log_start, highest_stored)``: a row for each partition.
+    """``(partition, readers, all_bits, least_start, greatest_end, log_start, highest_stored)``: for each partition.
 
-    ``highest`` has the highest offset of each reader, by partition and bit. ``least_start``: no reader looked for
-    records below; null without readers. ``store`` is the name of the reader of the stored records.
+    ``highest`` has the highest offset of each reader, by partition and bit. No reader looked for records below
+    ``least_start``, or from ``greatest_end`` on; null without readers. ``store`` is the name of the reader of the
+    stored records, which gets none from ``open_from`` on.
     """
     rows = []
     for partition, seen in highest.items():
-        of_partition = [(1 << index, each.name, each.start) for index, each in enumerate(readers.get(partition, ()))]
+        of_partition = [
+            (1 << index, each.name, each.start, _FOREVER) for index, each in enumerate(readers.get(partition, ()))
+        ]
         if store is not None:
-            of_partition.append((STORE_BIT, store, 0))
+            of_partition.append((STORE_BIT, store, 0, open_from.get(partition, _FOREVER)))
         told = [(*reader, -1 if (end := seen.get(reader[0])) is None else end) for reader in of_partition]
         log_start = log_starts.get(partition, 0)
-        least_start = min((max(start, log_start) for _, _, start in of_partition), default=None)
-        all_bits = sum(bit for bit, _, _ in of_partition)
+        least_start = min((max(start, log_start) for _, _, start, _ in of_partition), default=None)
+        greatest_end = max((end for *_, end in of_partition), default=None)
+        all_bits = sum(bit for bit, *_ in of_partition)
         told.sort(key=lambda reader: reader[1])
-        rows.append((partition, told, all_bits, least_start, log_start, seen.get(STORE_BIT)))
+        rows.append((partition, told, all_bits, least_start, greatest_end, log_start, seen.get(STORE_BIT)))
     return spark.createDataFrame(rows, _BOUNDS)

@@ -65,7 +65,11 @@ def _witness() -> Column:
     least, known = fn.col("log_start"), fn.coalesce(at, fn.lit(0))
     missed = fn.filter(
         "readers",
-        lambda reader: (known >= fn.greatest(reader["start"], least)) & (seen_by.bitwiseAND(reader["bit"]) == 0),
+        lambda reader: (
+            (known >= fn.greatest(reader["start"], least))
+            & (known < reader["end"])
+            & (seen_by.bitwiseAND(reader["bit"]) == 0)
+        ),
     )
     passed = fn.filter(missed, lambda reader: at.isNull() | (reader["highest"] > at))
     return fn.coalesce(fn.get(passed, fn.lit(0)), fn.get(missed, fn.lit(0)))
@@ -88,7 +92,9 @@ def _is_unjudged() -> Column:
     """True when no reader had to get it, and it was not deleted on purpose."""
     at = fn.col("at")
     is_deleted = fn.coalesce(at < fn.col("log_start"), fn.lit(False))
-    return ~is_deleted & fn.coalesce(fn.coalesce(at, fn.lit(0)) < fn.col("least_start"), fn.lit(True))
+    known = fn.coalesce(at, fn.lit(0))
+    is_outside = (known < fn.col("least_start")) | (known >= fn.col("greatest_end"))
+    return ~is_deleted & fn.coalesce(is_outside, fn.lit(True))
 
 
 FIGURES: Final[dict[str, Callable[[], Column]]] = {

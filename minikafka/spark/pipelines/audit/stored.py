@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
+from minikafka.model import Isolation
 from minikafka.spark.pipelines.audit.history import Kind
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ def stored_in_topics(spark: SparkSession, topics: Sequence[str], bootstrap_serve
     """The committed records of topics of a running cluster, up to the first open transaction."""
     reader = spark.read.format("minikafka").option("kafka.bootstrap.servers", bootstrap_servers)
     return reader.option("subscribe", ",".join(topics)).option(*COMMITTED).load()
+
+
+def open_from_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
+    """By partition with an open transaction: its first offset. What lies behind is not read."""
+    from minikafka.spark.pipelines.topics import look_at
+
+    stable = look_at(bootstrap_servers, *topics).extent  # first: an end that moves meanwhile is no open transaction
+    whole = look_at(bootstrap_servers, *topics, isolation=Isolation.READ_UNCOMMITTED).extent
+    return {f"{tp.topic}-{tp.partition}": extent.end for tp, extent in stable.items() if extent.end < whole[tp].end}
 
 
 def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:

@@ -25,6 +25,7 @@ class PartitionVerdict(Judgement):
     read: int = 0
     unknown: int = 0  # sent, and neither acknowledged nor refused
     unjudged: int = 0  # acknowledged, and no reader looked for it
+    open_from: int | None = None  # where a transaction is open, behind which nothing is judged
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -54,6 +55,11 @@ class AuditVerdict(Judgement):
     def figures(self) -> Mapping[str, int]:
         """As every judgement has them."""
         return {name: sum(partition.figures[name] for partition in self.partitions) for name in FIGURES}
+
+    @property
+    def open_from(self) -> dict[str, int]:
+        """By partition with an open transaction: its first offset. What lies behind was not read."""
+        return {each.partition: each.open_from for each in self.partitions if each.open_from is not None}
 
     @property
     def violations(self) -> dict[str, int]:
@@ -86,6 +92,7 @@ class AuditVerdict(Judgement):
                     "partition": partition.partition,
                     "outcome": partition.outcome,
                     **partition.figures,
+                    "open_from": partition.open_from,
                     "violations": dict(partition.violations),
                     "examples": {rule: list(sentences) for rule, sentences in partition.examples.items()},
                 }
