@@ -108,6 +108,7 @@ def add_partitions(
     if now.state is TransactionState.ONGOING and now.partitions.issuperset(partitions):
         shard.respond(token, Outcome(ErrorCode.NONE))
         return
+    _check_known(shard, partitions)
     if len(now.partitions) + len(partitions) > shard.settings.partitions_max:
         message = f"a transaction of more than {shard.settings.partitions_max} partitions"
         raise LimitError(ErrorCode.INVALID_REQUEST, message)
@@ -115,6 +116,13 @@ def add_partitions(
     shard.memory.check_partitions(len(to.partitions) - len(now.partitions))
     check_record_size(largest_record(to), shard.largest_batch())
     shard.transit(entry, to, lambda error: shard.respond(token, Outcome(error)))
+
+
+def _check_known(shard: Shard, partitions: Iterable[TopicPartition]) -> None:
+    """A partition that this node has not heard of would count as deleted when the transaction ends: no marker."""
+    for tp in partitions:
+        if not shard.knows(tp):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{tp} is not known here yet")
 
 
 def verify_partitions(

@@ -51,9 +51,10 @@ class TransactionCoordinator:
         transaction_version: Callable[[], int],
         memory: Memory,
         largest_batch: Callable[[], int],
+        knows: Callable[[TopicPartition], bool],
     ) -> None:
         self.phase = Phase.LOADING
-        self.shard = Shard(settings, wall_clock_ms, take_producer_id, transaction_version, memory, largest_batch)
+        self.shard = Shard(settings, wall_clock_ms, take_producer_id, transaction_version, memory, largest_batch, knows)
         self._is_replayed = False
 
     # -- the life of a shard ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Final
 
 from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
-from minikafka.model import NO_PRODUCER_EPOCH
+from minikafka.model import NO_PRODUCER_EPOCH, TopicPartition
 from minikafka.transactions.effects import Effect, Outcome, TimerKey, TransactionTimer, WriteLarge, WriteTimer
 from minikafka.transactions.limits import ID_BYTES, PARTITION_BYTES, Memory
 from minikafka.transactions.records import AT_ONCE, encode_tombstone, encode_transaction
@@ -86,6 +86,8 @@ class Shard:
     memory: Memory
     largest_batch: Callable[[], int]
     """Bytes that the log takes at once."""
+    knows: Callable[[TopicPartition], bool]
+    """This node has heard of the partition. One that it has not heard of gets no marker: it counts as deleted."""
     now_ms: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     replayed: dict[str, Transaction] = field(default_factory=dict)

@@ -83,6 +83,7 @@ TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
 }
 """To which states each leads."""
 
+_AT_REST: Final = tuple(state for state, after in TRANSITIONS.items() if TransactionState.DEAD in after)
 ENDING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 """Markers are on their way."""
 
@@ -124,7 +125,7 @@ class Transaction:
     @property
     def is_at_rest(self) -> bool:
         """Nothing is under way: the id may expire."""
-        return TransactionState.DEAD in TRANSITIONS[self.state]
+        return self.state in _AT_REST
 
     # -- InitProducerId ---------------------------------------------------------------------------------------------
 

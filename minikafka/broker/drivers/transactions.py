@@ -73,6 +73,7 @@ class Transactions(Shards[TransactionCoordinator]):
             self._transaction_version,
             self._memory,
             lambda: partition.config.segment_bytes,
+            lambda tp: self._image().partition(tp) is not None,
         )
 
     def _transaction_version(self) -> int:

@@ -53,7 +53,7 @@ async def handle(
     if not context.is_replica:
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results = await asyncio.gather(
-        *(_of_leader(transaction, context, coordinators, metadata.image) for transaction in request.transactions)
+        *(_of_leader(transaction, context, coordinators) for transaction in request.transactions)
     )
     return AddPartitionsToTxnResponse(results_by_transaction=list(results))
 
@@ -89,17 +89,12 @@ async def _of_leader(
     transaction: AddPartitionsToTxnTransaction,
     context: RequestContext,
     coordinators: TransactionCoordinators,
-    image: MetadataImage,
 ) -> AddPartitionsToTxnResult:
-    """A partition that this node has not heard of yet is not added: at the end it would count as deleted, and get no
-    marker."""
     partitions = _partitions(transaction.topics)
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     transactional_id = transaction.transactional_id
     if transaction.verify_only:
         errors = _verified(transactional_id, producer, partitions, coordinators)
-    elif any(image.partition(tp) is None for tp in partitions):
-        errors = dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     else:
         outcome = await coordinators.ask(
             transactional_id,

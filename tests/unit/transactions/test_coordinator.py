@@ -160,6 +160,16 @@ def test_too_many_partitions_are_refused(driver: Driver) -> None:
     assert [each.transactional_id for each in driver.refused] == ["copier"], "the operator is told"
 
 
+def test_a_partition_that_is_not_known_yet_is_not_added(driver: Driver) -> None:
+    """At the end it would count as deleted."""
+    driver.init()
+    driver.unknown.add(PAYMENTS)
+    assert driver.add(FIRST, ORDERS, PAYMENTS) == Outcome(E.COORDINATOR_NOT_AVAILABLE)
+    assert driver.described().state is S.EMPTY
+    driver.unknown.clear()
+    assert driver.add(FIRST, ORDERS, PAYMENTS) == NONE
+
+
 @pytest.mark.spec("T9")
 def test_a_transaction_whose_decision_would_not_fit_is_refused(driver: Driver) -> None:
     driver.init()
@@ -596,6 +606,6 @@ def test_ids_are_found_by_producer_state_and_duration(driver: Driver) -> None:
 
 def test_a_record_of_another_type_is_not_ours(driver: Driver) -> None:
     loading = TransactionCoordinator(
-        driver.settings, lambda: 0, driver.take_producer_id, lambda: 2, driver.memory, lambda: 0
+        driver.settings, lambda: 0, driver.take_producer_id, lambda: 2, driver.memory, lambda: 0, lambda _tp: True
     )
     assert not loading.replay(b"\x00\x09\x00\x01x", b"", 0)

@@ -28,7 +28,7 @@ def test_schedules_commit_and_abort() -> None:
 
 def test_schedules_are_reproducible() -> None:
     """Also with other hashes of strings: no order comes from a set."""
-    script = "import transactions_schedules; w = transactions_schedules.run(7); print(w.trace, w.driver.log)"
+    script = "import transactions_schedules; print(transactions_schedules.trace_of(7))"
     told = [
         subprocess.run(
             [sys.executable, "-c", script],

@@ -43,8 +43,10 @@ class Driver:
         self.ids_at_hand = True
         self.on_answer: Callable[[Token, Outcome], None] = lambda _token, _outcome: None
         self.epoch = 0
+        self.has_run = False
         self.memory = Memory(1 << 30)
         self.largest_batch = 4 << 20
+        self.unknown: set[TopicPartition] = set()  # partitions that the coordinator's node has not heard of
         self.refused: list[Refused] = []
         self.start()
 
@@ -66,6 +68,7 @@ class Driver:
             lambda: self.version,
             self.memory,
             lambda: self.largest_batch,
+            lambda tp: tp not in self.unknown,
         )
         for key, value in self.log:
             assert self.coordinator.replay(key, value, self.now_ms)
@@ -85,6 +88,7 @@ class Driver:
 
     def run(self, effects: Iterable[Effect]) -> None:
         """Do `effects`, and with `auto_commit` those that follow from their writes."""
+        self.has_run = True
         for effect in effects:
             self.do(effect)
         self.check()
@@ -118,17 +122,18 @@ class Driver:
         """What must hold of every id between two steps."""
         if self.coordinator.phase is not Phase.ACTIVE:
             return
-        marking = {(each.transactional_id, each.producer_epoch) for each in self.marking}
+        entries = self.coordinator.shard.entries
         for each in self.marking:
-            now = self.coordinator.shard.entries[each.transactional_id].transaction
+            now = entries[each.transactional_id].transaction
             assert now.producer_epoch == each.producer_epoch, f"{each.transactional_id} ends before its markers"
             assert each.partitions <= now.partitions, f"{each.transactional_id} counts markers that are not written"
-        for transactional_id, entry in self.coordinator.shard.entries.items():
+        for transactional_id, entry in entries.items():
             now = entry.transaction
-            assert not (now.is_at_rest and now.partitions)
-            if entry.pending is None and now.state in ENDING:
-                is_marking = (transactional_id, now.producer_epoch) in marking
-                assert is_marking or entry.timer_ms is not None, f"{transactional_id} never ends"
+            assert not (now.partitions and now.is_at_rest)
+            if entry.pending is None and now.state in ENDING and entry.timer_ms is None:
+                of = (transactional_id, now.producer_epoch)
+                is_marking = any((each.transactional_id, each.producer_epoch) == of for each in self.marking)
+                assert is_marking, f"{transactional_id} never ends"
 
     def committed(self) -> None:
         """The oldest write is committed."""

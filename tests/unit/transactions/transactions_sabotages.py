@@ -19,7 +19,7 @@ from minikafka.transactions.effects import Outcome
 from minikafka.transactions.shard import Done, Entry, Shard
 from minikafka.transactions.transaction import Transaction, TransactionState
 
-SUITE = Suite("transactions", "the transaction coordinator", run, 4_000, trace=trace_of)
+SUITE = Suite("transactions", "the transaction coordinator", run, 6_000, trace=trace_of)
 
 
 @SUITE.replaces(beginning, "_entry_of")
@@ -217,6 +217,11 @@ def partitions_are_added_while_the_transaction_ends(
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "")
     to = now.extended(partitions, shard.wall_clock_ms(), client_version)
     shard.transit(entry, to, lambda error: shard.respond(token, Outcome(error)))
+
+
+@SUITE.replaces(beginning, "_check_known")
+def a_partition_that_is_not_known_yet_is_added(shard: Shard, partitions: Iterable[TopicPartition]) -> None:
+    """A partition of which the coordinator's node has not heard counts as deleted at the end, and gets no marker."""
 
 
 @SUITE.replaces(expiry, "_is_expired")

@@ -1,6 +1,7 @@
 """Random schedules: applications that begin, write, commit, abort, stall, crash and come back; requests that are
 delayed, lost and repeated; leaders that ask before they append; markers that come late and twice; a log whose writes
-fail or linger; coordinators that move; time-outs; ids that expire. And what must hold whatever happens.
+fail or linger; coordinators that move, and that hear of partitions later than the leaders do; time-outs; ids that
+expire. And what must hold whatever happens.
 
 Checked from outside, by what applications were told and by what the logs of the partitions hold:
 
@@ -24,9 +25,11 @@ delivered twice (KIP-890 tells what would happen).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
 
@@ -37,6 +40,7 @@ from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.effects import Outcome, SendMarkers
 from minikafka.transactions.records import encode_transaction
 from minikafka.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
+from minikafka.wire.versioned import Record
 
 E = ErrorCode
 STEPS = 400
@@ -151,10 +155,11 @@ class App:
 
 
 class World:
-    """Applications, partitions, a network, a driver; `step` does one random thing."""
+    """Applications, partitions, a network, a driver; `run` does random things."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_traced: bool = False) -> None:
         self.random = Random(seed)
+        self.is_traced = is_traced
         self.version = self.random.choice([1, 2])
         self.driver = Driver(
             auto_commit=False,
@@ -186,8 +191,27 @@ class World:
         self.decisions: dict[tuple[int, int], bool] = {}
         if self.random.random() < 0.3:
             self.begin_near_the_last_epoch()
+        if self.random.random() < 0.3:  # leaders have heard of all partitions, the coordinator's node has not yet
+            self.driver.unknown.update(self.random.sample(PARTITIONS, self.random.randint(1, len(PARTITIONS))))
         for name in IDS:
             self.start_app(name)
+        choices: list[tuple[int, Callable[[], None]]] = [
+            (50, self.act),
+            (50, self.deliver),
+            (self.log_speed, self.commit_write),
+            (self.marker_speed, self.write_marker),
+            (2, self.fail_write),
+            (3, self.give_up_waiting),
+            (1, self.lose_message),
+            (self.haste, self.pass_time),
+            (2, self.fail_over),
+            (1, self.crash),
+            (8, self.start_another),
+            (1, self.run_out_of_ids),
+            (2, self.hear_of_partition),
+        ]
+        self.acts = [act for _, act in choices]
+        self.weights = list(accumulate(weight for weight, _ in choices))
 
     def begin_near_the_last_epoch(self) -> None:
         """An id whose epochs are nearly used up."""
@@ -206,34 +230,19 @@ class World:
         self.apps.append(App(len(self.apps), name, self.version))
 
     def run(self, steps: int = STEPS) -> None:
-        """Random steps, and then the end of all faults."""
+        """Random steps, and then the end of all faults. Most steps do not concern the coordinator, and none of the
+        others changes anything that is looked at."""
+        acts, weights, number, driver = self.acts, self.weights, self.random.random, self.driver
         for _ in range(steps):
-            self.step()
+            acts[bisect_right(weights, number() * weights[-1])]()
+            if driver.has_run:
+                self.check()
         self.settle()
 
-    def step(self) -> None:
-        """One random event."""
-        choices: list[tuple[int, Callable[[], None]]] = [
-            (50, self.act),
-            (50, self.deliver),
-            (self.log_speed, self.commit_write),
-            (self.marker_speed, self.write_marker),
-            (2, self.fail_write),
-            (3, self.give_up_waiting),
-            (1, self.lose_message),
-            (self.haste, self.pass_time),
-            (2, self.fail_over),
-            (1, self.crash),
-            (8, self.start_another),
-            (1, self.run_out_of_ids),
-        ]
-        act = self.random.choices([act for _, act in choices], [weight for weight, _ in choices])[0]
-        act()
-        self.check()
-
-    def note(self, text: str) -> None:
-        """Remember what happened, for whoever reads the trace of a failure."""
-        self.trace.append(f"{self.driver.now_ms:>7}  {text}")
+    def note(self, text: str, *what: object) -> None:
+        """Remember what happened, for whoever reads the trace of a failure: of no other schedule is the text made."""
+        if self.is_traced:
+            self.trace.append(f"{self.driver.now_ms:>7}  {text.format(*what)}")
 
     # -- applications -----------------------------------------------------------------------------------------------
 
@@ -288,6 +297,7 @@ class World:
         if before != app.index:
             raise ViolationError(f"{identity} was given to applications {before} and {app.index}")
         self.newest[app.name] = max(identity, self.newest.get(app.name, identity))
+        self.driver.has_run = True
 
     def produce(self, app: App, tp: TopicPartition) -> None:
         """Write a record: with version 1 after the partition was added, with version 2 the leader adds it."""
@@ -424,7 +434,7 @@ class World:
         if error is E.INVALID_TXN_STATE and self.asks_again():
             self.ask_coordinator(app, tp, item, producer, token)
             return
-        self.note(f"log {tp}: {item} in {producer}: {error.name}")
+        self.note("log {}: {} in {}: {.name}", tp, item, producer, error)
         newest = self.newest.get(app.name)
         if error is E.NONE and is_new and newest is not None and self.given[newest] != app.index:
             raise ViolationError(f"{item} of a zombie got into {tp}")
@@ -474,13 +484,13 @@ class World:
         app.token = token
 
         def on_answer(told: Outcome) -> None:
-            self.note(f"app {app.index} ({app.name}) is told {told.error.name} to {what}")
+            self.note("app {} ({}) is told {.name} to {}", app.index, app.name, told.error, what)
             app.token = None
             if app.state != "dead":
                 answered(told)
 
         self.waiting[token] = on_answer
-        self.note(f"app {app.index} ({app.name}, {app.identity}) asks {what}")
+        self.note("app {} ({}, {}) asks {}", app.index, app.name, app.identity, what)
         may_be_late = self.version >= 2 or what.startswith("produce")
         self.network.append((what, lambda: arrive(token) if may_be_late or token in self.waiting else None))
 
@@ -519,7 +529,7 @@ class World:
             app.state = "dead"
             if app.token is not None:
                 self.answer(app.token, Outcome(E.REQUEST_TIMED_OUT))
-            self.note(f"app {app.index} dies")
+            self.note("app {} dies", app.index)
 
     def start_another(self) -> None:
         """An id gets another application; mostly the one before is dead."""
@@ -531,14 +541,21 @@ class World:
     # -- markers ----------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """What the coordinator orders is on its way, and its decisions are noted."""
+        """What the coordinator orders is on its way, and its decisions are noted. A partition that its node has not
+        heard of gets no marker."""
         known = {each.key for each in (*self.markers, *self.reporting)}
         for markers in self.driver.marking:
             decided = self.decisions.setdefault((markers.producer_id, markers.producer_epoch), markers.commits)
             if self.version >= 2 and decided != markers.commits:
                 raise ViolationError(f"{markers.transactional_id} was decided both ways")
             wanted = (Marker(markers, self.driver.epoch, tp) for tp in sorted(markers.partitions))
-            self.markers += [each for each in wanted if each.key not in known]
+            for each in wanted:
+                if each.key in known:
+                    continue
+                if each.partition in self.driver.unknown:
+                    self.send_report(each)  # it counts as deleted
+                else:
+                    self.markers.append(each)
 
     def write_marker(self) -> None:
         """A marker arrives; the coordinator hears of it later. With version 2 it may arrive again."""
@@ -547,16 +564,21 @@ class World:
         marker = self.markers.pop(self.random.randrange(len(self.markers)))
         markers, epoch, tp, is_again = marker
         error = self.logs[tp].end(markers, epoch)
-        self.note(f"log {tp}: marker of {markers.transactional_id} {markers.producer_epoch}: {error.name}")
+        self.driver.has_run = True  # a marker that was refused is wanted again
+        self.note("log {}: marker of {} {}: {.name}", tp, markers.transactional_id, markers.producer_epoch, error)
         if error is E.INVALID_PRODUCER_EPOCH and epoch == self.driver.epoch and not is_again:
             raise ViolationError(f"the marker of {markers.transactional_id} is refused by {tp}")
         if error is E.NONE and self.version >= 2 and self.random.random() < 0.2:
             self.markers.append(marker._replace(is_again=True))
         if error is E.NONE:
-            self.reporting.add(marker)
-            self.network.append(("marked", lambda: self.report(marker)))
+            self.send_report(marker)
             if self.version >= 2 and self.random.random() < 0.5:
                 self.network.append(("marked again", lambda: self.report(marker)))
+
+    def send_report(self, marker: Marker) -> None:
+        """A partition has its marker, or is there no more; the coordinator hears of that later."""
+        self.reporting.add(marker)
+        self.network.append(("marked", lambda: self.report(marker)))
 
     def report(self, marker: Marker) -> None:
         """The coordinator hears of a marker that it ordered."""
@@ -591,8 +613,9 @@ class World:
     def fail_over(self) -> None:
         """Another coordinator takes the shard over; of the writes under way the first ones survive."""
         survive = self.random.randint(0, len(self.driver.appended))
-        self.note(f"failover, {survive} of {len(self.driver.appended)} writes survive")
+        self.note("failover, {} of {} writes survive", survive, len(self.driver.appended))
         self.driver.failover(survive)
+        self.driver.log = compacted(self.driver.log)
         if self.version == 1:  # requests of nodes end with their connections
             self.markers.clear()
             self.reporting.clear()
@@ -601,10 +624,17 @@ class World:
         """No producer id is at hand, until time passes."""
         self.driver.ids_at_hand = False
 
+    def hear_of_partition(self) -> None:
+        """The metadata of the coordinator's node come later than those of leaders. What it has heard of the next
+        coordinator has, too: it was elected later."""
+        if self.driver.unknown:
+            self.driver.unknown.discard(self.random.choice(sorted(self.driver.unknown)))
+
     # -- what must hold ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """After every step."""
+        """After every step of the coordinator, and whatever else concerns what is looked at here."""
+        self.driver.has_run = False
         self.collect()
         for name in self.newest.keys() - self.driver.coordinator.shard.entries.keys():
             del self.newest[name]  # it has expired: nobody knows who was newer
@@ -620,6 +650,7 @@ class World:
         for app in self.apps:
             app.state = "dead"
         self.driver.ids_at_hand = True
+        self.driver.unknown.clear()
         for _ in range(400):
             while self.network:
                 self.deliver()
@@ -664,6 +695,17 @@ def replace_partitions(markers: SendMarkers, done: TopicPartition) -> SendMarker
     return markers._replace(partitions=markers.partitions - {done})
 
 
+def compacted(log: list[Record]) -> list[Record]:
+    """What a cleaner leaves: the next coordinator reads that, and all that is written from now on."""
+    kept: dict[bytes, Record] = {}
+    for record in log:
+        if record.value is None:
+            kept.pop(record.key, None)
+        else:
+            kept[record.key] = record
+    return list(kept.values())
+
+
 def run(seed: int) -> World:
     """One schedule."""
     world = World(seed)
@@ -673,11 +715,11 @@ def run(seed: int) -> World:
 
 def trace_of(seed: int) -> str:
     """Every step of a schedule."""
-    world = World(seed)
+    world = World(seed, is_traced=True)
     try:
         world.run()
     except AssertionError as violation:
-        world.note(f"VIOLATION: {violation}")
+        world.note("VIOLATION: {}", violation)
     return "\n".join(world.trace)
 
 
