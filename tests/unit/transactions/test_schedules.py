@@ -20,7 +20,7 @@ def test_schedules_hold() -> None:
 
 def test_schedules_commit_and_abort() -> None:
     """A schedule in which nothing happens holds, too."""
-    worlds = [run(seed) for seed in range(40)]
+    worlds = [run(seed) for seed in range(60)]
     fates = [fate for world in worlds for log in world.logs.values() for fate in log.fates.values()]
     assert min(fates.count(True), fates.count(False)) > 50
     assert {world.version for world in worlds} == {1, 2}

@@ -188,6 +188,7 @@ class World:
         self.given: dict[ProducerIdentity, int] = {}  # to which application
         self.newest: dict[str, ProducerIdentity] = {}  # that an application was told, by id
         self.committed: dict[str, ProducerIdentity] = {}  # of the coordinator, by id
+        self.seen: dict[str, Transaction] = {}  # the value that was looked at last, by id
         self.decisions: dict[tuple[int, int], bool] = {}
         if self.random.random() < 0.3:
             self.begin_near_the_last_epoch()
@@ -636,9 +637,13 @@ class World:
         """After every step of the coordinator, and whatever else concerns what is looked at here."""
         self.driver.has_run = False
         self.collect()
-        for name in self.newest.keys() - self.driver.coordinator.shard.entries.keys():
+        entries = self.driver.coordinator.shard.entries
+        for name in [name for name in self.newest if name not in entries]:
             del self.newest[name]  # it has expired: nobody knows who was newer
-        for name, entry in self.driver.coordinator.shard.entries.items():
+        for name, entry in entries.items():
+            if entry.transaction is self.seen.get(name):
+                continue
+            self.seen[name] = entry.transaction
             identity = entry.transaction.identity
             if identity.epoch >= 0 and identity < self.committed.get(name, identity):
                 raise ViolationError(f"{name} fell from {self.committed[name]} to {identity}")
