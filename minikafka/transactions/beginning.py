@@ -10,7 +10,6 @@ from minikafka.model import NO_PRODUCER_EPOCH, NO_TIMESTAMP, ProducerIdentity, T
 from minikafka.transactions.effects import Outcome
 from minikafka.transactions.ending import abort_for_another
 from minikafka.transactions.limits import LimitError, check_record_size
-from minikafka.transactions.records import largest_record
 from minikafka.transactions.shard import Entry, Shard
 from minikafka.transactions.transaction import ENDING, EPOCH_MAX, Transaction, TransactionState
 
@@ -114,7 +113,7 @@ def add_partitions(
         raise LimitError(ErrorCode.INVALID_REQUEST, message)
     to = now.extended(partitions, shard.wall_clock_ms(), client_version)
     shard.memory.check_partitions(len(to.partitions) - len(now.partitions))
-    check_record_size(largest_record(to), shard.largest_batch())
+    check_record_size(to, shard.largest_batch())
     shard.transit(entry, to, lambda error: shard.respond(token, Outcome(error)))
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.transactions.records import largest_record, may_be_larger
+from minikafka.transactions.transaction import Transaction
 
 ID_BYTES: Final = 600
 """What a transactional id takes at rest, beside its name."""
@@ -46,9 +48,9 @@ class Memory:
         )
 
 
-def check_record_size(size: int, largest: int) -> None:
+def check_record_size(transaction: Transaction, largest: int) -> None:
     """Every later record of a transaction must fit, too, or it could never end. LimitError(RECORD_LIST_TOO_LARGE)."""
-    if size > largest:
+    if may_be_larger(transaction, largest) and (size := largest_record(transaction)) > largest:
         raise LimitError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"the record of the transaction would take {size} bytes, but a segment of its log has {largest}"

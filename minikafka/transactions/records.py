@@ -38,6 +38,8 @@ _FIXED_BYTES: Final = 192
 _TOPIC_BYTES: Final = 9
 """The lengths of its name and of its partitions, and its tagged fields."""
 _PARTITION_BYTES: Final = 4
+TOPIC_NAME_MAX: Final = 249
+UTF_8_MAX: Final = 4
 
 
 class TransactionLogKey(Message, versions="0", flexible="none"):
@@ -105,6 +107,12 @@ def sorted_portions(partitions: Collection[TopicPartition]) -> Iterator[list[Top
     merged = merge(*runs)
     while portion := list(islice(merged, AT_ONCE)):
         yield portion
+
+
+def may_be_larger(transaction: Transaction, size: int) -> bool:
+    """A quick look: False when :func:`largest_record` is not larger, whatever its topics are called."""
+    fixed = _FIXED_BYTES + UTF_8_MAX * len(transaction.transactional_id)
+    return fixed + (TOPIC_NAME_MAX + _TOPIC_BYTES + _PARTITION_BYTES) * len(transaction.partitions) > size
 
 
 def largest_record(transaction: Transaction) -> int:

@@ -22,6 +22,7 @@ from minikafka.transactions.records import (
     encode_tombstone,
     encode_transaction,
     largest_record,
+    may_be_larger,
 )
 from minikafka.transactions.transaction import Transaction, TransactionState
 from minikafka.wire.errors import WireError
@@ -96,6 +97,12 @@ def test_no_record_of_a_transaction_is_larger_than_was_said(topics: int) -> None
     decided = encode_transaction(replace(PREPARED, partitions=partitions))
     size = len(build_batch([BatchRecord(0, 1 << 40, decided.key, decided.value)]))
     assert size <= largest_record(begun) <= size + 100 + 6 * topics
+    assert may_be_larger(begun, largest_record(begun) - 1)
+    longest = replace(
+        begun, partitions=frozenset(TopicPartition("t" * 245 + f"{index:04}", index) for index in range(300))
+    )
+    assert not may_be_larger(longest, largest_record(longest) + 100)
+    assert may_be_larger(longest, largest_record(longest) - 1)
 
 
 def test_a_tombstone_says_that_an_id_has_expired() -> None:
