@@ -11,6 +11,7 @@ import struct
 from typing import Final, Protocol, Self, cast
 
 from minikafka.model import Endpoint
+from minikafka.net.liveness import WITH_CALLED, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError, ReceiveBuffer
@@ -130,6 +131,9 @@ class Channel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not by inheritance
         self._outbox = Outbox(transport, lambda _error: self.close())
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            keep_alive(sock, WITH_CALLED)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

@@ -27,7 +27,7 @@ import structlog
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
 from minikafka.net.duplicates import Duplicates
-from minikafka.net.liveness import is_gone, keep_alive
+from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.net.reply import WAITING_BYTES, Reply
 from minikafka.net.turns import REQUEST_COST, Turns
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         sock = transport.get_extra_info("socket")
         if sock is not None:
-            keep_alive(sock)
+            keep_alive(sock, WITH_CALLERS)
         self._handler.on_connection_made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 from functools import partial
+from socket import IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -54,6 +55,7 @@ class Socket:
         self._is_closing = False
         self._is_silent = False
         self._missed = False  # bytes came while the machine had no power
+        self._options: dict[int, int] = {}
         if process.is_alive:
             network.open(self)
         else:
@@ -162,6 +164,30 @@ class Socket:
         self._waiting.clear()
         if not is_silent:
             self._hang_up()
+        elif (idle_s := self.peer._options.get(TCP_KEEPIDLE)) is not None:
+            self._network.simulator.after(idle_s, self._answer_probe)
+
+    def _answer_probe(self, _: object) -> None:
+        """The peer's kernel asks whether the connection is still there."""
+        if not self.peer.is_open:
+            return
+        if self._is_silent:
+            options = self.peer._options
+            wait_s = options[TCP_KEEPINTVL] * options[TCP_KEEPCNT]
+            self._network.simulator.after(wait_s, self._stay_silent_to_probes)
+        else:
+            self._reset()
+
+    def _stay_silent_to_probes(self, _: object) -> None:
+        if self._is_silent:
+            self.peer.time_out()
+        elif self.peer.is_open:
+            self._reset()
+
+    def set_option(self, level: int, option: int, value: int) -> None:
+        """As ``setsockopt``; some are known here."""
+        if level == IPPROTO_TCP:
+            self._options[option] = value
 
     def answer_retransmission(self) -> None:
         """The machine has power again and does not know this connection: a peer that sends again hears so."""
@@ -272,7 +298,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "socket" and self._socket.kernel is not None:
-            return SimpleNamespace(fileno=self._socket.descriptor, setsockopt=lambda *_: None)
+            return SimpleNamespace(fileno=self._socket.descriptor, setsockopt=self._socket.set_option)
         return super().get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

@@ -51,6 +51,15 @@ async def answered(future: asyncio.Future[bytes]) -> bytes:
         return await future
 
 
+async def test_the_kernel_is_to_notice_a_dead_broker_soon(channel: Channel) -> None:
+    """A machine that lost its power says nothing, and JoinGroup may be answered after minutes."""
+    assert channel._transport is not None
+    sock = channel._transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+
+
 async def test_answers_find_their_requests_in_any_order(channel: Channel, responder: Responder) -> None:
     asked = [ask(channel, b"%d" % number) for number in range(3)]
     assert channel.in_flight == 3

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
+from socket import IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 from typing import Any
 
 import pytest
 import uvloop
+from simulator.kernel import Kernel
 from simulator.network import KERNEL_BUFFER_BYTES
 
 World = Any
@@ -387,6 +390,23 @@ def test_who_writes_nothing_does_not_learn_that_the_power_was_gone(pair: Pair) -
     assert "a lost" not in pair.seen
     pair.write(b"anyone?")
     pair.wait()
+    assert "a lost" in pair.seen
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_whose_kernel_probes_learns_that_the_power_was_gone(pair: Pair, is_back: bool) -> None:
+    world = pair.world
+    with Kernel(Random(1)).installed():
+        sock = pair.at_a.transport.get_extra_info("socket")
+        for option, value in ((TCP_KEEPIDLE, 10), (TCP_KEEPINTVL, 5), (TCP_KEEPCNT, 3)):
+            sock.setsockopt(IPPROTO_TCP, option, value)
+    world.network.lose_power("b")
+    world.b.kill()
+    if is_back:
+        world.network.process("b")
+    pair.wait(9 if is_back else 24)
+    assert "a lost" not in pair.seen
+    pair.wait(2)
     assert "a lost" in pair.seen
 
 
