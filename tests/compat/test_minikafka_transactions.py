@@ -85,6 +85,26 @@ async def test_a_transaction_that_takes_too_long_is_done_again(servers: str, top
     assert await values(servers, topic) == [b"in time"]
 
 
+async def test_offsets_that_come_too_late_are_sent_again(servers: str, topic: str) -> None:
+    """The group's coordinator knows a later epoch, and not whose: nobody has taken the transactional id over."""
+    await create(servers, topic)
+    tp = TopicPartition(topic, 0)
+    of_nobody = GroupMetadata(f"of-{topic}", -1, "")
+    async with Producer(servers, transactional_id=f"of-{topic}", transaction_timeout_ms=200) as producer:
+        with pytest.raises(TransactionAbortedError, match="can be done again"):  # noqa: PT012
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"too late", partition=0)
+                await producer.send_offsets(Progress({tp: OffsetAndEpoch(1, -1)}, of_nobody))
+                await until_stable(servers, tp)
+                async with asyncio.timeout(PATIENCE_S):
+                    while True:  # its own marker may come a moment later
+                        await producer.send_offsets(Progress({tp: OffsetAndEpoch(2, -1)}, of_nobody))
+        async with producer.transaction():
+            await producer.send_offsets(Progress({tp: OffsetAndEpoch(3, -1)}, of_nobody))
+    async with Consumer(servers, group_id=of_nobody.group_id) as consumer:
+        assert await consumer.committed(tp) == 3
+
+
 async def test_records_and_offsets_go_together(servers: str, topic: str) -> None:
     source, target, group = topic, f"{topic}-copy", f"of-{topic}"
     await create(servers, source, target)

@@ -10,7 +10,7 @@ What the application must do about an error is in its class: :class:`Transaction
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, TypeVar
 
 from minikafka.client.backoff import retrying
@@ -149,7 +149,11 @@ class Transactions:
         self._is_unsure = False
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndEpoch], group: GroupMetadata) -> None:
-        """Commit offsets of a group together with the transaction. Raises KafkaError."""
+        """Commit offsets of a group together with the transaction. Raises KafkaError.
+
+        Of an epoch that is over the group's coordinator cannot tell why: the transaction took too long, maybe, and was
+        aborted. If another producer has the id, the end of the transaction says so.
+        """
         assert self._identity is not None
         coordinator = self._groups.setdefault(group.group_id, KeyCoordinator(self._connections, group.group_id, GROUP))
         request = TxnOffsetCommitRequest(
@@ -178,18 +182,22 @@ class Transactions:
 
         self.has_content = True
         try:
-            await self._retrying(ask, "sending offsets")
+            await self._retrying(ask, "sending offsets", fenced=_FENCED - {ErrorCode.INVALID_PRODUCER_EPOCH})
         except KafkaError as error:
             self.fail(error)
+            if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                raise TransactionAbortedError(self.transactional_id, error) from error
             raise
 
-    async def _retrying(self, ask: Callable[[], Awaitable[T]], doing: str) -> T:
+    async def _retrying(
+        self, ask: Callable[[], Awaitable[T]], doing: str, *, fenced: Collection[ErrorCode] = _FENCED
+    ) -> T:
         try:
             return await retrying(
                 ask, timeout_s=self._patience_s, rng=self._rng, doing=f"{doing} of {self.transactional_id!r}"
             )
         except KafkaError as error:
-            if error.code in _FENCED:
+            if error.code in fenced:
                 raise FencedError(self.transactional_id, error) from error
             raise
 
