@@ -1,4 +1,4 @@
-"""Reads inside batches, and cold reads, in threads: timestamps, keys, old segments.
+"""Work inside batches, and cold reads, in threads: timestamps, keys, codecs, old segments.
 
 A batch of 1.4 KB may hold millions of records, and any client may ask for a time again and again. So jobs have budgets
 (``storage.timestamps``, ``records.validate``), and few of them run at once, in order.
@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import KafkaError
 from minikafka.records.batch import Buffer, parse_header
+from minikafka.records.recompress import Codec, recompress
 from minikafka.records.validate import validate_keys
 from minikafka.storage.read_jobs import ReadJob
 
@@ -29,7 +30,7 @@ class Lookups:
         self._read = read
         self._places = asyncio.Semaphore(JOBS_AT_ONCE)
         self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # fetches do not wait for look-ups by time
-        self._key_check = asyncio.Lock()  # each may take 100 MiB for a moment
+        self._batch_check = asyncio.Lock()  # each may take 100 MiB for a moment
 
     async def run(self, prepare: Callable[[], ReadJob[T]]) -> T:
         """The job's result. KafkaError when the log cannot be read, or changed meanwhile.
@@ -52,9 +53,24 @@ class Lookups:
     async def check_keys(self, batch: Buffer) -> KafkaError | None:
         """Why a batch cannot go into a compacted topic, or None: a record without a key, or too large inside."""
         error: KafkaError | None
-        async with self._key_check:
+        async with self._batch_check:
             error = await self._read(partial(_key_error, batch))
         return error
+
+    async def recompress(self, batch: Buffer, codec: Codec) -> bytearray:
+        """The batch in that codec. KafkaError when it cannot be decompressed, or is too large inside."""
+        async with self._batch_check:
+            result: bytearray | KafkaError = await self._read(partial(_recompressed, batch, codec))
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+
+def _recompressed(batch: Buffer, codec: Codec) -> bytearray | KafkaError:
+    try:
+        return recompress(batch, codec)
+    except KafkaError as error:
+        return KafkaError(error.code, error.message)  # as below
 
 
 def _key_error(batch: Buffer) -> KafkaError | None:

@@ -103,9 +103,6 @@ class Maintenance:
             if count:
                 log.info("segments deleted", partition=str(partition.topic_partition), count=count)
             await asyncio.sleep(0)
-        trash = self._store.take_trash()
-        if trash is not None:
-            await self._run_in_thread(trash)
 
     def _bound_producers(self) -> None:
         """Every client may choose producer ids, for any number of partitions: forget those that wrote longest ago."""
@@ -186,6 +183,6 @@ class Maintenance:
             if not is_offline and partition.log.flush_due(now_ms):
                 self._jobs.request_sync(partition)
         self._bound_producers()
-        trash = self._store.take_trash()
+        trash = self._store.take_trash(now_ms)
         if trash is not None:
             await self._run_in_thread(trash)

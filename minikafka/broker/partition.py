@@ -12,7 +12,8 @@ from uuid import UUID
 
 from minikafka.config import TopicConfig
 from minikafka.metrics.traffic import TopicTraffic
-from minikafka.model import INTERNAL_TOPICS, Isolation, OffsetAndEpoch, TimestampType
+from minikafka.model import INTERNAL_TOPICS, Compression, Isolation, OffsetAndEpoch, TimestampType
+from minikafka.records.recompress import Codec
 from minikafka.records.validate import BatchLimits
 from minikafka.replication.epochs import check_leader_epoch, diverging_epoch
 from minikafka.replication.leader import LeaderState
@@ -20,6 +21,7 @@ from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 
+GZIP_DEFAULT_LEVEL: Final = -1
 KEPT: Final = 100
 """Settings of a topic, in the forms in which its partitions take them: a change may concern thousands."""
 
@@ -29,6 +31,7 @@ class Partition:
 
     __slots__ = (
         "batch_limits",
+        "codec",
         "config",
         "is_internal",
         "is_staged",
@@ -58,6 +61,7 @@ class Partition:
         self.log.config = log_config(config)
         self.needs_keys = "compact" in config.cleanup_policy
         self.batch_limits = _batch_limits(config)
+        self.codec = _codec(config)
 
     def replace_log(self, log: Log) -> None:
         """The log moved to another directory: the same records, in other files."""
@@ -110,12 +114,31 @@ def _timestamp_type(config: TopicConfig) -> TimestampType:
     return TimestampType.LOG_APPEND_TIME if stamps else TimestampType.CREATE_TIME
 
 
+def _codec(config: TopicConfig) -> Codec | None:
+    """How the topic's batches are to be compressed; None: as their producer did."""
+    match config.compression_type:
+        case "producer":
+            return None
+        case "uncompressed":
+            return Codec(Compression.NONE)
+        case "gzip":
+            level = config.compression_gzip_level
+            return Codec(Compression.GZIP, None if level == GZIP_DEFAULT_LEVEL else level)
+        case "lz4":
+            return Codec(Compression.LZ4, config.compression_lz4_level)
+        case "zstd":
+            return Codec(Compression.ZSTD, config.compression_zstd_level)
+        case _:
+            return Codec(Compression.SNAPPY)
+
+
 @lru_cache(maxsize=KEPT)
 def _batch_limits(config: TopicConfig) -> BatchLimits:
     return BatchLimits(
         max_message_bytes=config.max_message_bytes,
         segment_bytes=config.segment_bytes,
         timestamp_type=_timestamp_type(config),
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
     )
 
@@ -126,6 +149,8 @@ def log_config(config: TopicConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_bytes,
         segment_ms=config.segment_ms,
+        segment_jitter_ms=config.segment_jitter_ms,
+        segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
@@ -133,6 +158,9 @@ def log_config(config: TopicConfig) -> LogConfig:
         flush_ms=config.flush_ms,
         cleanup_policy=frozenset(config.cleanup_policy),
         min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
+        file_delete_delay_ms=config.file_delete_delay_ms,
         delete_retention_ms=config.delete_retention_ms,
         log_append_time=_timestamp_type(config) is TimestampType.LOG_APPEND_TIME,
     )

@@ -24,6 +24,7 @@ from minikafka.metrics.traffic import Traffic
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, ProducerIdentity, TopicPartition
 from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.records.recompress import Codec
 from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
@@ -41,6 +42,14 @@ _SYNC: Final = (do.Sync(),)
 
 class UncheckedKeysError(Exception):
     """A batch for a compacted topic whose keys are not checked yet."""
+
+
+class OtherCodecError(Exception):
+    """A batch that is not compressed as its topic demands (``compression.type``)."""
+
+    def __init__(self, codec: Codec) -> None:
+        super().__init__(codec)
+        self.codec = codec
 
 
 class UnverifiedError(Exception):
@@ -153,6 +162,7 @@ class Replicas:
 
         ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
         stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
+        Raises OtherCodecError for one that must be recompressed off the loop; then call again with what came out.
         Raises UnverifiedError for one that begins a transaction here; then call again with ``verified_at``, which is
         :meth:`last_end_of` as it was before the coordinator was asked.
         """
@@ -173,6 +183,10 @@ class Replicas:
                 header = validate_produce(view, UNLIMITED, version, 0)
             if header.attributes & TRANSACTIONAL_FLAG:
                 _check_verified(partition, header, verified_at)
+            if (codec := partition.codec) is not None and not (
+                codec.is_of(header) or partition.log.producers.has(header)
+            ):
+                raise OtherCodecError(codec)
             if partition.needs_keys and not has_keys and not partition.log.producers.has(header):
                 if is_costly_inside(header):
                     raise UncheckedKeysError

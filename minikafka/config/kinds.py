@@ -63,6 +63,22 @@ def long(minimum: int = 0, maximum: int = LONG_MAX) -> Kind[int]:
     return integer(minimum, maximum)
 
 
+def gzip_level() -> Kind[int]:
+    """A level of gzip; -1 is its default."""
+    allowed = "a whole number from 1 to 9, or -1"
+
+    def parse(raw: object) -> int:
+        try:
+            level = integer(-1, 9).parse(raw)
+        except ValueError:
+            level = 0
+        if not level:
+            raise ValueError(allowed)
+        return level
+
+    return Kind(ConfigType.INT, allowed, parse)
+
+
 def ratio() -> Kind[float]:
     """A number from 0 to 1."""
     allowed = "a number from 0 to 1"
@@ -92,6 +108,17 @@ def boolean() -> Kind[bool]:
         return raw
 
     return Kind(ConfigType.BOOLEAN, "true or false", parse, lambda value: "true" if value else "false")
+
+
+def no_tiers() -> Kind[bool]:
+    """false: there is no tiered storage."""
+
+    def parse(raw: object) -> bool:
+        if boolean().parse(raw):
+            raise ValueError("false: there is no tiered storage")
+        return False
+
+    return Kind(ConfigType.BOOLEAN, "false", parse, boolean().format)
 
 
 def text(pattern: str = r".+", allowed: str = "text") -> Kind[str]:
@@ -124,13 +151,15 @@ def choice(*choices: str) -> Kind[str]:
     return Kind(ConfigType.STRING, allowed, parse)
 
 
-def words(*choices: str) -> Kind[tuple[str, ...]]:
+def words(*choices: str, may_be_empty: bool = False) -> Kind[tuple[str, ...]]:
     """A comma-separated list (or a TOML array) without repetition, of the given words when there are any."""
     allowed = f"a list of {' and '.join(choices)}" if choices else "a comma-separated list"
+    if may_be_empty:
+        allowed += ", or empty"
 
     def parse(raw: object) -> tuple[str, ...]:
         items = _items(raw)
-        if not items or len(set(items)) != len(items) or (choices and not set(items) <= set(choices)):
+        if not (items or may_be_empty) or len(set(items)) != len(items) or (choices and not set(items) <= set(choices)):
             raise ValueError(allowed)
         return items
 

@@ -16,6 +16,16 @@ class LogSettings(SettingGroup):
         nullable(long(1)), None, dynamic=True, doc="A segment older than this is closed. Empty: log.roll.hours decides."
     )
     log_roll_hours = Setting(integer(1), 168, dynamic=True, doc="A segment older than this is closed.")
+    log_roll_jitter_ms = Setting(
+        nullable(long(0)),
+        None,
+        dynamic=True,
+        doc="""A segment is closed earlier by up to this, each by another time, so that those of many partitions are not
+        closed at once. Empty: log.roll.jitter.hours decides.""",
+    )
+    log_roll_jitter_hours = Setting(
+        integer(0), 0, dynamic=True, doc="A segment is closed earlier by up to this, each by another time."
+    )
     log_retention_ms = Setting(
         nullable(long(-1)),
         None,
@@ -37,6 +47,13 @@ class LogSettings(SettingGroup):
     log_retention_check_interval_ms = Setting(
         long(1), 300_000, doc="Interval at which logs are checked for segments to delete."
     )
+    log_segment_delete_delay_ms = Setting(
+        long(0),
+        60_000,
+        dynamic=True,
+        doc="""Time for which the files of a deleted segment or topic stay on the disk, renamed. Nothing reads them: it
+        is for people who deleted the wrong thing, and look at once.""",
+    )
     log_stray_retention_ms = Setting(
         long(0),
         86_400_000,
@@ -46,6 +63,12 @@ class LogSettings(SettingGroup):
     )
     log_index_interval_bytes = Setting(
         integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index."
+    )
+    log_index_size_max_bytes = Setting(
+        integer(4),
+        10_485_760,
+        dynamic=True,
+        doc="A segment whose index grows to this is closed. The index of its aborted transactions counts, too.",
     )
     log_flush_interval_messages = Setting(
         long(1),
@@ -63,6 +86,12 @@ class LogSettings(SettingGroup):
         dynamic=True,
         doc="Whether records carry their producer's time or the time of their append.",
     )
+    log_message_timestamp_before_max_ms = Setting(
+        long(0),
+        LONG_MAX,
+        dynamic=True,
+        doc="A record whose timestamp is further in the past than this is refused (CreateTime only).",
+    )
     log_message_timestamp_after_max_ms = Setting(
         long(0),
         3_600_000,
@@ -70,16 +99,27 @@ class LogSettings(SettingGroup):
         doc="A record whose timestamp is further in the future than this is refused (CreateTime only).",
     )
     log_cleanup_policy = Setting(
-        words("delete", "compact"),
+        words("delete", "compact", may_be_empty=True),
         ("delete",),
         dynamic=True,
-        doc="What happens to old segments: deleted by age and size, compacted to the last record of each key, or both.",
+        doc="""What happens to old segments: deleted by age and size, compacted to the last record of each key, both, or
+        nothing when it is empty.""",
     )
     log_cleaner_delete_retention_ms = Setting(
         long(0), 86_400_000, dynamic=True, doc="How long compaction keeps a deletion marker, so that readers see it."
     )
     log_cleaner_min_cleanable_ratio = Setting(
         ratio(), 0.5, dynamic=True, doc="Compaction starts when this part of a log has not been compacted."
+    )
+    log_cleaner_min_compaction_lag_ms = Setting(
+        long(0), 0, dynamic=True, doc="A record is not compacted before it is as old as this."
+    )
+    log_cleaner_max_compaction_lag_ms = Setting(
+        long(1),
+        LONG_MAX,
+        dynamic=True,
+        doc="""A record this old is compacted whatever min.cleanable.dirty.ratio says. A segment of a compacted topic is
+        closed at this age at the latest, by the next record.""",
     )
     producer_id_expiration_ms = Setting(
         integer(1), 86_400_000, doc="How long the state of an idempotent producer is kept after its last record."

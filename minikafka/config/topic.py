@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from minikafka.config.broker import BrokerConfig
-from minikafka.config.kinds import Kind, ReplicaList, long, replica_list
+from minikafka.config.kinds import Kind, ReplicaList, long, no_tiers, replica_list
 from minikafka.config.setting import (
     ConfigEntry,
     ConfigError,
@@ -19,6 +19,7 @@ from minikafka.config.setting import (
 
 T = TypeVar("T")
 
+_TIERED: Final = "for the local part of a topic with tiered storage, which is not there: without effect."
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 
@@ -63,8 +64,12 @@ class TopicConfig(SettingGroup):
     _own: Mapping[str, Any]
 
     cleanup_policy = like(BrokerConfig.log_cleanup_policy)
+    compression_gzip_level = like(BrokerConfig.compression_gzip_level)
+    compression_lz4_level = like(BrokerConfig.compression_lz4_level)
     compression_type = like(BrokerConfig.compression_type)
+    compression_zstd_level = like(BrokerConfig.compression_zstd_level)
     delete_retention_ms = like(BrokerConfig.log_cleaner_delete_retention_ms)
+    file_delete_delay_ms = like(BrokerConfig.log_segment_delete_delay_ms)
     flush_messages = like(BrokerConfig.log_flush_interval_messages)
     flush_ms = like(BrokerConfig.log_flush_interval_ms)
     index_interval_bytes = like(BrokerConfig.log_index_interval_bytes)
@@ -80,11 +85,19 @@ class TopicConfig(SettingGroup):
         doc="""Replicas to whose followers leader.replication.throttled.rate sends slowly while they lead, as
         partition:broker; * for all. Set while partitions are reassigned.""",
     )
+    local_retention_bytes = TopicSetting(long(-2), default=-2, doc=f"As retention.bytes, {_TIERED}")
+    local_retention_ms = TopicSetting(long(-2), default=-2, doc=f"As retention.ms, {_TIERED}")
+    max_compaction_lag_ms = like(BrokerConfig.log_cleaner_max_compaction_lag_ms)
     max_message_bytes = like(BrokerConfig.message_max_bytes)
     message_timestamp_after_max_ms = like(BrokerConfig.log_message_timestamp_after_max_ms)
+    message_timestamp_before_max_ms = like(BrokerConfig.log_message_timestamp_before_max_ms)
     message_timestamp_type = like(BrokerConfig.log_message_timestamp_type)
     min_cleanable_dirty_ratio = like(BrokerConfig.log_cleaner_min_cleanable_ratio)
+    min_compaction_lag_ms = like(BrokerConfig.log_cleaner_min_compaction_lag_ms)
     min_insync_replicas = like(BrokerConfig.min_insync_replicas)
+    remote_storage_enable = TopicSetting(
+        no_tiers(), default=False, doc="Tiered storage is not there: true is refused, as by Kafka where it is off."
+    )
     retention_bytes = like(BrokerConfig.log_retention_bytes)
     retention_ms = TopicSetting(
         long(-1),
@@ -94,6 +107,13 @@ class TopicConfig(SettingGroup):
         doc="Closed segments older than this are deleted; -1 keeps them.",
     )
     segment_bytes = like(BrokerConfig.log_segment_bytes)
+    segment_index_bytes = like(BrokerConfig.log_index_size_max_bytes)
+    segment_jitter_ms = TopicSetting(
+        long(0),
+        Fallback(BrokerConfig.log_roll_jitter_ms),
+        Fallback(BrokerConfig.log_roll_jitter_hours, HOUR_MS),
+        doc=BrokerConfig.log_roll_jitter_ms.doc.removesuffix(" Empty: log.roll.jitter.hours decides."),
+    )
     segment_ms = TopicSetting(
         long(1),
         Fallback(BrokerConfig.log_roll_ms),

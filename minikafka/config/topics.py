@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.config.kinds import LONG_MAX, boolean, choice, integer, long
+from minikafka.config.kinds import LONG_MAX, boolean, choice, gzip_level, integer, long
 from minikafka.config.setting import Setting, SettingGroup
 
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
@@ -56,10 +56,18 @@ class TopicDefaultSettings(SettingGroup):
         integer(0), 1_048_588, dynamic=True, doc="Largest record batch accepted, as compressed by its producer."
     )
     compression_type = Setting(
-        choice("producer"),
+        choice("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         "producer",
         dynamic=True,
-        doc="Batches are stored as the producer compressed them; the broker does not recompress.",
+        doc="""How batches are stored: as their producer compressed them, or recompressed by the leader where a producer
+        chose something else. That costs the leader much more time than all its other work.""",
+    )
+    compression_gzip_level = Setting(
+        gzip_level(), -1, dynamic=True, doc="Level at which a leader compresses with gzip: 1 to 9, or -1 for 6."
+    )
+    compression_lz4_level = Setting(integer(1, 17), 9, dynamic=True, doc="Level at which a leader compresses with lz4.")
+    compression_zstd_level = Setting(
+        integer(-131_072, 22), 3, dynamic=True, doc="Level at which a leader compresses with zstd."
     )
 
 

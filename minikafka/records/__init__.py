@@ -6,11 +6,13 @@
 ``record``              one record and its encoding
 ``build``               records -> batch
 ``control``             control batches: transaction markers, leader change
+``recompress``          a batch in another codec
 ``read``                batch -> records
 ``keys``                batch -> keys, and where the records are
 ``compression``         the five codecs, with a cap on what decompression may produce
 ======================  =================================================================================
 
 The broker's path touches only ``batch`` and ``validate``: it never looks inside a batch. The modules that do
-(``build``, ``read``, ``keys``, ``compression``) are for clients, the metadata log, group offsets and compaction.
+(``build``, ``read``, ``keys``, ``compression``) are for clients, the metadata log, group offsets, compaction, and for
+topics that are compacted or have a codec of their own.
 """

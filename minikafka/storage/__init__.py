@@ -32,6 +32,7 @@
 ``log_store``        all logs of a node, in one or several directories
 ``moving``           move of a log to another directory; ``future_logs``: the copies in a directory;
                      ``directory_names``: names of logs, copies, strays and deleted logs
+``trash``            what was deleted, until its files go
 ``meta``             ``meta.properties`` and ``partition.metadata``
 ``registration``     claims of a node's next registration; ``registration_file``: the registration in which a directory
                      was last used

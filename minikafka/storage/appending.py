@@ -122,7 +122,7 @@ class Appender:
         last_offset = base_offset + header.last_offset_delta
         if not self._has_room(last_offset, size, wall_ms) or (marker is not None and self._is_full_of_aborted()):
             self.roll()
-            log.segments.active.first_append_ms = wall_ms
+            self._begin_active(wall_ms)
         if leader_epoch != log.epochs.latest_epoch:
             self.begin_epoch(leader_epoch)
         assign_offsets(batch, 0, base_offset, leader_epoch)
@@ -180,7 +180,7 @@ class Appender:
             if is_full or not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])
                 self._roll_for(header)
-                log.segments.active.first_append_ms = wall_ms
+                self._begin_active(wall_ms)
                 run_start = position
             if header.leader_epoch != log.epochs.latest_epoch:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
@@ -247,15 +247,22 @@ class Appender:
         active = log.segments.active
         used = active.size + self._staged_bytes
         if used == 0:
-            active.first_append_ms = wall_ms
+            self._begin_active(wall_ms)
             return last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
         config = log._config
         return (
             used + size <= config.segment_bytes
             and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-            and wall_ms - active.first_append_ms <= config.segment_ms
+            and wall_ms - active.first_append_ms <= config.roll_ms
             and active.index.size_in_bytes < config.segment_index_bytes
         )
+
+    def _begin_active(self, wall_ms: int) -> None:
+        """The active segment's first batch comes at ``wall_ms``; with ``segment.jitter.ms`` as if it were older."""
+        log = self._log
+        active, config = log.segments.active, log._config
+        jitter_ms = config.jitter_ms(active.path(LOG_SUFFIX)) if config.segment_jitter_ms else 0
+        active.first_append_ms = wall_ms - jitter_ms
 
     def _is_full_of_aborted(self) -> bool:
         """The index of aborted transactions is in memory: it has the limit of the offset index."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, field
 from typing import Final
 
 UNLIMITED: Final = -1
@@ -16,6 +17,7 @@ class LogConfig:
 
     segment_bytes: int = 1024**3
     segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
     segment_index_bytes: int = 10 * 1024**2
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * 24 * 3600 * 1000
@@ -27,12 +29,21 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER
     delete_retention_ms: int = 24 * 3600 * 1000
+    file_delete_delay_ms: int = 60_000
     notes_durable_end: bool = False  # after every sync, exactly: see durable_end
     log_append_time: bool = False  # message.timestamp.type=LogAppendTime
+    roll_ms: int = field(init=False)
+    """Age at which an active segment is closed: one that is to be compacted must be closed for it."""
 
     def __post_init__(self) -> None:
         assert 0 < self.segment_bytes <= MAX_SEGMENT_BYTES
         assert self.cleanup_policy <= {"delete", "compact"}
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)
+
+    def jitter_ms(self, seed: str) -> int:
+        """How much earlier a segment is closed (``segment.jitter.ms``): drawn once for each ``seed``."""
+        return zlib.crc32(seed.encode()) % (min(self.segment_jitter_ms, self.roll_ms) + 1)
 
     @property
     def is_compacted(self) -> bool:

@@ -91,7 +91,7 @@ class LogHooks(NamedTuple):
 
     on_failure: Callable[[StorageFailure], None] = lambda _failure: None
     prepare_bounds: Callable[[], Callable[[], None]] = lambda: _nothing  # recovery point and log start, for a thread
-    discard: Callable[[Sequence[str]], None] | None = None  # files to unlink some time; None: at once
+    discard: Callable[[Sequence[str], int], None] | None = None  # files to unlink after so many ms; None: at once
     lower_recorded: Callable[[int], Callable[[], None]] = lambda _floor: _nothing  # what checkpoints say, before a cut
     can_be_remade: bool = False  # missing files cost this log alone; else they are a failure of its directory
 
@@ -311,9 +311,9 @@ class Log:
         self.throw_away(paths)
 
     def throw_away(self, paths: Sequence[str]) -> None:
-        """Unlink renamed files, later."""
+        """Unlink renamed files, later (``file.delete.delay.ms``)."""
         if self._hooks.discard is not None:
-            self._hooks.discard(paths)
+            self._hooks.discard(paths, self._config.file_delete_delay_ms)
             return
         for path in paths:
             self.disk.unlink(path)

@@ -49,6 +49,7 @@ from minikafka.storage.meta import (
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.registration_file import REGISTRATION_FILE, Registration, read_registration
 from minikafka.storage.segment_cache import SegmentCache
+from minikafka.storage.trash import Trash
 
 logger = structlog.get_logger(__name__)
 
@@ -82,7 +83,7 @@ class LogDir:
         self._disk = disk
         self._on_failure = on_failure
         self._cache = cache
-        self._trash: list[str] = []
+        self._trash = Trash()
         self._checkpoints = DirectoryCheckpoints(disk, path)
         self.ends = LogEnds(disk, path, self.fail)
         self._found_deleted: list[str] = []
@@ -216,7 +217,7 @@ class LogDir:
             hooks=LogHooks(
                 self.fail,
                 self.prepare_bounds,
-                self._trash.extend,
+                self._trash.throw,
                 partial(self._checkpoints.prepare_cut, tp),
                 can_be_remade=tp.topic != CLUSTER_METADATA_TOPIC,
             ),
@@ -335,7 +336,7 @@ class LogDir:
         log = self.logs.pop(tp)
         log.leave(StorageFailure(f"{tp} was deleted"))
         self._note_removed(log)
-        self.throw_away(log.directory, tp, unique)
+        self.throw_away(log.directory, tp, unique, delay_ms=log.config.file_delete_delay_ms)
 
     def check_unused(self, path: str) -> None:
         """PassingFailure while a job of a former log of this path runs in a thread: it would change another's files."""
@@ -379,14 +380,16 @@ class LogDir:
         self.strays.append(target)
         return target
 
-    def throw_away(self, directory: str, tp: TopicPartition, unique: UUID, *, is_repeatable: bool = False) -> None:
-        """Rename the directory of a log, or of a copy, as deleted; its files go with the trash.
+    def throw_away(
+        self, directory: str, tp: TopicPartition, unique: UUID, *, is_repeatable: bool = False, delay_ms: int = 0
+    ) -> None:
+        """Rename the directory of a log, or of a copy, as deleted; its files go with the trash, after ``delay_ms``.
 
         PassingFailure after a shortage, if the rename can be repeated.
         """
         target = f"{self.path}/{deleted_directory_name(tp, unique)}"
         if self._rename(directory, target, "delete", is_repeatable=is_repeatable):
-            self._trash.append(target)
+            self._trash.throw((target,), delay_ms)
 
     def _rename(self, source: str, target: str, what: str, *, is_repeatable: bool = False) -> bool:
         """False when the directory is offline, or the source is gone."""
@@ -417,11 +420,9 @@ class LogDir:
     def _all_logs(self) -> list[Log]:
         return [*self.logs.values(), *(future.log for future in self.futures.values())]
 
-    def take_trash(self) -> list[str]:
-        """Paths of files and directories to remove, each returned once."""
-        trash = self._trash.copy()
-        self._trash.clear()
-        return trash
+    def take_trash(self, now_ms: int | None) -> list[str]:
+        """Paths of files and directories to remove now, each returned once; all of them without a time."""
+        return self._trash.take(now_ms)
 
     # -- moves to another directory ------------------------------------------------------------------------------------
 
@@ -450,7 +451,7 @@ class LogDir:
 
     def discard_found(self) -> None:
         """Remove the ``-delete`` directories that a start found: no copy depends on them any more."""
-        self._trash += self._found_deleted
+        self._trash.throw(self._found_deleted)
         self._found_deleted = []
 
     def adopt(self, tp: TopicPartition, high_watermark: int, names: NamesFile) -> Log:
@@ -465,9 +466,9 @@ class LogDir:
         self.write_checkpoints({tp: high_watermark})
         return log
 
-    def discard_later(self, path: str) -> None:
+    def discard_later(self, path: str, delay_ms: int = 0) -> None:
         """Remove it with the trash."""
-        self._trash.append(path)
+        self._trash.throw((path,), delay_ms)
 
     @contextmanager
     def final(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:

@@ -290,7 +290,7 @@ class LogStore:
         trash = source.retire(tp, target.futures[tp].unique, source_names)
         move.take_over()
         log = target.adopt(tp, high_watermark, target_names)
-        source.discard_later(trash)
+        source.discard_later(trash, log.config.file_delete_delay_ms)
         return log
 
     def future_log_dir_of(self, tp: TopicPartition) -> LogDir | None:
@@ -370,9 +370,10 @@ class LogStore:
         """Check for missing files of all logs: ``run`` it in a thread, then ``complete`` it."""
         return PresenceLook(self._disk, [log for directory in self.online for log in directory.logs.values()])
 
-    def take_trash(self) -> Callable[[], None] | None:
-        """A function that removes deleted files, for any thread; None without such files."""
-        paths = [path for directory in self.directories for path in directory.take_trash()]
+    def take_trash(self, now_ms: int | None = None) -> Callable[[], None] | None:
+        """A function that removes deleted files whose delay is over (``file.delete.delay.ms``), for any thread; all of
+        them without a time (monotonic). None without such files."""
+        paths = [path for directory in self.directories for path in directory.take_trash(now_ms)]
         return (lambda: _remove(self._disk, paths)) if paths else None
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = NO_EPOCH) -> None:

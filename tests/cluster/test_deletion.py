@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from live_cluster import PATIENCE_S, assert_replicas_equal, eventually, leader_of, partition_directories, strays
+from live_cluster import (
+    PATIENCE_S,
+    StartCluster,
+    assert_replicas_equal,
+    eventually,
+    leader_of,
+    partition_directories,
+    strays,
+)
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -32,7 +40,8 @@ def delete(cluster: LocalCluster) -> None:
 
 
 @pytest.mark.spec("C5")
-def test_a_deleted_topic_is_gone_from_every_disk(cluster: LocalCluster) -> None:
+def test_a_deleted_topic_is_gone_from_every_disk(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(log_segment_delete_delay_ms="500")
     with Wire(cluster.layout.client_port(1)) as wire:
         wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1]])
     write(cluster, 2, b"first life")

@@ -94,6 +94,7 @@ def settings_of(rng: random.Random) -> tuple[dict[str, object], dict[str, dict[s
         "replica.fetch.max.bytes": rng.choice((4 << 10, 1 << 20)),
         "num.replica.fetchers": rng.choice((1, 1, 2)),
         "leader.imbalance.check.interval.seconds": rng.choice((5, 300)),
+        "log.segment.delete.delay.ms": 1000,
         "log.message.timestamp.after.max.ms": 10 * 86_400_000,  # clocks jump by a day
     }
     if rng.random() < 0.25:

@@ -31,6 +31,7 @@ from minikafka.wire.messages.delete_records import (
 LOOK_INTERVAL_S: Final = 0.05
 PARTITIONS_AT_ONCE: Final = 100
 HIGH_WATERMARK: Final = -1
+ONLY_COMPACTED: Final = frozenset({"compact"})
 
 Waiting = list[tuple[TopicPartition, int, DeleteRecordsPartitionResult]]
 """Where a log begins now, and the answer that waits for the others to begin there too."""
@@ -62,7 +63,7 @@ async def handle(
 def _delete(replicas: Replicas, tp: TopicPartition, offset: int) -> int:
     """Where the log begins now."""
     partition = replicas.leader_of(tp)
-    if tp.topic in INTERNAL_TOPICS or not partition.log.config.deletes_old_segments:
+    if tp.topic in INTERNAL_TOPICS or partition.log.config.cleanup_policy == ONLY_COMPACTED:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {tp.topic!r} does not allow deletion")
     high_watermark = partition.replica.high_watermark
     return partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)

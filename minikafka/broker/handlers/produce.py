@@ -6,7 +6,9 @@ connection; acks=1 is answered after the write; acks=all waits in the purgatory 
 
 From version 13 on a topic is named by its id: records for a deleted topic never land in a new one of the same name.
 
-The first batch of a transaction in a partition waits until its coordinator was asked (``handlers.verification``).
+A batch that is not compressed as its topic demands is recompressed in a thread, where costly looks at keys are taken,
+too; its connection waits. The first batch of a transaction in a partition waits until its coordinator was asked
+(``handlers.verification``).
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from minikafka.broker.handlers.new_leaders import NewLeader, NewLeaders, reached
 from minikafka.broker.handlers.verification import Verification, Verified
 from minikafka.broker.logs import one_line
 from minikafka.broker.lookups import Lookups
-from minikafka.broker.replicas import ROLLS_AT_ONCE, Replicas, UncheckedKeysError, UnverifiedError
+from minikafka.broker.replicas import (
+    ROLLS_AT_ONCE,
+    OtherCodecError,
+    Replicas,
+    UncheckedKeysError,
+    UnverifiedError,
+)
 from minikafka.broker.staging import Staging
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
@@ -111,7 +119,7 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
                         continue
                     tp = _new_tuple(TopicPartition, (topic.name, data.index))
                     results.append(stage(tp, data.records, acks, version))
-        except (UncheckedKeysError, UnverifiedError):
+        except (UncheckedKeysError, OtherCodecError, UnverifiedError):
             _stage_later(bytearray(frame), position, context, parts, results)
             return
     if len(results) > 1:
@@ -205,7 +213,7 @@ async def _stage_patiently(
     version: int,
     parts: Parts,
 ) -> ProduceResult:
-    """Check keys of a costly batch in a thread, and ask for the transaction of one that begins it."""
+    """Check keys of a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
     has_keys, asked = False, 0
     try:
         while True:
@@ -221,6 +229,10 @@ async def _stage_patiently(
                 if error is not None:
                     raise error from None
                 has_keys = True
+            except OtherCodecError as other:
+                assert data.records is not None
+                parts.staging.on_read_event_end()
+                data.records = memoryview(await parts.lookups.recompress(data.records, other.codec))
             except UnverifiedError:  # a marker came since the coordinator was asked, maybe of the transaction before
                 parts.staging.on_read_event_end()
                 if asked == ASKED_AT_MOST:

@@ -42,6 +42,15 @@ def canonical_topic_setting(name: str, value: str) -> str:
     return _canonical(TopicConfig.rows(), parse_topic_setting, name, value)
 
 
+def check_topic_settings(state: ControllerState, own: Mapping[str, str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) if a topic's own settings contradict one another, or those of the node."""
+    config = TopicConfig(own, state.config)
+    least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if least > most:
+        message = f"min.compaction.lag.ms = {least} is more than max.compaction.lag.ms = {most}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
 def canonical_broker_setting(name: str, value: str) -> str:
     """The value in the form of the record. Raises KafkaError(INVALID_CONFIG) if a running broker cannot take it."""
     return _canonical(BrokerConfig.rows(), parse_dynamic_setting, name, value)
@@ -95,6 +104,8 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
         if counts[operation.name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate setting {operation.name}")
         _operate(state, resource, before, after, operation)
+    if resource.resource_type is ConfigResourceType.TOPIC:
+        check_topic_settings(state, after)
     if validate_only:
         return
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.assignment import Candidate, Load, assign_replicas
-from minikafka.metadata.controller.configs import canonical_topic_setting
+from minikafka.metadata.controller.configs import canonical_topic_setting, check_topic_settings
 from minikafka.metadata.controller.partition_change import directories_of
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, TopicImage
@@ -144,6 +144,8 @@ def _create(
     state = request.state
     _check_new_name(request, topic.name)
     configs = _checked_configs(topic.configs)
+    if configs:
+        check_topic_settings(state, configs)
     assignments = _manual(request, topic) if topic.assignments else _automatic(request, topic)
     request.check_room(assignments)
     created = CreatableTopicResult(

@@ -207,9 +207,9 @@ async def test_what_goes_wrong_once_is_tried_again(
     start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files that cannot be removed now are no reason never to remove any again."""
-    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
     disk = FailingDisk()
-    node = await start_node(disk=disk, log_retention_check_interval_ms=5)
+    node = await start_node(disk=disk, log_segment_delete_delay_ms=0)
     refused: list[str] = []
 
     def refuse(path: str) -> None:

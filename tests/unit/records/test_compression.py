@@ -70,7 +70,7 @@ def test_lz4_blocks_are_independent_as_java_clients_demand() -> None:
     compressed = compress(Compression.LZ4, SAMPLES[2])
     magic, flags, block_descriptor = struct.unpack_from("<IBB", compressed)
     assert magic == 0x184D2204
-    assert flags == 0b01_1_00000  # version 1, independent blocks, no checksums, no sizes
+    assert flags == 0b01_1_10000  # version 1, independent blocks with checksums, none of the whole, no sizes
     assert block_descriptor == 4 << 4  # 64 KiB
     assert bytes(cramjam.lz4.decompress(compressed)) == SAMPLES[2]  # and the header's checksum is right
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage, values_in
@@ -114,6 +115,26 @@ def test_segments_roll_by_age_of_their_first_append(open_log: OpenLog) -> None:
     append(log, b"c", wall_ms=NOW_MS + 1001)
     append(log, b"d", wall_ms=NOW_MS + 2001)
     assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_jitter_rolls_segments_early_each_at_a_time_of_its_own(open_log: OpenLog) -> None:
+    log = open_log(segment_ms=1000, segment_jitter_ms=500)
+    for at in range(200):
+        append(log, b"a", wall_ms=NOW_MS + 100 * at)
+    bases = [segment.base_offset for segment in log.segments]
+    lengths = {after - before for before, after in pairwise(bases)}
+    assert lengths <= {6, 7, 8, 9, 10, 11}
+    assert len(lengths) > 2
+
+
+def test_a_segment_of_a_compacted_log_is_closed_when_it_is_to_be_compacted(open_log: OpenLog) -> None:
+    for policy, count in (("compact", 2), ("delete", 1)):
+        log = open_log(cleanup_policy=frozenset({policy}), max_compaction_lag_ms=1000)
+        append(log, b"a", wall_ms=NOW_MS)
+        append(log, b"b", wall_ms=NOW_MS + 1001)
+        assert len(log.segments) == count
+        log.truncate_fully_and_start_at(0)
+        log.close()
 
 
 def test_segments_roll_before_an_offset_or_an_index_overflows(open_log: OpenLog) -> None:

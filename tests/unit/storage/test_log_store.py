@@ -215,6 +215,33 @@ def test_segments_deleted_by_retention_go_with_the_trash(open_store: OpenStore, 
     assert not list((tmp_path / "d/a-0").glob("*.deleted"))
 
 
+def test_files_of_what_was_deleted_stay_for_a_while(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    long, short = (
+        store.create(tp, TOPIC_ID, LogConfig(segment_bytes=250, file_delete_delay_ms=delay_ms))
+        for tp, delay_ms in ((A, 1000), (TopicPartition("b", 0), 10))
+    )
+    for log in (long, short):
+        for at in range(9):
+            append(log, b"%d" % at * 30)
+        log.maybe_increment_log_start_offset(9)
+        assert log.delete_old_segments(9, NOW_MS) > 0
+    store.delete(A)
+
+    def left() -> tuple[int, int]:
+        return len(list((tmp_path / "d").glob("*-delete"))), len(list((tmp_path / "d/b-0").glob("*.deleted")))
+
+    segments = left()[1]
+    assert left() == (1, segments)
+    assert store.take_trash(500) is None, "the delays begin now"
+    (store.take_trash(510) or pytest.fail("nothing is due"))()
+    assert left() == (1, 0)
+    assert store.take_trash(1499) is None
+    (store.take_trash(1500) or pytest.fail("nothing is due"))()
+    assert left() == (0, 0)
+    assert store.take_trash() is None
+
+
 def test_the_same_log_is_not_made_twice(open_store: OpenStore) -> None:
     store = open_store()
     store.create(A, TOPIC_ID, LogConfig())

@@ -159,7 +159,7 @@ async def test_more_partitions(node: Node, client: Client) -> None:
 
 @pytest.mark.spec("C5")
 async def test_topics_are_deleted_for_real(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:
-    node = await start_node(log_retention_check_interval_ms=20)
+    node = await start_node(log_segment_delete_delay_ms=0)
     client = await dial(node)
     for version in versions(ApiKey.DELETE_TOPICS):
         await create_topic(node, "orders", 2)

@@ -67,6 +67,9 @@ async def test_each_partition_that_is_refused_says_why(node: Node, client: Clien
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
         (0, 0),
     ]
+    await create_topic(node, "kept", cleanup_policy="")
+    await client.produce("kept", b"0")
+    assert await delete(client, ("kept", 0, 1)) == [(0, 1)], "nothing else deletes its records"
     assert await delete(client, ("orders", 0, 0), ("orders", 0, 1)) == [(ErrorCode.INVALID_REQUEST, -1)] * 2
     assert led(node, ORDERS).log.log_start_offset == 0
 

@@ -13,7 +13,7 @@ from minikafka.broker.handlers.produce import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import ZERO_TOPIC_ID, Compression, TopicPartition
-from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc
+from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc, parse_header
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.produce import (
@@ -255,6 +255,7 @@ LIMITS = {
     "max.message.bytes": ("200", ErrorCode.MESSAGE_TOO_LARGE),
     "segment.bytes": ("1024", ErrorCode.RECORD_LIST_TOO_LARGE),
     "message.timestamp.after.max.ms": ("1", ErrorCode.INVALID_TIMESTAMP),
+    "message.timestamp.before.max.ms": ("1", ErrorCode.INVALID_TIMESTAMP),
     "cleanup.policy": ("compact", ErrorCode.INVALID_RECORD),
 }
 
@@ -273,7 +274,8 @@ async def test_a_limit_does_not_undo_what_is_written(
 
     def one(sequence: int) -> bytearray:
         noise = Random(sequence).randbytes(1500)
-        how = {"timestamp": NOW_MS + 1000, "producer": (9, 0, sequence), "keys": (None,)}
+        timestamp = NOW_MS - 1000 if "before" in setting else NOW_MS + 1000
+        how = {"timestamp": timestamp, "producer": (9, 0, sequence), "keys": (None,)}
         return batch(noise, compression=compression, **how)
 
     async def outcome(records: bytearray) -> tuple[int, int]:
@@ -329,6 +331,69 @@ async def test_damage_inside_a_batch_is_found_where_it_is_looked_into(
         ErrorCode.INVALID_RECORD,
     )
     assert (await client.produce("table", b"fine")).base_offset == 0
+
+
+@pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("sent", list(Compression))
+async def test_a_topic_has_a_codec_of_its_own(node: Node, client: Client, sent: Compression, wanted: str) -> None:
+    tp = await create_topic(node, "orders", compression_type=wanted)
+    values = [b"%d" % number * 200 for number in range(20)]
+    for sequence in (0, 0, 20):  # the second is the first again
+        records = batch(*values, compression=sent, producer=(9, 0, sequence), timestamp=NOW_MS)
+        answer = await client.ask(produce_request("orders", records))
+        assert answer.responses[0].partition_responses[0].base_offset == sequence
+    stored = (await client.fetch("orders")).records
+    assert stored is not None
+    header = parse_header(stored)
+    codec = Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
+    assert (header.compression, header.producer_id, header.record_count) == (codec, 9, 20)
+    assert values_in(stored) == values * 2
+    assert led(node, tp).log.log_end_offset == 40
+
+
+async def test_a_level_of_compression_takes_effect(node: Node, client: Client) -> None:
+    rng = Random(1)
+    text = b" ".join(rng.choice([b"leader", b"follower", b"epoch", b"offset", b"log"]) for _ in range(5000))
+    sizes = {}
+    for codec, levels in (("gzip", (1, 9)), ("lz4", (9, 17)), ("zstd", (-50, 19))):
+        for level in levels:
+            name = f"{codec}{level}"
+            settings = {"compression_type": codec, f"compression_{codec}_level": level}
+            tp = await create_topic(node, name, **settings)
+            assert (await client.produce(name, text)).error_code == 0
+            sizes[name] = led(node, tp).log.size_in_bytes
+    assert sizes["gzip9"] < sizes["gzip1"]
+    assert sizes["lz417"] < sizes["lz49"]
+    assert sizes["zstd19"] < sizes["zstd-50"]
+
+
+async def test_a_batch_that_is_recompressed_must_fit_and_be_whole(node: Node, client: Client) -> None:
+    tp = await create_topic(node, "orders", compression_type="uncompressed", max_message_bytes=3000)
+    produced = await client.ask(produce_request("orders", batch(b"x" * 4000, compression=Compression.GZIP)))
+    assert produced.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+    records = batch(b"value" * 20, compression=Compression.ZSTD)
+    records[61:] = b"\xff" * (len(records) - 61)
+    struct.pack_into(">I", records, CRC_POSITION, compute_crc(records, 0, len(records)))
+    produced = await client.ask(produce_request("orders", records))
+    assert produced.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
+    assert (await client.produce("orders", b"fine")).base_offset == 0
+    assert led(node, tp).log.log_end_offset == 1
+
+
+async def test_a_table_with_a_codec_has_keys_and_order(node: Node, client: Client) -> None:
+    """A batch may have to be looked into and to be recompressed; those behind it wait."""
+    tp = await create_topic(node, "table", cleanup_policy="compact", compression_type="lz4")
+    asked = [
+        client.send(produce_request("table", batch(b"x" * 5_000, compression=Compression.GZIP))),
+        client.send(produce_request("table", batch(b"no key", keys=(None,)))),
+        client.send(produce_request("table", batch(b"small"))),
+        client.send(produce_request("table", batch(b"like it", compression=Compression.LZ4))),
+    ]
+    outcomes = [(await answer).responses[0].partition_responses[0] for answer in asked]
+    assert [(one.error_code, one.base_offset) for one in outcomes] == [
+        (0, 0), (ErrorCode.INVALID_RECORD, -1), (0, 1), (0, 2)
+    ]  # fmt: skip
+    assert led(node, tp).log.log_end_offset == 3
 
 
 @pytest.mark.spec("P6")

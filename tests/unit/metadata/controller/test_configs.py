@@ -50,7 +50,26 @@ def test_append_and_subtract_begin_from_the_value_in_effect(topic: Any) -> None:
     assert topic.image.topic_overrides("t") == {"cleanup.policy": "delete,compact"}
     alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
     assert topic.image.topic_overrides("t") == {"cleanup.policy": "compact"}
-    assert alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")).error_code == ErrorCode.INVALID_CONFIG
+    alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact"))
+    assert topic.image.topic_overrides("t") == {"cleanup.policy": ""}
+
+
+def test_settings_of_a_topic_must_not_contradict_one_another(topic: Any) -> None:
+    alter(topic, TOPIC, "t", ("max.compaction.lag.ms", SET, "5"))
+    refused = alter(topic, TOPIC, "t", ("min.compaction.lag.ms", SET, "6"))
+    message = "min.compaction.lag.ms = 6 is more than max.compaction.lag.ms = 5"
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_CONFIG, message)
+    assert alter(topic, TOPIC, "t", ("min.compaction.lag.ms", SET, "5")).error_code == ErrorCode.NONE
+    alone = alter(topic, TOPIC, "t", ("max.compaction.lag.ms", DELETE), ("min.compaction.lag.ms", SET, "6"))
+    assert alone.error_code == ErrorCode.NONE
+
+
+def test_there_is_no_tiered_storage(topic: Any) -> None:
+    refused = alter(topic, TOPIC, "t", ("remote.storage.enable", SET, "true"))
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert "there is no tiered storage" in refused.error_message
+    local = ("local.retention.ms", SET, "-2"), ("local.retention.bytes", SET, "1000")
+    assert alter(topic, TOPIC, "t", ("remote.storage.enable", SET, "false"), *local).error_code == ErrorCode.NONE
 
 
 def test_what_does_not_change_is_not_recorded(topic: Any) -> None:
