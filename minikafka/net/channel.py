@@ -52,6 +52,7 @@ class Channel(asyncio.BufferedProtocol):
         self._outbox: Outbox | None = None
         self._loop = asyncio.get_running_loop()
         self._next_correlation_id = 0
+        self._was_reset = False
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
@@ -126,6 +127,16 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    async def end(self) -> bool:
+        """Send no more, and wait until the peer has ended the connection, too. True when it was reset instead."""
+        if self._transport is not None and self._transport.can_write_eof():
+            try:
+                self._transport.write_eof()
+            except OSError:  # the kernel knows already, this loop does not
+                return True
+            await asyncio.shield(self.closed)
+        return self._was_reset
+
     # -- asyncio callbacks ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -137,6 +148,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._was_reset = exc is not None
         if self._outbox is not None:
             self._outbox.close()
             self._outbox = None

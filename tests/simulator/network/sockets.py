@@ -310,6 +310,9 @@ class SimulatedTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._socket.is_closing
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def close(self) -> None:
         self._socket.close()
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import select
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -25,6 +27,27 @@ async def test_only_a_port_that_refuses_is_gone(serve: Callable[..., Awaitable[L
     assert not await is_refused(deaf, timeout_s=0.02)
     await listener.close()
     assert await is_refused(listener.endpoint)
+
+
+async def test_a_port_that_a_killed_process_still_holds_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "ANSWER_TIMEOUT_S", 60.0)
+    with socket.create_server(("127.0.0.1", 0)) as dying:
+        looking = asyncio.create_task(is_refused(Endpoint(*dying.getsockname()), timeout_s=60.0))
+        await asyncio.to_thread(select.select, [dying], [], [], 60.0)  # a connection came, and nobody accepts it
+    assert await looking
+
+
+async def test_a_process_that_accepts_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Awaitable[Listener]]
+) -> None:
+    monkeypatch.setattr(probe, "ANSWER_TIMEOUT_S", 600.0)
+    listener = await serve(Recorder())
+    assert not await is_refused(listener.endpoint, timeout_s=600.0)
+
+
+async def test_a_process_that_accepts_nothing_is_not_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as paused:
+        assert not await is_refused(Endpoint(*paused.getsockname()))
 
 
 @pytest.mark.parametrize(
