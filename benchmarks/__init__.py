@@ -12,10 +12,12 @@ it at the end:
 * ``replication``     throughput with three copies against one
 * ``small_requests``  what a request of one record costs the broker
 * ``fetching``        what reading costs the broker
+* ``transactions``    what they can do, also against Apache Kafka (a package)
 * ``demo``            how long the demonstration takes
 
 They share ``report`` (figures, targets, tables), ``machine`` (CPU, memory and who else is using them), ``clusters``
-(one for a benchmark), ``bare`` (a client without any machinery) and ``traffic`` (a producer that never stops).
+(one for a benchmark), ``apache_kafka`` (three nodes to compare with), ``bare`` (a client without any machinery) and
+``traffic`` (a producer that never stops).
 
 ``wire.py``, ``records.py`` and ``timing.py`` measure single functions; each is a program of its own.
 """

@@ -29,6 +29,10 @@ NAMES: Final = (
     "small_requests",
     "fetching",
     "scraping",
+    "transactions.copying",
+    "transactions.visible",
+    "transactions.failover",
+    "transactions.many",
     "purgatory",
     "compaction",
     "demo",
@@ -49,7 +53,7 @@ def main() -> int:
     console = Console(stderr=arguments.json is not None, width=max(120, Console().width))
     console.print(f"[bold]{machine.description()}[/]", highlight=False)
     run = Run(console, arguments.quick)
-    results = {name: _measure(name, run) for name in arguments.names or NAMES}
+    results = {name: _measure(name, run) for name in arguments.names}
     figures = [figure for of in results.values() for figure in of]
     targets = [figure for figure in figures if figure.target is not None]
     if len(results) > 1:
@@ -61,20 +65,26 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    summaries = "\n".join(f"  {name:<16}{_summary(name)}" for name in NAMES)
+    summaries = "\n".join(f"  {name:<24}{_summary(name)}" for name in NAMES)
     parser = argparse.ArgumentParser(
         "python -m benchmarks",
         description="Measure the figures of benchmarks/README.md on clusters of this machine.",
         epilog=f"benchmarks:\n{summaries}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones, or a package of them (default: all)")
     parser.add_argument("--quick", action="store_true", help="repeat less, to see that they work")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     arguments = parser.parse_args()
-    if unknown := set(arguments.names) - set(NAMES):
+    if unknown := [name for name in arguments.names if not _named(name)]:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    arguments.names = [each for name in arguments.names for each in _named(name)] or NAMES
     return arguments
+
+
+def _named(name: str) -> list[str]:
+    """That one, or all parts of a package."""
+    return [each for each in NAMES if each == name or each.startswith(f"{name}.")]
 
 
 def _summary(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -49,6 +50,16 @@ class BareClient:
         _, position = decode_response_header(frame, key, version)
         return decode_exactly(response_type, version, frame, position)
 
+    def ask_all(self, key: ApiKey, version: int, requests: Sequence[Message], response_type: type[R]) -> list[R]:
+        """Send some requests at once, and wait for their answers."""
+        bodies = (encode(request, version) for request in requests)
+        self.socket.sendall(b"".join(encode_request(key, version, 1, CLIENT_ID, body) for body in bodies))
+        answers = []
+        for frame in [self.receive_frame() for _ in requests]:
+            _, position = decode_response_header(frame, key, version)
+            answers.append(decode_exactly(response_type, version, frame, position))
+        return answers
+
     def receive_frame(self) -> bytearray:
         """The next answer, without its size."""
         return self._receive(int.from_bytes(self._receive(4)))
@@ -76,8 +87,11 @@ class BareClient:
         return received
 
 
-def produce_request(topic: str, partition: int, acks: int, value: bytes = b"." * 100) -> ProduceRequest:
-    """A request with a batch of one record."""
-    batch = bytes(build_batch([Record(0, int(time.time() * 1000), None, value)]))
-    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
-    return ProduceRequest(acks=acks, timeout_ms=15_000, topic_data=[data])
+def produce_request(
+    topic: str, partition: int, acks: int = ACKS_ALL, *, transactional_id: str | None = None, **producer: int
+) -> ProduceRequest:
+    """A request with a batch of one record of 100 bytes; ``producer`` goes to ``build_batch``."""
+    record = Record(0, int(time.time() * 1000), None, b"." * 100)
+    batch = build_batch([record], is_transactional=transactional_id is not None, **producer)  # type: ignore[arg-type]
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=bytes(batch))])
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=15_000, topic_data=[data])

@@ -39,7 +39,7 @@ class Victim(NamedTuple):
 
 def choose_victim(cluster: LocalCluster, number: int) -> Victim:
     """Once the cluster has healed: the controller every second time, else another node."""
-    cluster.wait_for(_is_balanced, "every preferred leader to lead", 60.0)
+    cluster.wait_for(is_balanced, "every preferred leader to lead", 60.0)
     view = settled_view(cluster)
     others = [node_id for node_id in cluster.node_ids if node_id != view.controller_id]
     node_id = others[number // 2 % len(others)] if number % 2 else view.controller_id
@@ -47,7 +47,8 @@ def choose_victim(cluster: LocalCluster, number: int) -> Victim:
     return Victim(node_id, led, node_id == view.controller_id)
 
 
-def _is_balanced(view: ClusterView) -> bool:
+def is_balanced(view: ClusterView) -> bool:
+    """Every partition is in sync, and led by its preferred leader."""
     return view.fully_replicated and all(partition.leader_id == partition.replicas[0] for partition in view.partitions)
 
 

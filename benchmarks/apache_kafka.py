@@ -1,0 +1,152 @@
+"""Three nodes of Apache Kafka on this machine, to compare with: its jars are Maven's, its processes end with this one.
+
+Each node is a broker and a voter, as ours are, with the heap and the collector of Kafka's own start scripts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.machine import cpu_seconds
+from minikafka.chaos.layout import HOST, new_cluster_id, replication_defaults
+from minikafka.chaos.ports import free_base_port
+
+VERSION: Final = "4.3.1"
+ARTIFACTS: Final = ("kafka_2.13", "kafka-tools")
+JVM_OPTIONS: Final = (
+    *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+)
+NODES: Final = 3
+_PROGRAMS: Final = ("java", "mvn", "setpriv")
+_MAVEN_PATIENCE_S: Final = 300.0
+_READY_PATIENCE_S: Final = 90.0
+_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>minikafka</groupId><artifactId>reference</artifactId><version>1</version>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+_DEPENDENCY: Final = (
+    "<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+
+
+class NotHereError(Exception):
+    """Java, Maven or Kafka's jars are not to be had on this machine."""
+
+
+def class_path() -> str:
+    """The class path of Kafka's server and tools, which Maven fetches where it does not have them. NotHereError."""
+    if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
+        raise NotHereError(f"not installed: {', '.join(missing)}")
+    with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
+        pom, found = Path(directory) / "pom.xml", Path(directory) / "class-path"
+        pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(name, VERSION) for name in ARTIFACTS)))
+        command = ["mvn", "-q", "-B", "-f", str(pom), f"{_PLUGIN}:build-classpath", f"-Dmdep.outputFile={found}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_MAVEN_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise NotHereError(f"Maven did not have Kafka {VERSION} within {_MAVEN_PATIENCE_S:g} s") from None
+        if done.returncode or not found.exists():
+            raise NotHereError(f"Maven does not find Kafka {VERSION}: {(done.stdout.splitlines() or ['?'])[0]}")
+        return found.read_text().strip()
+
+
+class ApacheKafka:
+    """The nodes as processes."""
+
+    def __init__(self, directory: Path, jars: str, settings: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._jars = jars
+        self._base_port = free_base_port(NODES)
+        self._settings = settings
+        self._processes: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Bootstrap servers for clients."""
+        return ",".join(f"{HOST}:{self._base_port + number}" for number in range(NODES))
+
+    def start(self) -> None:
+        """Format, start, and wait until each node sees all of them. NotHereError when they do not come up."""
+        cluster_id = new_cluster_id()
+        for node_id in range(1, NODES + 1):
+            directory = self._directory / f"node-{node_id}"
+            directory.mkdir(parents=True)
+            properties = directory / "server.properties"
+            properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties(node_id).items()))
+            said = (directory / "log").open("ab")
+            tool = self._command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+            subprocess.run(tool, stdout=said, stderr=said, check=True)
+            # The JVM does not see its parent die; the kernel tells it.
+            command = ["setpriv", "--pdeathsig", "KILL", *self._command("kafka.Kafka", str(properties))]
+            self._processes[node_id] = subprocess.Popen(command, stdout=said, stderr=said, cwd=directory), said
+        self._wait_ready()
+
+    def cpu_seconds(self) -> float:
+        """CPU time that all nodes have used so far."""
+        return sum(cpu_seconds(process.pid) for process, _ in self._processes.values())
+
+    def kill(self) -> None:
+        """SIGKILL to all nodes."""
+        for process, said in self._processes.values():
+            process.kill()
+            process.wait()
+            said.close()
+        self._processes.clear()
+
+    def _command(self, *words: str) -> list[str]:
+        return ["java", *JVM_OPTIONS, "-cp", self._jars, *words]
+
+    def _properties(self, node_id: int) -> dict[str, str]:
+        client, controller = (self._base_port + node_id - 1 + offset for offset in (0, 100))
+        voters = ",".join(f"{number}@{HOST}:{self._base_port + number - 1 + 100}" for number in range(1, NODES + 1))
+        return {
+            "node.id": str(node_id),
+            "process.roles": "broker,controller",
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
+            "log.dirs": str(self._directory / f"node-{node_id}" / "data"),
+            **replication_defaults(NODES),
+            **self._settings,
+        }
+
+    def _wait_ready(self) -> None:
+        give_up_s = time.monotonic() + _READY_PATIENCE_S
+        while time.monotonic() < give_up_s:
+            for node_id, (process, _) in self._processes.items():
+                if process.poll() is not None:
+                    said = (self._directory / f"node-{node_id}" / "log").read_text(errors="replace").splitlines()
+                    raise NotHereError(f"Apache Kafka ended with {process.returncode}: {' '.join(said[-3:])}")
+            admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+            with suppress(KafkaException):
+                if len(admin.list_topics(timeout=2).brokers) == NODES:
+                    return
+            time.sleep(0.2)
+        raise NotHereError(f"Apache Kafka was not ready after {_READY_PATIENCE_S:g} s")
+
+
+@contextmanager
+def running_apache_kafka(jars: str, settings: Mapping[str, str]) -> Iterator[ApacheKafka]:
+    """Three nodes with `settings` besides; killed at the end."""
+    with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
+        cluster = ApacheKafka(Path(directory), jars, settings)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.kill()
