@@ -18,6 +18,7 @@ from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.coordination.effects import Write
+from minikafka.coordination.phase import Phase
 from minikafka.errors import KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.features import TRANSACTION_VERSION
@@ -110,6 +111,8 @@ class Transactions(Shards[TransactionCoordinator]):
         portions = encode_in_portions(effect.transaction)
         while True:
             await self._per_turn.wait()
+            if shard.coordinator.phase is Phase.RESIGNED:
+                return
             try:
                 next(portions)
             except StopIteration as made:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 from broker_client import Client, batch, produce_request
-from broker_node import create_topic, delete_topic, eventually, in_time, led
+from broker_node import create_topic, delete_topic, eventually, in_time, led, turns
 
 from minikafka.broker.drivers import markers as marker_driver
 from minikafka.broker.handlers import write_txn_markers
@@ -24,7 +24,9 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.model import TRANSACTION_STATE_TOPIC, ProducerIdentity, TopicPartition
+from minikafka.net import listener
 from minikafka.transactions import records, shard
+from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -430,23 +432,46 @@ async def test_the_record_of_a_large_transaction_is_made_in_portions(
     assert len((await described(client)).topics[0].partitions) == 130
 
 
+async def test_a_large_record_is_not_written_for_a_coordinator_that_has_resigned(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one has read the log without it, maybe on this node, in the same leader epoch."""
+    await create_topic(node, "many", partitions=130)
+    monkeypatch.setattr(records, "AT_ONCE", 20)
+    monkeypatch.setattr(shard, "AT_ONCE", 20)
+    producer = await init(client)
+    home = TopicPartition(TRANSACTION_STATE_TOPIC, partition_for("copier", 2))
+    before = node.transactions.shard_of("copier")
+    assert before is not None
+    told: list[Outcome] = []
+    many = [TopicPartition("many", index) for index in range(130)]
+    now_ms = node.transactions._ports.clock.monotonic_ms()
+    before.step(before.coordinator.add_partitions("copier", producer, many, 0, told.append, now_ms))
+    node.transactions.on_leading(led(node, home))
+    assert told == [Outcome(E.NOT_COORDINATOR)]
+    end_offset = led(node, home).log.log_end_offset
+    await is_in_state(client, "Empty")
+    await turns(50)
+    assert led(node, home).log.log_end_offset == end_offset
+
+
 @pytest.mark.spec("T9")
 async def test_a_transaction_that_its_log_could_not_end_is_refused(start_node: StartNode, dial: Dial) -> None:
     node = await start_node(**SETTINGS, transaction_state_log_segment_bytes=1024)
-    await create_topic(node, "many", partitions=300)
+    await create_topic(node, "many", partitions=210)
     client = await dial(node)
     producer = await init(client)
-    many = [TopicPartition("many", index) for index in range(300)]
+    many = [TopicPartition("many", index) for index in range(210)]
     with structlog.testing.capture_logs() as lines:
         assert set(await add(client, producer, *many)) == {E.RECORD_LIST_TOO_LARGE}
         assert set(await add(client, producer, *many)) == {E.RECORD_LIST_TOO_LARGE}
     told = [line for line in lines if line["event"] == "a transaction is refused"]
     assert len(told) == 1
     assert "transaction.state.log.segment.bytes" in told[0]["why"]
-    for end_of_fitting in range(200, 300):  # the largest that is let in can end
+    for end_of_fitting in range(200, 210):  # the largest that is let in can end
         if await add(client, producer, *many[:end_of_fitting]) != [0] * end_of_fitting:
             break
-    assert 200 < end_of_fitting < 299
+    assert 200 < end_of_fitting < 209
     assert (await end(client, producer, commits=True)).error_code == 0
     await is_in_state(client, "CompleteCommit")
 
@@ -469,10 +494,13 @@ async def test_what_is_committed_at_once_is_answered_in_portions(
 
 
 async def test_records_that_wait_for_a_coordinator_end_with_their_connection(
-    node: Node, client: Client, dial: Dial, monkeypatch: pytest.MonkeyPatch
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody counts any more what they hold."""
-    producer = await init(client)
+    monkeypatch.setattr(listener, "SWEEP_INTERVAL_S", 0.01)  # the connection is not read from meanwhile
+    node = await start_node(**SETTINGS)
+    await create_topic(node, "orders")
+    producer = await init(await dial(node))
     cancelled = asyncio.Event()
     asked = asyncio.Event()
 
