@@ -13,6 +13,7 @@ too; its connection waits. The first batch of a transaction in a partition waits
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -174,9 +175,7 @@ def _stage_later(
     request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
     context.reply.hold(len(copy))
     context.connection.suspend()
-    task = parts.tasks.start(_stage_in_portions(request, staged, context, parts), "produce")
-    if request.transactional_id is not None:  # it may wait for seconds, and nobody counts what it holds any more
-        context.reply.cancel_with_connection(task.cancel)
+    parts.tasks.start(_stage_in_portions(request, staged, context, parts), "produce")
 
 
 async def _stage_in_portions(
@@ -189,13 +188,13 @@ async def _stage_in_portions(
             parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
             await context.connection.wait_for_turn()
             portion = later[start : start + BATCHES_AT_ONCE]
-            verified = await _verified(request, portion, context.version, parts)
+            verified = await _verified(request, portion, context, parts)
             for topic, data in portion:
                 if parts.replicas.has_rolled_many:
                     parts.replicas.take_rolls()
                     parts.staging.on_read_event_end()
                     await context.connection.wait_for_turn()
-                results.append(await _stage_patiently(request, topic, data, verified, context.version, parts))
+                results.append(await _stage_patiently(request, topic, data, verified, context, parts))
         parts.staging.add(PendingProduce(context, parts, request.acks, request.timeout_ms, results))
         parts.staging.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
@@ -210,7 +209,7 @@ async def _stage_patiently(
     topic: TopicProduceData,
     data: PartitionProduceData,
     verified: Verified,
-    version: int,
+    context: RequestContext,
     parts: Parts,
 ) -> ProduceResult:
     """Check keys of a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
@@ -221,7 +220,9 @@ async def _stage_patiently(
             if isinstance(verified_at, KafkaError):
                 raise verified_at
             try:
-                return _stage(topic, data, request.acks, version, parts, has_keys=has_keys, verified_at=verified_at)
+                return _stage(
+                    topic, data, request.acks, context.version, parts, has_keys=has_keys, verified_at=verified_at
+                )
             except UncheckedKeysError:
                 assert data.records is not None
                 parts.staging.on_read_event_end()
@@ -240,18 +241,31 @@ async def _stage_patiently(
                         ErrorCode.INVALID_TXN_STATE, "transactions of the producer end all the time"
                     ) from None
                 asked += 1
-                verified |= await _verified(request, [(topic, data)], version, parts)
+                verified |= await _verified(request, [(topic, data)], context, parts)
     except KafkaError as error:
         return _failed(topic, data.index, error)
 
 
-async def _verified(request: ProduceRequest, batches: Batches, version: int, parts: Parts) -> Verified:
+async def _verified(request: ProduceRequest, batches: Batches, context: RequestContext, parts: Parts) -> Verified:
+    """What the coordinator says of these. That may take seconds, so the request ends with its connection meanwhile:
+    what it holds is counted for that."""
+    version, task = context.version, asyncio.current_task()
     if version >= FIRST_VERSION_WITH_IDS:
         for topic, _data in batches:
             found = parts.metadata.image.topic_by_id(topic.topic_id)
             topic.name = "" if found is None else found.name
     asked = ((TopicPartition(topic.name, data.index), data.records) for topic, data in batches)
-    return await parts.verification.verify(request.transactional_id, asked, version)
+    if request.transactional_id is None or task is None:
+        return await parts.verification.verify(request.transactional_id, asked, version)
+    context.reply.cancel_with_connection(task.cancel)
+    try:
+        return await parts.verification.verify(request.transactional_id, asked, version)
+    finally:
+        context.reply.cancel_with_connection(_go_on)
+
+
+def _go_on() -> None:
+    """The connection is gone, but the request is about to be done."""
 
 
 class PendingProduce:
