@@ -103,17 +103,17 @@ class Driver:
                 self.waiting.discard(token)
                 self.answers[token] = response
                 self.on_answer(token, response)
+            case SetTimer(key, deadline_ms):
+                assert deadline_ms >= self.now_ms
+                self.timers[key] = deadline_ms  # type: ignore[index]
+            case CancelTimer(key):
+                self.timers.pop(key, None)  # type: ignore[arg-type]
             case Write():
                 self.appended.append(effect)
             case WriteLarge(write_id, transaction):
                 self.appended.append(Write(write_id, (encode_transaction(transaction),)))
             case Refused():
                 self.refused.append(effect)
-            case SetTimer(key, deadline_ms):
-                assert deadline_ms >= self.now_ms
-                self.timers[key] = deadline_ms  # type: ignore[index]
-            case CancelTimer(key):
-                self.timers.pop(key, None)  # type: ignore[arg-type]
             case SendMarkers():
                 assert effect.partitions
                 self.marking.append(effect)

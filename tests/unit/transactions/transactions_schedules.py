@@ -189,6 +189,7 @@ class World:
         self.newest: dict[str, ProducerIdentity] = {}  # that an application was told, by id
         self.committed: dict[str, ProducerIdentity] = {}  # of the coordinator, by id
         self.seen: dict[str, Transaction] = {}  # the value that was looked at last, by id
+        self.forgotten: set[int] = set()  # producer ids of ids that have expired
         self.decisions: dict[tuple[int, int], bool] = {}
         if self.random.random() < 0.3:
             self.begin_near_the_last_epoch()
@@ -297,7 +298,8 @@ class World:
         before = self.given.setdefault(identity, app.index)
         if before != app.index:
             raise ViolationError(f"{identity} was given to applications {before} and {app.index}")
-        self.newest[app.name] = max(identity, self.newest.get(app.name, identity))
+        if identity.producer_id not in self.forgotten:  # the answer may come later than the end of the id
+            self.newest[app.name] = max(identity, self.newest.get(app.name, identity))
         self.driver.has_run = True
 
     def produce(self, app: App, tp: TopicPartition) -> None:
@@ -638,8 +640,10 @@ class World:
         self.driver.has_run = False
         self.collect()
         entries = self.driver.coordinator.shard.entries
-        for name in [name for name in self.newest if name not in entries]:
-            del self.newest[name]  # it has expired: nobody knows who was newer
+        for name in [name for name in self.seen if name not in entries]:  # it has expired: nobody knows who was newer
+            gone = self.seen.pop(name)
+            self.forgotten |= {gone.producer_id, gone.previous_producer_id, gone.next_producer_id}
+            self.newest.pop(name, None)
         for name, entry in entries.items():
             if entry.transaction is self.seen.get(name):
                 continue
