@@ -22,6 +22,10 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 
 GZIP_DEFAULT_LEVEL: Final = -1
+INDEX_INTERVAL_MAX: Final = 64 * 1024
+"""Bytes: the loop walks over so many small batches in 1 ms. Without a bound one fetch walked a whole segment."""
+INDEX_BYTES_MAX: Final = 10 * 1024**2
+"""Of one segment: 26 MB of memory with its time index."""
 KEPT: Final = 100
 """Settings of a topic, in the forms in which its partitions take them: a change may concern thousands."""
 
@@ -150,8 +154,8 @@ def log_config(config: TopicConfig) -> LogConfig:
         segment_bytes=config.segment_bytes,
         segment_ms=config.segment_ms,
         segment_jitter_ms=config.segment_jitter_ms,
-        segment_index_bytes=config.segment_index_bytes,
-        index_interval_bytes=config.index_interval_bytes,
+        segment_index_bytes=min(config.segment_index_bytes, INDEX_BYTES_MAX),
+        index_interval_bytes=min(config.index_interval_bytes, INDEX_INTERVAL_MAX),
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
         flush_messages=config.flush_messages,

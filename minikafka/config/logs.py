@@ -62,13 +62,14 @@ class LogSettings(SettingGroup):
         directory is renamed to end in -stray. Apache Kafka keeps such logs.""",
     )
     log_index_interval_bytes = Setting(
-        integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index."
+        integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index; at most 65536 count."
     )
     log_index_size_max_bytes = Setting(
         integer(4),
         10_485_760,
         dynamic=True,
-        doc="A segment whose index grows to this is closed. The index of its aborted transactions counts, too.",
+        doc="""A segment whose index grows to this is closed; at most 10485760 count. The index of its aborted
+        transactions counts, too.""",
     )
     log_flush_interval_messages = Setting(
         long(1),

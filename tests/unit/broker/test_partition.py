@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 from broker_replicas import FOLLOWER, ME, Rig
 
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition import Partition, log_config
 from minikafka.config import TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, OffsetAndEpoch
+
+
+def test_an_index_has_entries_enough_and_not_too_many_whatever_its_topic_wants() -> None:
+    """Between two entries the event loop walks: a client's setting let a fetch keep it for a second."""
+    assert log_config(TopicConfig({"segment.index.bytes": "2147483647"})).segment_index_bytes == 10 * 1024**2
+    assert log_config(TopicConfig({"index.interval.bytes": "2147483647"})).index_interval_bytes == 64 * 1024
+    assert log_config(TopicConfig({"index.interval.bytes": "0"})).index_interval_bytes == 0
 
 
 @pytest.fixture
