@@ -25,7 +25,7 @@ from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
 from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.cleaning import Cleaner, Kept, LastOfProducer
-from minikafka.storage.config import LogConfig
+from minikafka.storage.config import NEVER, LogConfig
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.key_map import KeyMap
@@ -65,10 +65,14 @@ def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     total = sum(segment.size for segment in segments)
     if not dirty or not total:
         return None
-    overdue = wall_ms - log.newest_timestamp(dirty[0]) > log.config.max_compaction_lag_ms
-    if not overdue and sum(segment.size for segment in dirty) < log.config.min_cleanable_dirty_ratio * total:
-        return None
-    return CompactionJob(log, segments, wall_ms)
+    is_enough = sum(segment.size for segment in dirty) >= log.config.min_cleanable_dirty_ratio * total
+    return CompactionJob(log, segments, wall_ms) if is_enough or _is_overdue(log, dirty[0], wall_ms) else None
+
+
+def _is_overdue(log: Log, first_dirty: Segment, wall_ms: int) -> bool:
+    """Without a limit nothing is read: where its index is missing, the loop would read the whole segment."""
+    limit_ms = log.config.max_compaction_lag_ms
+    return limit_ms != NEVER and wall_ms - log.newest_timestamp(first_dirty) > limit_ms
 
 
 def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:

@@ -208,6 +208,18 @@ def test_young_and_overdue_segments(open_log: OpenLog) -> None:
     assert clean(log, NOW_MS + 1001)
 
 
+def test_without_a_limit_of_age_nothing_is_read_to_see_whether_a_pass_is_due(open_log: OpenLog) -> None:
+    """After a restart without an index the event loop read a whole segment for its age: 27 s of a GiB."""
+    log = open_log(**COMPACT)
+    put(log, b"a", b"1")
+    log.roll()
+    log.close()
+    log = open_log(recovery_point=1, **COMPACT)
+    first = log.segments[0]
+    assert log.plan_compaction(1, NOW_MS) is not None
+    assert not first.knows_age
+
+
 @pytest.mark.spec("P3")
 @pytest.mark.parametrize("restart_clean", [True, False])
 def test_the_last_batch_of_a_producer_stays_even_if_empty(open_log: OpenLog, restart_clean: bool) -> None:
