@@ -71,7 +71,7 @@ class LogDir:
         self.deleted_ids: set[UUID] = set()  # ids of the ``-delete`` directories that a start found
         self.strays: list[str] = []  # paths of logs that were set aside
         self.unusable: dict[TopicPartition, str] = {}  # entries with a log's name that cannot be opened, and why
-        self.missing: set[TopicPartition] = set()  # partitions of the checkpoints that are not here
+        self.missing: set[TopicPartition] = set()  # in the checkpoints, but not here; see also ``ends.has_lost``
         self.being_made = 0  # number of logs under creation
         self._removed: dict[str, Log] = {}  # former logs, by path, whose jobs may still run in threads
         self.failure: StorageFailure | None = None
@@ -137,11 +137,16 @@ class LogDir:
         self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures
         self.deleted_ids = found.deleted_ids
         self._found_deleted = found.deleted
-        self._noted = read_log_ends(self._disk, self.path, boot_id)
+        noted = read_log_ends(self._disk, self.path, boot_id)
+        self._noted = noted or {}
         for tp in found.logs:
             self._load_log(tp, config_for(tp))
         self.ends.begin(boot_id, self.logs.values(), self._noted)
-        self.missing = self._checkpoints.partitions().difference(self.logs)
+        self.missing = {
+            tp
+            for tp in self._checkpoints.partitions().difference(self.logs)
+            if noted is None or tp.topic == CLUSTER_METADATA_TOPIC  # else the slots tell, by the topics' ids
+        }
         if self.was_clean:
             remove_clean_shutdown(self._disk, self.path)
         else:

@@ -91,18 +91,18 @@ class Noted(NamedTuple):
         return self.start is None or self.start < self.end_offset
 
 
-def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, Noted]:
-    """The slots of this boot for the logs in ``directory``; empty without a readable file."""
+def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, Noted] | None:
+    """The slots of this boot for the logs in ``directory``; None without a readable file."""
     path = f"{directory}/{LOG_ENDS_FILE}"
     try:
         data = read_small_file(disk, path)
     except FileNotFoundError:
-        return {}
+        return None
     except UnreadableFileError as error:
         logger.warning("log ends not read", path=path, why=str(error), remedy=_REMEDY)
-        return {}
+        return None
     if boot_id is None or data[: _HEADER.size] != _header(boot_id):
-        return {}
+        return None
     ends: dict[LogKey, Noted] = {}
     body = data[_HEADER.size :]
     for at in range(0, len(body) // _SLOT.size * _SLOT.size, _SLOT.size):

@@ -20,6 +20,7 @@ from minikafka.ledger.checker import Verdict, check
 from minikafka.ledger.events import Event
 
 SAID: Final = "[error] records lost partition="
+DAMAGE: Final = ("[error] log damaged", "[error] replica damaged", "[error] log missing")
 
 
 class BeyondThePromise:
@@ -31,6 +32,7 @@ class BeyondThePromise:
         self.has_lost_power = False
         """A machine did: holes in what it had not synced may be taken for lost records, and nobody can tell."""
         self._said: dict[str, str] = {}
+        self._damage: list[str] = []
 
     def holds(self, partition: object) -> bool:
         """True when all promises about the partition are void."""
@@ -48,6 +50,13 @@ class BeyondThePromise:
         """A node's log line."""
         if line.startswith(SAID):
             self._said.setdefault(line.removeprefix(SAID).split(" ")[0], f"{host}: {line}")
+        elif line.startswith(DAMAGE):
+            self._damage.append(f"{host}: {line}")
+
+    def check_no_damage(self) -> None:
+        """InvariantViolatedError when a node says that a log is damaged, though no disk did anything to one."""
+        if self._damage:
+            raise InvariantViolatedError(f"nothing was damaged, and a node says so: {self._damage[0]}")
 
     def judge(self, events: Sequence[Event]) -> Verdict:
         """The verdict on everything else. InvariantViolatedError when a loss was not said, or something else was."""

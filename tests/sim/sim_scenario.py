@@ -21,7 +21,7 @@ import structlog
 from sim_cluster import SimulatedCluster
 from sim_commits import Bookmarks
 from sim_deletions import LINGER_MS, Deletions
-from sim_faults import Faults
+from sim_faults import EXTRA, Faults
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_transactions import NODE_SETTINGS, OUTPUT, Transacting
 from sim_watchdog import EndlessTurnError, no_endless_turn
@@ -35,13 +35,22 @@ from minikafka.ledger.transaction_checker import TransactionVerdict
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
-SCENES: Final = ("committed offsets", "deleted records", "acks of one", "transactions")
+SCENES: Final = ("committed offsets", "deleted records", "acks of one", "transactions", "same names")
 """What clients do besides, or otherwise, where it is asked for."""
 RATE: Final = 20.0
 RATES: Final = {"acks of one": 100.0, "transactions": 4.0}
 """Records a second of each of two producers without transactions, by scene."""
 REPEATED: Final = ("duplicate", "reordered")
 """What producers without acks=all may do: they are not idempotent."""
+HARMLESS: Final = frozenset(("slow disk", "slow disks", "no names", "rolling restart"))
+DAMAGING: Final = EXTRA.keys() - HARMLESS | {
+    "disk full or failing",
+    "power loss",
+    "power loss after a failover",
+    "media",
+    "bad sectors",
+}
+"""Faults after which a log may be damaged."""
 EXCUSES: Final = (
     "no space left on device",
     "disk failure",
@@ -142,6 +151,8 @@ def simulate(
     kernel = Kernel(of_kernel, sendfile_min_bytes=of_kernel.choice((1 << 10, 32 << 10)))
     topics = {"t": 2, "flushed": 1} | ({OUTPUT: 2} if "transactions" in scenes else {})
     workload = Workload(cluster, topics, rate=next((RATES[each] for each in scenes if each in RATES), RATE))
+    if "same names" in scenes:
+        workload.names = ("again-0", "again-1")
     if "acks of one" in scenes:
         workload.acks = 1
         for machine, other in permutations(cluster.machines.values(), 2):  # followers are behind, but not by much
@@ -168,6 +179,8 @@ def simulate(
             if failures:
                 raise InvariantViolatedError(failures[0])
             report.verdict = faults.beyond.judge(workload.history.events)
+            if "same names" in scenes and set(without) >= DAMAGING:
+                faults.beyond.check_no_damage()
             if transacting is not None and not faults.beyond.partition:
                 report.transactions = transacting.judge(duration_s)
             _judge(report.verdict, duration_s, REPEATED if workload.acks == 1 else ())
@@ -207,6 +220,8 @@ def _drive(
     reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
     keeping = [] if bookmarks is None else [workload.process("keeper").spawn(bookmarks.run())]
     changing = [admin.spawn(workload.churn("churn"))]
+    if workload.names:
+        changing.append(admin.spawn(workload.make_again("again")))
     if workload.acks == "all":  # a leader that is replaced while it runs may lose what it alone acknowledged
         changing.append(admin.spawn(workload.move("move")))
     changing += [] if deletions is None else [workload.process("deleter").spawn(deletions.run())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from sim_cluster import WALL_START_S, SimulatedCluster
 from simulator.loop import Process
@@ -36,6 +36,8 @@ class Workload:
         """A leader of that partition, which had lost its end, may have sent consumers back there."""
         self.is_deleted: Callable[[str, int], bool] = lambda partition, offset: False
         """That record of that partition may have been deleted."""
+        self.names: Sequence[str] = ()
+        """Of topics that are deleted and made again."""
         self.linger_ms = 0
         self.acks: int | str = "all"
         self._positions: dict[tuple[str, str], int] = {}
@@ -94,6 +96,22 @@ class Workload:
             except KafkaError as error:
                 self._cluster.say(name, f"{topic}: {error}")
 
+    async def make_again(self, name: str) -> None:
+        """Make topics, write to them, delete them, and make them again with the same names, until cancelled."""
+        rng = self.rng()
+        while True:
+            await asyncio.sleep(rng.expovariate(2.0))
+            topic = rng.choice(self.names)
+            try:
+                async with Admin(self._cluster.bootstrap_servers, client_id=name, rng=self.rng()) as admin:
+                    if topic in {view.name for view in await admin.list_topics()}:
+                        await self._write_some(topic, size=3_000)
+                        await asyncio.sleep(rng.choice((0.0, 0.5, 1.0)))
+                        await admin.delete_topic(topic)
+                    await admin.create_topic(topic, partitions=1, replication_factor=3)
+            except KafkaError as error:
+                self._cluster.say(name, f"{topic}: {error}")
+
     async def move(self, name: str) -> None:
         """Reassign partitions to other brokers, or stop doing so, and have leaders elected, until cancelled."""
         rng = self.rng()
@@ -122,12 +140,12 @@ class Workload:
         outcomes = await admin.alter_replica_log_dirs(broker_id, {tp: path})
         self._cluster.say("move", f"{tp} on {broker_id} to {path}: {outcomes[tp] or 'begun'}")
 
-    async def _write_some(self, topic: str) -> None:
+    async def _write_some(self, topic: str, size: int = 1) -> None:
         async with Producer(
             self._cluster.bootstrap_servers, delivery_timeout_ms=5_000, rng=self.rng(), wall_s=self.wall_s
         ) as producer:
             for number in range(10):
-                await producer.send(topic, str(number).encode())
+                await producer.send(topic, str(number).encode() * size)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 from unittest.mock import Mock, patch
@@ -68,16 +68,20 @@ def restarted(platter: SimulatedDisk, boot_id: str | None = BOOT) -> Log:
     return log
 
 
+def _noted(platter: SimulatedDisk) -> Mapping[LogKey, Noted]:
+    return read_log_ends(platter.mount(), ROOT, BOOT) or {}
+
+
 def ends(platter: SimulatedDisk) -> dict[LogKey, int]:
-    return {key: noted.end_offset for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
+    return {key: noted.end_offset for key, noted in _noted(platter).items()}
 
 
 def starts(platter: SimulatedDisk) -> dict[LogKey, int | None]:
-    return {key: noted.start for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
+    return {key: noted.start for key, noted in _noted(platter).items()}
 
 
 def epochs(platter: SimulatedDisk) -> dict[LogKey, int]:
-    return {key: noted.epoch for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
+    return {key: noted.epoch for key, noted in _noted(platter).items()}
 
 
 @pytest.fixture
@@ -497,7 +501,7 @@ def test_a_slot_that_is_written_in_part_tells_nothing_else(platter: SimulatedDis
     for at in range(len(before)):
         for half in (after[:at] + before[at:], before[:at] + after[at:]):
             disk.write_bytes(PATH, half)
-            (noted,) = read_log_ends(disk, ROOT, BOOT).values() or [Noted(0, 0)]
+            (noted,) = (read_log_ends(disk, ROOT, BOOT) or {}).values() or [Noted(0, 0)]
             assert (noted.end_offset, noted.epoch) in ((0, NO_EPOCH), (300, NO_EPOCH), (300, 299))
 
 
@@ -559,6 +563,19 @@ def test_a_log_whose_directory_is_gone_is_missing_until_it_is_made_anew(
     store.delete(gone)
     platter.kill()
     assert not open_store(platter.mount(), *roots).is_missing(gone, UUID(int=8)), "it was deleted"
+
+
+@pytest.mark.parametrize("boot_id", [BOOT, "another boot"])
+def test_a_deleted_log_in_the_checkpoints_is_not_missed_by_a_topic_of_the_same_name(
+    platter: SimulatedDisk, store: LogStore, log: Log, boot_id: str
+) -> None:
+    """A kill may leave the name in the checkpoints. The slots know topic ids; on another boot only the name is left."""
+    append(log, b"a")
+    store.write_checkpoints({WHERE: 1})
+    store.delete(WHERE)
+    platter.kill()
+    store = open_store(platter.mount(), boot_id=boot_id)
+    assert store.is_missing(WHERE, UUID(int=10)) is (boot_id != BOOT)
 
 
 def test_a_log_that_moved_or_was_deleted_is_not_missing(platter: SimulatedDisk) -> None:
