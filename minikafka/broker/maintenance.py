@@ -133,11 +133,11 @@ class Maintenance:
         """One log at a time, off the loop. If the log changes meanwhile, its compaction is tried again later."""
         for partition in self._replicas:
             log_ = partition.log
-            if partition.replica.is_offline or partition.replica.cut is not None or log_.is_offline:
+            try:
+                job = await self._plan_compaction(partition)
+            except KafkaError as error:
+                log.warning("not compacted", partition=str(partition.topic_partition), why=str(error))
                 continue
-            if self._store.future_log_dir_of(partition.topic_partition) is not None:
-                continue  # its future log copies it: nothing is compacted during a move (row A5)
-            job = log_.plan_compaction(partition.high_watermark, self._read_retention_clock())
             if job is None:
                 continue
             log_.is_cleaning = True
@@ -158,6 +158,24 @@ class Maintenance:
                 log.warning("not compacted", partition=name, why=str(problem))
             if is_done and job.unreadable:
                 log.warning("batches that cannot be read were kept", partition=name, at=job.unreadable[:10])
+
+    async def _plan_compaction(self, partition: Partition) -> CompactionJob | None:
+        log_, wall_ms = partition.log, self._read_retention_clock()
+        if not self._may_compact(partition):
+            return None
+        ages = log_.prepare_compaction(wall_ms)
+        if ages is not None:
+            await self._run_in_thread(ages.run)
+            log_.complete_read(ages)
+        if partition.log is not log_ or not self._may_compact(partition):
+            return None
+        return log_.plan_compaction(partition.high_watermark, wall_ms)
+
+    def _may_compact(self, partition: Partition) -> bool:
+        """Nothing is compacted during a cut, or a move: its future log copies it (row A5)."""
+        if partition.replica.is_offline or partition.replica.cut is not None or partition.log.is_offline:
+            return False
+        return self._store.future_log_dir_of(partition.topic_partition) is None
 
     async def _swap(self, log_: Log, job: CompactionJob) -> bool:
         """Replace the old segments by the cleaner's, while the log is not being cut."""

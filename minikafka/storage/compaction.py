@@ -70,7 +70,7 @@ def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
 
 
 def _is_overdue(log: Log, first_dirty: Segment, wall_ms: int) -> bool:
-    """Without a limit nothing is read: where its index is missing, the loop would read the whole segment."""
+    """Without a limit nothing is read; else ``Log.prepare_compaction`` has a job for a thread first."""
     limit_ms = log.config.max_compaction_lag_ms
     return limit_ms != NEVER and wall_ms - log.newest_timestamp(first_dirty) > limit_ms
 

@@ -6,7 +6,7 @@ do the work, each with state of its own; their methods are also methods of the l
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
 ``reader``     ``read``, ``end_of``, ``bytes_between``; ``is_cold``;
-               ``prepare_read``, ``prepare_verification``, ``prepare_retention``,
+               ``prepare_read``, ``prepare_verification``, ``prepare_retention``, ``prepare_compaction``,
                ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
                ``offset_for_timestamp``, ``offset_of_max_timestamp``
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
@@ -160,6 +160,7 @@ class Log:
         self.prepare_read = reader.prepare_read
         self.prepare_verification = reader.prepare_verification
         self.prepare_retention = reader.prepare_retention
+        self.prepare_compaction = reader.prepare_compaction
         self.prepare_timestamp_lookup = reader.prepare_timestamp_lookup
         self.prepare_max_timestamp_lookup = reader.prepare_max_timestamp_lookup
         self.complete_read = reader.complete_read

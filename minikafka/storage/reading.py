@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -11,7 +12,7 @@ from minikafka.model import NO_EPOCH
 from minikafka.records.batch import HEADER_SIZE
 from minikafka.records.build import empty_batch
 from minikafka.storage import timestamps
-from minikafka.storage.config import UNLIMITED
+from minikafka.storage.config import NEVER, UNLIMITED
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
@@ -151,12 +152,19 @@ class Reader:
         kept_since_ms = wall_ms - log.config.retention_ms
         if log.is_cutting or log.is_offline or log.config.retention_ms == UNLIMITED:
             return None
-        for at, segment in enumerate(log.segments.closed):
-            if not segment.knows_age:
-                return ReadJob(log, log.segments.closed[at:], partial(_ages, kept_since_ms), keeps_indexes=False)
-            if segment.size and segment.max_timestamp.timestamp >= kept_since_ms:
-                return None
-        return None
+        return self._unknown_ages(log.segments.closed, kept_since_ms)
+
+    def prepare_compaction(self, wall_ms: int) -> ReadJob[None] | None:
+        """The same for :meth:`Log.plan_compaction`: which segments are old enough, or overdue."""
+        log, config = self._log, self._log.config
+        if log.is_cutting or log.is_offline or not config.is_compacted:
+            return None
+        if config.min_compaction_lag_ms:
+            return self._unknown_ages(log.segments.closed, wall_ms - config.min_compaction_lag_ms)
+        if config.max_compaction_lag_ms == NEVER:
+            return None
+        dirty = (segment for segment in log.segments.closed if segment.next_offset > log.first_dirty_offset)
+        return self._unknown_ages([*islice(dirty, 1)], 0)
 
     def prepare_timestamp_lookup(self, timestamp: int) -> ReadJob[TimestampedOffset | None]:
         """:meth:`offset_for_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
@@ -192,6 +200,15 @@ class Reader:
         log.commit()
         log.refuse_while_cut()
         return ReadJob(log, log.segments.since(log.log_start_offset), ask, keeps_indexes=False)
+
+    def _unknown_ages(self, segments: Sequence[Segment], young_since_ms: int) -> ReadJob[None] | None:
+        """Load the ages up to that of the first young segment; None when they are known."""
+        for at, segment in enumerate(segments):
+            if not segment.knows_age:
+                return ReadJob(self._log, segments[at:], partial(_ages, young_since_ms), keeps_indexes=False)
+            if segment.size and segment.max_timestamp.timestamp >= young_since_ms:
+                return None
+        return None
 
     def _cold_segments(self, start_offset: int, max_bytes: int) -> list[Segment]:
         """Those to look into before :meth:`read` can: the first may have no batch left behind the offset."""
@@ -256,10 +273,10 @@ class Reader:
             self._log.unreadable(segment, error)
 
 
-def _ages(kept_since_ms: int, segments: Iterable[Segment]) -> None:
+def _ages(young_since_ms: int, segments: Iterable[Segment]) -> None:
     """Load the largest timestamps up to the first that is young."""
     for segment in segments:
-        if segment.size and segment.max_timestamp.timestamp >= kept_since_ms:
+        if segment.size and segment.max_timestamp.timestamp >= young_since_ms:
             return
 
 

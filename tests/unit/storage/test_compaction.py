@@ -208,16 +208,35 @@ def test_young_and_overdue_segments(open_log: OpenLog) -> None:
     assert clean(log, NOW_MS + 1001)
 
 
-def test_without_a_limit_of_age_nothing_is_read_to_see_whether_a_pass_is_due(open_log: OpenLog) -> None:
-    """After a restart without an index the event loop read a whole segment for its age: 27 s of a GiB."""
+@pytest.mark.parametrize(
+    ("limits", "known"),
+    [
+        ({}, [False, False]),
+        ({"max_compaction_lag_ms": 1000}, [True, False]),
+        ({"min_compaction_lag_ms": 1}, [True, True]),
+        ({"min_compaction_lag_ms": 1000}, [True, False]),
+    ],
+)
+def test_the_ages_that_tell_whether_a_pass_is_due_are_read_in_a_thread(
+    open_log: OpenLog, limits: dict[str, int], known: list[bool]
+) -> None:
+    """After a restart without an index the event loop read whole segments for their ages: 27 s of a GiB."""
     log = open_log(**COMPACT)
-    put(log, b"a", b"1")
-    log.roll()
+    for key in (b"a", b"b"):
+        put(log, key, b"1")
+        log.roll()
     log.close()
-    log = open_log(recovery_point=1, **COMPACT)
-    first = log.segments[0]
-    assert log.plan_compaction(1, NOW_MS) is not None
-    assert not first.knows_age
+    log = open_log(recovery_point=2, **COMPACT, **limits)
+    job = log.prepare_compaction(NOW_MS + 5)
+    assert (job is None) == (not limits)
+    if job is not None:
+        assert not log.segments[0].knows_age
+        job.run()
+        log.complete_read(job)
+        assert log.prepare_compaction(NOW_MS + 5) is None
+    assert [segment.knows_age for segment in log.segments.closed] == known
+    log.plan_compaction(2, NOW_MS + 5)
+    assert [segment.knows_age for segment in log.segments.closed] == known, "nothing else is read"
 
 
 @pytest.mark.spec("P3")
