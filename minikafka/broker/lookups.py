@@ -31,6 +31,7 @@ class Lookups:
         self._places = asyncio.Semaphore(JOBS_AT_ONCE)
         self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # fetches do not wait for look-ups by time
         self._batch_check = asyncio.Lock()  # each may take 100 MiB for a moment
+        self._recompression = asyncio.Lock()  # and many seconds, at the highest levels: checks do not wait for it
 
     async def run(self, prepare: Callable[[], ReadJob[T]]) -> T:
         """The job's result. KafkaError when the log cannot be read, or changed meanwhile.
@@ -59,7 +60,7 @@ class Lookups:
 
     async def recompress(self, batch: Buffer, codec: Codec) -> bytearray:
         """The batch in that codec. KafkaError when it cannot be decompressed, or is too large inside."""
-        async with self._batch_check:
+        async with self._recompression:
             result: bytearray | KafkaError = await self._read(partial(_recompressed, batch, codec))
         if isinstance(result, KafkaError):
             raise result

@@ -39,6 +39,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST, TURN_COST
+from minikafka.records.validate import ZSTD_MIN_PRODUCE_VERSION
 from minikafka.wire.codec import decoder
 from minikafka.wire.decoder import Decoder
 from minikafka.wire.hot import ProduceResponses
@@ -213,16 +214,14 @@ async def _stage_patiently(
     parts: Parts,
 ) -> ProduceResult:
     """Check keys of a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
-    has_keys, asked = False, 0
+    has_keys, asked, version = False, 0, context.version
     try:
         while True:
             verified_at = verified.get(TopicPartition(topic.name, data.index))
             if isinstance(verified_at, KafkaError):
                 raise verified_at
             try:
-                return _stage(
-                    topic, data, request.acks, context.version, parts, has_keys=has_keys, verified_at=verified_at
-                )
+                return _stage(topic, data, request.acks, version, parts, has_keys=has_keys, verified_at=verified_at)
             except UncheckedKeysError:
                 assert data.records is not None
                 parts.staging.on_read_event_end()
@@ -234,6 +233,7 @@ async def _stage_patiently(
                 assert data.records is not None
                 parts.staging.on_read_event_end()
                 data.records = memoryview(await parts.lookups.recompress(data.records, other.codec))
+                version = max(version, ZSTD_MIN_PRODUCE_VERSION)  # it tells what its producer may send
             except UnverifiedError:  # a marker came since the coordinator was asked, maybe of the transaction before
                 parts.staging.on_read_event_end()
                 if asked == ASKED_AT_MOST:

@@ -472,3 +472,14 @@ async def test_settings_of_a_topic_take_effect_at_once(node: Node, client: Clien
     assert (await client.produce("orders", b"x" * 500)).error_code == 0
     await alter_topic(node, "orders", "max.message.bytes", "200")
     assert (await client.produce("orders", b"x" * 500)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_a_client_that_knows_no_zstd_may_write_to_a_topic_of_zstd(node: Node, client: Client) -> None:
+    """As in Apache Kafka: the version tells what its producer may send, not what the topic stores."""
+    await create_topic(node, "orders", compression_type="zstd")
+    assert (await client.produce("orders", b"v" * 100, version=3)).error_code == 0
+    refused = await client.produce("orders", b"v" * 100, version=3, compression=Compression.ZSTD)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    stored = (await client.fetch("orders")).records
+    assert stored is not None
+    assert (parse_header(stored).compression, values_in(stored)) == (Compression.ZSTD, [b"v" * 100])
