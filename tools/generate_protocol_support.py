@@ -37,7 +37,9 @@ active controller on the CONTROLLER listener. They forward clients' changes of m
 that listener is our own; the messages inside are Kafka's.
 
 Not served, and not announced: ACLs,
-quotas, SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-848 and KIP-932.
+quotas, SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071. A group with
+members is not moved online from the classic protocol to that of KIP-848, or back
+([how to change it](internals/consumer-groups.md#changing-the-protocol-of-a-group)).
 """
 
 

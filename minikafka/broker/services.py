@@ -37,6 +37,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         topic = metadata.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
+    patterns = Patterns(ports.threads.match)
     return Parts(
         config,
         ports.identity,
@@ -49,7 +50,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.moves,
         data.quotas,
         Absences(config.node_id, control.liveness.look),
-        Groups(ports, data.replicas, lambda: metadata.image),
+        Groups(ports, data.replicas, lambda: metadata.image, patterns),
         transactions,
         TransactionAdmission(config.node_id, lambda: metadata.image, transactions, peers, ports.clock),
         peers,
@@ -58,7 +59,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         producer_ids,
         Quorum(config.node_id, control.raft, control.links, ports.clock),
         Lookups(ports.threads.read),
-        Patterns(ports.threads.match),
+        patterns,
         LongAnswers(),
         Staging(data.replicas),
         ProduceResponses(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import integer
+from minikafka.config.kinds import integer, words
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -15,6 +15,29 @@ class GroupSettings(SettingGroup):
         integer(1),
         2_147_483_647,
         doc="Most members of a group, those that are joining included; more are refused with GROUP_MAX_SIZE_REACHED.",
+    )
+    group_consumer_session_timeout_ms = Setting(
+        integer(1), 45_000, doc="A member of a consumer group (KIP-848) is removed after this time without a heartbeat."
+    )
+    group_consumer_heartbeat_interval_ms = Setting(
+        integer(1), 5_000, doc="How often members of consumer groups are told to send a heartbeat."
+    )
+    group_consumer_max_size = Setting(
+        integer(1),
+        2_147_483_647,
+        doc="Most members of a consumer group; more are refused with GROUP_MAX_SIZE_REACHED.",
+    )
+    group_consumer_assignors = Setting(
+        words("uniform", "range"),
+        ("uniform", "range"),
+        doc="""Assignors that members of consumer groups may ask for with group.remote.assignor; the first one serves
+        those that ask for none.""",
+    )
+    group_consumer_regex_refresh_interval_ms = Setting(
+        integer(10_000),
+        600_000,
+        doc="""How often the topics that a regular expression of a consumer group matches are looked up, even if no
+        topic came or went.""",
     )
     group_initial_rebalance_delay_ms = Setting(
         integer(0),

@@ -1,4 +1,4 @@
-"""The coordinator of classic consumer groups: a pure machine, and its records in Kafka's formats.
+"""The coordinator of consumer groups: a pure machine, and its records in Kafka's formats.
 
 ============================ ===========================================================================================
 ``coordinator.py``           :class:`~minikafka.groups.coordinator.GroupCoordinator`: all calls of a driver, and the
@@ -20,6 +20,8 @@
 ``loading.py``               begin and end of a shard
 ``answers.py``               refusals, and errors of failed appends
 ``records.py``               the records of ``__consumer_offsets``
+``effects.py``               what its driver is to do
+``consumer``                 groups of the newer protocol (KIP-848); all other modules of members are for classic groups
 ``subscriptions.py``         the topics of a subscription
 ``assignors.py``             range, round robin and cooperative sticky, for our own client
 ============================ ===========================================================================================

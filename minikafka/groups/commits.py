@@ -12,7 +12,7 @@ commit of the partition is under way, or in an open transaction (:mod:`minikafka
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -20,6 +20,7 @@ from uuid import UUID
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_answer, commit_error, group_write_error
+from minikafka.groups.consumer import offsets as consumer_offsets
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.membership import member_error
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
@@ -80,7 +81,8 @@ def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, toke
         member = group.members[request.member_id]
         shard.extend_session(group, member, member.session_timeout_ms)
     response = commit_answer(request, ErrorCode.NONE)
-    records = commit_records(shard, request, response, request.retention_time_ms)
+    is_stale = stale_partitions(group, request.member_id, request.generation_id_or_member_epoch)
+    records = commit_records(shard, request, response, is_stale, request.retention_time_ms)
     if records:
         shard.write(group, records, partial(offsets_written, shard, token, response))
     else:
@@ -96,6 +98,8 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
             return ErrorCode.NONE
         known = version >= GROUP_ID_NOT_FOUND_FROM_VERSION
         return ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
+    if group.consumer is not None and group.is_consumer:
+        return consumer_offsets.commit_error(group.consumer, request.member_id, generation_id, version)
     if generation_id < 0 and group.is_in(GroupState.EMPTY):
         return ErrorCode.NONE
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
@@ -108,8 +112,19 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
     return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.COMPLETING_REBALANCE) else ErrorCode.NONE
 
 
+def stale_partitions(group: Group, member_id: str, epoch: int) -> Callable[[UUID, int], bool] | None:
+    """Tells which partitions a member of a consumer group has got after that epoch; None for any other client."""
+    if group.consumer is None or epoch < 0:
+        return None
+    return partial(consumer_offsets.is_stale, group.consumer, member_id, epoch)
+
+
 def commit_records(
-    shard: Shard, request: CommitRequest, response: CommitResponse, retention_ms: int = DEFAULT_RETENTION
+    shard: Shard,
+    request: CommitRequest,
+    response: CommitResponse,
+    is_stale: Callable[[UUID, int], bool] | None,
+    retention_ms: int = DEFAULT_RETENTION,
 ) -> list[OffsetCommitRecord]:
     """The records to write. An offset that cannot be written gets its error in `response`."""
     timestamp = shard.wall_clock_ms()
@@ -124,6 +139,10 @@ def commit_records(
         for partition, result in zip(partitions, results, strict=True):
             if len((partition.committed_metadata or "").encode()) > shard.settings.offset_metadata_max_bytes:
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            if is_stale is not None and is_stale(topic_id, partition.partition_index):
+                is_transactional = isinstance(request, TxnOffsetCommitRequest)
+                result.error_code = ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
                 continue
             key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
             records.append(OffsetCommitRecord(key, _commit_value(partition, topic_id, timestamp, expires)))
@@ -168,6 +187,10 @@ def fetch_offsets(
     partition whose offset may be about to change, UNSTABLE_OFFSET_COMMIT is told instead.
     """
     group = shard.groups.get(request.group_id)
+    if group is not None and group.consumer is not None and group.is_consumer:
+        error = consumer_offsets.fetch_error(group.consumer, request)
+        if error is not ErrorCode.NONE:
+            return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     if request.topics is None:
         topics = _all_offsets(shard, group, require_stable=require_stable)
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)

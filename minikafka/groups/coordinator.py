@@ -24,11 +24,11 @@ What holds at the end of every step (the tests check it after each):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Concatenate, ParamSpec
 from uuid import UUID
 
-from minikafka.coordination.effects import Effect, Respond, Token
+from minikafka.coordination.effects import Respond, Token
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups import (
@@ -42,14 +42,29 @@ from minikafka.groups import (
     transactional_offsets,
 )
 from minikafka.groups.answers import commit_answer, txn_commit_answer
-from minikafka.groups.group import GroupState
+from minikafka.groups.consumer import heartbeat, leaving, regexes
+from minikafka.groups.consumer.queries import describe_consumer_group
+from minikafka.groups.consumer.topics import NoTopics, Topics
+from minikafka.groups.effects import Effect
 from minikafka.groups.joining import Caller
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.shard import Shard
-from minikafka.groups.timers import MemberTimer, RebalanceTimer, RetentionTimer, TimerKey, WriteTimer
+from minikafka.groups.timers import (
+    MemberTimer,
+    RebalanceTimer,
+    RetentionTimer,
+    RevocationTimer,
+    TimerKey,
+    WriteTimer,
+)
 from minikafka.model import NO_PRODUCER_ID
+from minikafka.wire.messages.consumer_group_describe import DescribedConsumerGroup
+from minikafka.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.describe_groups import DescribedGroup
 from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -70,7 +85,7 @@ class GroupCoordinator:
     """One shard of the group coordinator. `now_ms` is monotonic everywhere; requests are the wire's own.
 
     `new_member_suffix` makes the part of a member id after the client id (a random UUID). `wall_clock_ms` stamps
-    records. `topic_id_of` looks a topic up in the metadata; None for an unknown one.
+    records. `topic_id_of` looks a topic up in the metadata; None for an unknown one. `topics` has what assignors need.
     """
 
     def __init__(
@@ -79,9 +94,10 @@ class GroupCoordinator:
         new_member_suffix: Callable[[], str],
         wall_clock_ms: Callable[[], int],
         topic_id_of: Callable[[str], UUID | None],
+        topics: Topics | None = None,
     ) -> None:
         self.phase = Phase.LOADING
-        self.shard = Shard(settings, new_member_suffix, wall_clock_ms, topic_id_of)
+        self.shard = Shard(settings, new_member_suffix, wall_clock_ms, topic_id_of, topics or NoTopics())
         self._is_replayed = False
 
     # the life of a shard
@@ -169,6 +185,14 @@ class GroupCoordinator:
             return [Respond(token, JoinGroupResponse(error_code=error, member_id=request.member_id))]
         return self._step(now_ms, joining.join_group, joining.Join(request, caller, token))
 
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
+    ) -> list[Effect]:
+        """ConsumerGroupHeartbeat 0-1; the handler has checked the regular expression."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, ConsumerGroupHeartbeatResponse(error_code=error))]
+        return self._step(now_ms, heartbeat.consumer_group_heartbeat, heartbeat.Beat(request, caller, token))
+
     def sync_group(self, request: SyncGroupRequest, token: Token, now_ms: int) -> list[Effect]:
         """SyncGroup 0-5; the answer may wait until the leader's assignment is committed."""
         if error := self._refusal(request.group_id):
@@ -219,6 +243,21 @@ class GroupCoordinator:
         """Topics were deleted: delete their offsets. A shard that loads does so once it is Active."""
         return self._step(now_ms, deletion.look_for_deleted_topics) if self.phase is Phase.ACTIVE else []
 
+    def on_topics_changed(self) -> None:
+        """Topics came, went, or have other partitions or racks: consumer groups look at them with their next heartbeat.
+
+        Call it once the look-ups have them.
+        """
+        self.shard.topics_version += 1
+
+    def on_regexes_resolved(
+        self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now_ms: int
+    ) -> list[Effect]:
+        """The answer to a ResolveRegexes: by expression, the names of the topics that it matches."""
+        if self.phase is not Phase.ACTIVE:
+            return []
+        return self._step(now_ms, regexes.on_resolved, group_id, topics, version)
+
     # queries, answered at once; a request may name groups of several shards
 
     def fetch_offsets(
@@ -229,11 +268,13 @@ class GroupCoordinator:
             return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
         return commits.fetch_offsets(self.shard, group, require_stable=require_stable)
 
-    def list_groups(self, states: Collection[GroupState] = queries.ALL_STATES) -> list[ListedGroup]:
+    def list_groups(
+        self, states: Collection[str] = queries.ALL_STATES, types: Collection[str] = queries.ALL_TYPES
+    ) -> list[ListedGroup]:
         """This shard's part of a ListGroups 0-5; empty unless Active (:attr:`phase` tells the error)."""
         if self.phase is not Phase.ACTIVE:
             return []
-        return queries.list_groups(self.shard, states)
+        return queries.list_groups(self.shard, states, types)
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         """One group of a DescribeGroups 0-6; an unknown one is Dead, without an error."""
@@ -241,12 +282,25 @@ class GroupCoordinator:
             return DescribedGroup(group_id=group_id, error_code=self.phase.value)
         return queries.describe_group(self.shard, group_id)
 
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """One group of a ConsumerGroupDescribe 0-1; GROUP_ID_NOT_FOUND also for a classic one."""
+        if error := self._refusal(group_id):
+            return DescribedConsumerGroup(group_id=group_id, error_code=error)
+        return describe_consumer_group(self.shard, group_id)
+
 
 def _on_timer(shard: Shard, key: TimerKey) -> None:
     match key:
         case MemberTimer(group_id, member_id):
-            if group_id in shard.groups:
-                membership.on_member_timer(shard, shard.groups[group_id], member_id)
+            group = shard.groups.get(group_id)
+            if group is not None and group.consumer is not None and member_id in group.consumer.sessions:
+                leaving.on_session_timer(shard, group, group.consumer, member_id)
+            elif group is not None:
+                membership.on_member_timer(shard, group, member_id)
+        case RevocationTimer(group_id, member_id):
+            group = shard.groups.get(group_id)
+            if group is not None and group.consumer is not None:
+                leaving.on_revocation_timer(shard, group, group.consumer, member_id)
         case RebalanceTimer(group_id):
             if group_id in shard.groups:
                 on_phase_timer(shard, shard.groups[group_id])

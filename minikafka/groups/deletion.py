@@ -43,17 +43,23 @@ def delete_group(shard: Shard, group_id: str, token: Token) -> None:
     group = shard.groups.get(group_id)
     if group is None:
         _answer_deletion(shard, group_id, token, ErrorCode.GROUP_ID_NOT_FOUND)
-    elif not group.is_in(GroupState.EMPTY):
+    elif not group.is_empty:
         _answer_deletion(shard, group_id, token, ErrorCode.NON_EMPTY_GROUP)
     else:
         doomed = dict.fromkeys([*group.offsets, *group.pending.partitions])
         doomed |= dict.fromkeys(at for name, at in shard.offsets_in_flight() if name == group_id)
-        records: list[GroupRecord] = [*tombstones(group, doomed), _tombstone(group)]
+        records: list[GroupRecord] = [*tombstones(group, doomed), *_last_records(group)]
         shard.write(group, records, partial(_answer_deletion, shard, group_id, token))
 
 
-def _tombstone(group: Group) -> GroupMetadataRecord:
-    return GroupMetadataRecord(GroupMetadataKey(group=group.group_id), None)
+def _last_records(group: Group) -> Sequence[GroupRecord]:
+    """The tombstones of the group itself. Rows of a consumer group go at once, as always."""
+    if group.consumer is None or not group.is_consumer:
+        return [GroupMetadataRecord(GroupMetadataKey(group=group.group_id), None)]
+    records = group.consumer.tombstones()
+    for record in records:
+        group.consumer.apply(record)
+    return records
 
 
 def _answer_deletion(shard: Shard, group_id: str, token: Token, error: ErrorCode) -> None:
@@ -101,7 +107,7 @@ def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bo
         doomed |= dict.fromkeys(unchanged)
     records: list[GroupRecord] = [*tombstones(group, doomed)]
     if expires and group.offsets.keys() <= doomed.keys() and _is_over(group):
-        records.append(_tombstone(group))
+        records += _last_records(group)
     _write_in_parts(shard, group, records)
 
 
@@ -131,8 +137,8 @@ def _candidates(group: Group, in_flight: InFlight) -> dict[TopicPartition, list[
 def _is_over(group: Group) -> bool:
     """True for a group of which only the metadata record is left."""
     return (
-        group.is_in(GroupState.EMPTY)
-        and group.persisted is not None
+        group.is_empty
+        and (group.persisted is not None or group.is_consumer)
         and not group.pending
         and not group.pending_members
         and not group.writes_in_flight
@@ -147,10 +153,11 @@ def _write_in_parts(shard: Shard, group: Group, records: Sequence[GroupRecord]) 
 
 
 def _expired_offsets(shard: Shard, group: Group) -> list[TopicPartition]:
-    if group.is_in(GroupState.EMPTY):
+    if group.is_empty:
         in_use: frozenset[str] | None = frozenset()
     else:
-        in_use = subscribed_topics(group) if group.is_in(GroupState.STABLE) else None
+        is_known = group.is_consumer or group.is_in(GroupState.STABLE)
+        in_use = subscribed_topics(group) if is_known else None
     if in_use is None:
         return []
     return [

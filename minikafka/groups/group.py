@@ -1,5 +1,7 @@
 """A classic consumer group: its members, its generation and its state; no input, no output, no time.
 
+A group of the newer protocol has no classic members, but its :attr:`Group.consumer`; offsets belong to either.
+
 States and the transitions between them (Kafka's ``ClassicGroupState``)::
 
     Empty                --a member joins----------------------------------------> PreparingRebalance
@@ -27,6 +29,7 @@ from enum import Enum
 from typing import Final
 
 from minikafka.coordination.effects import Token
+from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.offsets import CommittedOffset, PendingOffsets
 from minikafka.groups.records import GroupMetadataValue
 from minikafka.model import TopicPartition
@@ -120,11 +123,22 @@ class Group:
     pending: PendingOffsets = field(default_factory=PendingOffsets)  # those of open transactions
     persisted: GroupMetadataValue | None = None
     protocols_bytes: int = 0  # of all members
+    consumer: ConsumerGroup | None = None  # its members, if they speak the newer protocol (KIP-848)
     _supporters: Counter[str] = field(default_factory=Counter)
 
     def is_in(self, *states: GroupState) -> bool:
         """True when the group's state is one of `states`."""
         return self.state in states
+
+    @property
+    def is_consumer(self) -> bool:
+        """True for a group of the newer protocol."""
+        return self.consumer is not None and not self.consumer.is_blank
+
+    @property
+    def is_empty(self) -> bool:
+        """True without members, of whatever protocol."""
+        return self.state is GroupState.EMPTY and not (self.consumer is not None and self.consumer.subscriptions)
 
     def transition_to(self, state: GroupState) -> None:
         """Change state along :data:`TRANSITIONS`."""
@@ -261,6 +275,7 @@ class Group:
             and self.persisted is None
             and not self.pending_members
             and not self.writes_in_flight
+            and (self.consumer is None or self.consumer.is_bare)
         )
 
     def check(self) -> None:
@@ -279,4 +294,7 @@ class Group:
         assert static == self.static_members
         assert all(count > 0 for count in self.offsets_in_flight.values())
         self.pending.check()
+        if self.consumer is not None:
+            assert self.consumer.is_blank or not self.members
+            self.consumer.check()
         assert self.protocols_bytes == sum(size_in_bytes(member.protocols) for member in self.members.values())

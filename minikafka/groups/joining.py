@@ -19,6 +19,7 @@ from typing import NamedTuple
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
+from minikafka.groups.consumer.change import Change
 from minikafka.groups.group import Group, GroupState, Member, Protocols, size_in_bytes
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import (
@@ -90,7 +91,9 @@ def join_group(shard: Shard, join: Join) -> None:
         _refuse(shard, join, error, request.member_id)
         return
     group = shard.group_or_new(request.group_id)
-    if not (_has_room(shard, group, request.member_id) and _has_room_for_protocols(shard, group, join)):
+    if group.is_consumer:
+        _join_consumer_group(shard, group, join)
+    elif not (_has_room(shard, group, request.member_id) and _has_room_for_protocols(shard, group, join)):
         _turn_away(shard, group, join)
     elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         _refuse(shard, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
@@ -99,6 +102,26 @@ def join_group(shard: Shard, join: Join) -> None:
     else:
         _join_first(shard, group, join)
     shard.maybe_forget(group)
+
+
+def _join_consumer_group(shard: Shard, group: Group, join: Join) -> None:
+    """Row G9: a consumer group without members becomes a classic one, once its rows are gone. Others refuse."""
+    if not group.is_empty:
+        _refuse(shard, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, join.request.member_id)
+        return
+    if join.request.member_id:
+        _refuse(shard, join, ErrorCode.UNKNOWN_MEMBER_ID, join.request.member_id)
+        return
+    change = Change(shard, group)
+    change.remove_rows()
+    change.finish(partial(_consumer_group_gone, shard, join))
+
+
+def _consumer_group_gone(shard: Shard, join: Join, error: ErrorCode) -> None:
+    if error is ErrorCode.NONE:
+        join_group(shard, join)
+    else:
+        _refuse(shard, join, group_write_error(error), join.request.member_id)
 
 
 def _refuse(shard: Shard, join: Join, error: ErrorCode, member_id: str) -> None:

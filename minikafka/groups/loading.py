@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.records import MemberState
 from minikafka.groups.deletion import look_for_deleted_topics
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.rebalance import answer_parked_join, fail_parked_syncs, maybe_prepare_rebalance
 from minikafka.groups.records import GroupMetadataValue, MemberMetadata
 from minikafka.groups.shard import Shard
-from minikafka.groups.timers import RetentionTimer, WriteTimer
+from minikafka.groups.timers import RetentionTimer, RevocationTimer, WriteTimer
 from minikafka.model import NO_TIMESTAMP
 
 
@@ -22,7 +23,9 @@ def restore_some(shard: Shard) -> None:
     """Restore some groups as last persisted; their members' sessions begin anew."""
     for _ in range(min(len(shard.unrestored), shard.settings.groups_per_step)):
         group = shard.groups.get(shard.unrestored.popleft())  # the end of a transaction may have removed it
-        if group is not None and group.persisted is not None:
+        if group is not None and group.is_consumer:
+            _restore_consumers(shard, group)
+        elif group is not None and group.persisted is not None:
             _restore(shard, group, group.persisted)
     if not shard.unrestored:
         look_for_deleted_topics(shard)
@@ -45,6 +48,18 @@ def _restore(shard: Shard, group: Group, persisted: GroupMetadataValue) -> None:
     group.state = GroupState.STABLE
     if len(group.members) > shard.settings.max_size:
         maybe_prepare_rebalance(shard, group)
+
+
+def _restore_consumers(shard: Shard, group: Group) -> None:
+    """Sessions begin anew, and so does the time of members that must give partitions up."""
+    consumer = group.consumer
+    assert consumer is not None
+    shard.match_sessions(group)
+    for member_id, current in consumer.currents.items():
+        if current.state is MemberState.UNREVOKED_PARTITIONS and member_id in consumer.sessions:
+            deadline_ms = shard.now_ms + max(consumer.subscriptions[member_id].rebalance_timeout_ms, 0)
+            consumer.sessions[member_id].revocation_deadline_ms = deadline_ms
+            shard.set_timer(RevocationTimer(group.group_id, member_id), deadline_ms)
 
 
 def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
@@ -72,11 +87,13 @@ def resign(shard: Shard) -> None:
         for member_id in (*group.members, *sorted(group.pending_members)):
             shard.end_session(group, member_id)
         shard.end_phase(group)
+        for member_id in () if group.consumer is None else list(group.consumer.sessions):
+            shard.end_consumer_session(group, member_id)
         group.state = GroupState.DEAD  # the end of a write has no effect on it any more
     shard.groups.clear()
     for write_id, write in shard.writes.items():
         if write.done is not None:
             shard.cancel_timer(WriteTimer(write_id))
-            write.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            write.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     shard.writes.clear()
     shard.cancel_timer(RetentionTimer())

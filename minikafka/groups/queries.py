@@ -7,39 +7,50 @@ from typing import Final
 
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.shard import Shard
+from minikafka.wire.consumer_protocol import PROTOCOL_TYPE
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from minikafka.wire.messages.list_groups import ListedGroup
 
 CLASSIC: Final = "classic"
-ALL_STATES: Final = frozenset(GroupState)
+CONSUMER: Final = "consumer"
+ALL_STATES: Final[Collection[str]] = frozenset()
+ALL_TYPES: Final[Collection[str]] = frozenset()
 
 
-def wanted_states(states: Collection[str], types: Collection[str]) -> frozenset[GroupState]:
-    """The states of groups that pass these filters, in upper or lower case; an empty one passes all."""
-    if types and CLASSIC not in {kind.lower() for kind in types}:
-        return frozenset()
-    names = {state.lower() for state in states}
-    return frozenset(state for state in GroupState if not names or state.value.lower() in names)
-
-
-def list_groups(shard: Shard, states: Collection[GroupState] = ALL_STATES) -> list[ListedGroup]:
-    """The groups in one of `states`."""
+def list_groups(
+    shard: Shard, states: Collection[str] = ALL_STATES, types: Collection[str] = ALL_TYPES
+) -> list[ListedGroup]:
+    """The groups of these states and types, which are in upper or lower case; an empty filter passes all."""
+    wanted_states = {state.lower() for state in states}
+    wanted_types = {kind.lower() for kind in types}
     return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=CLASSIC,
-        )
-        for group in shard.groups.values()
-        if group.state in states
+        listed
+        for listed in map(_listed, shard.groups.values())
+        if (not wanted_states or listed.group_state.lower() in wanted_states)
+        and (not wanted_types or listed.group_type in wanted_types)
     ]
 
 
+def _listed(group: Group) -> ListedGroup:
+    if group.consumer is not None and group.is_consumer:
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=PROTOCOL_TYPE,
+            group_state=group.consumer.state.value,
+            group_type=CONSUMER,
+        )
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=CLASSIC,
+    )
+
+
 def describe_group(shard: Shard, group_id: str) -> DescribedGroup:
-    """The group with its members. An unknown group is Dead, without an error."""
+    """The group with its members. An unknown group is Dead, without an error; so is one of another protocol."""
     group = shard.groups.get(group_id)
-    if group is None:
+    if group is None or group.is_consumer:
         return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     return DescribedGroup(
         group_id=group_id,

@@ -1,8 +1,8 @@
 """The records of ``__consumer_offsets``, in Kafka's own key and value formats.
 
-A key begins with an int16, its type: 0 and 1 are committed offsets, 2 is a group's metadata. Higher types belong to
-group protocols that are not supported here. A value begins with the int16 version of its format. A record without a
-value is a tombstone.
+A key begins with an int16, its type: 0 and 1 are committed offsets, 2 is a classic group's metadata, and those of
+consumer groups are in :mod:`minikafka.groups.consumer.records`. Others belong to group protocols that are not supported
+here. A value begins with the int16 version of its format. A record without a value is a tombstone.
 
 Versions written: 3 for group values, which every Kafka since 2.3 reads; 4 for offset values, the first with the topic's
 id (as Kafka 4.1 writes them); 1 for an offset with an explicit expiry (OffsetCommit before version 5), the only version
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from minikafka.groups.consumer.records import ConsumerGroupRecord, decode_consumer_record
 from minikafka.model import NO_EPOCH, NO_TIMESTAMP, TopicPartition
 from minikafka.wire.schema import Buffer, Message, array, bytes_, int32, int64, string, uuid
 from minikafka.wire.versioned import Record, decode_versioned, encode_versioned, version_of
@@ -85,6 +86,11 @@ class OffsetCommitRecord(NamedTuple):
     value: OffsetCommitValue | None
 
     @property
+    def group_id(self) -> str:
+        """Whose it is."""
+        return self.key.group
+
+    @property
     def partition(self) -> TopicPartition:
         """Whose offset it is."""
         return TopicPartition(self.key.topic, self.key.partition)
@@ -105,13 +111,18 @@ class GroupMetadataRecord(NamedTuple):
     key: GroupMetadataKey
     value: GroupMetadataValue | None
 
+    @property
+    def group_id(self) -> str:
+        """Whose it is."""
+        return self.key.group
+
     def encode(self) -> Record:
         """As key and value bytes."""
         value = None if self.value is None else encode_versioned(self.value, GROUP_METADATA_VALUE_WRITTEN)
         return Record(encode_versioned(self.key, GROUP_METADATA_KEY), value)
 
 
-GroupRecord = OffsetCommitRecord | GroupMetadataRecord
+GroupRecord = OffsetCommitRecord | GroupMetadataRecord | ConsumerGroupRecord
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
@@ -126,7 +137,7 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
     if kind == GROUP_METADATA_KEY:
         group_key = decode_versioned(GroupMetadataKey, key)
         return GroupMetadataRecord(group_key, None if value is None else _decode_group(value))
-    return None
+    return decode_consumer_record(key, value)
 
 
 def _decode_group(value: Buffer) -> GroupMetadataValue:

@@ -14,6 +14,11 @@ class CoordinatorSettings:
     max_size: int = 2_147_483_647  # group.max.size: members and joining members of one group
     protocols_bytes_max: int = 8 << 20  # ours: of all members; the leader is told of all in one answer
     assignment_bytes_max: int = 8 << 20  # ours: of a generation; in Kafka max.message.bytes bounds its record
+    consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
+    consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
+    consumer_max_size: int = 2_147_483_647  # group.consumer.max.size
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors; the first is the default
+    consumer_regex_refresh_interval_ms: int = 600_000  # group.consumer.regex.refresh.interval.ms
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

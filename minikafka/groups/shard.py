@@ -13,13 +13,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Token, Write
+from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.group import ConsumerGroup, Session
+from minikafka.groups.consumer.records import ConsumerGroupRecord
+from minikafka.groups.consumer.topics import NoTopics, Topics
+from minikafka.groups.effects import Effect, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import CoordinatorSettings
-from minikafka.groups.timers import MemberTimer, RebalanceTimer, TimerKey, WriteTimer
+from minikafka.groups.timers import MemberTimer, RebalanceTimer, RevocationTimer, TimerKey, WriteTimer
 from minikafka.model import NO_PRODUCER_ID, ZERO_TOPIC_ID, ProducerIdentity, TopicPartition
 from minikafka.wire.schema import Message
 
@@ -35,11 +39,20 @@ class PendingWrite:
     records: tuple[GroupRecord, ...]
     done: Done | None
     producer_id: int = NO_PRODUCER_ID
+    followers: list[Done] = field(default_factory=list)
+    """Of steps that wrote nothing, and wait for this."""
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """Those whose offset it changes."""
         return [record.partition for record in self.records if isinstance(record, OffsetCommitRecord)]
+
+    def finish(self, error: ErrorCode) -> None:
+        """Tell all who wait; nobody does any more then."""
+        waiting, self.done, self.followers = [self.done, *self.followers], None, []
+        for done in waiting:
+            if done is not None:
+                done(error)
 
 
 @dataclass(slots=True)
@@ -66,6 +79,9 @@ class Shard:
     wall_clock_ms: Callable[[], int]
     topic_id_of: Callable[[str], UUID | None]
     """The topic of this name that there is now."""
+    topics: Topics = field(default_factory=NoTopics)
+    topics_version: int = 0
+    """Rises with each change of topics."""
     now_ms: int = 0
     groups: dict[str, Group] = field(default_factory=dict)
     writes: dict[int, PendingWrite] = field(default_factory=dict)
@@ -104,6 +120,10 @@ class Shard:
         """Send `response` to the request of `token`."""
         self._effects.append(Respond(token, response))
 
+    def resolve_regexes(self, group_id: str, regexes: Iterable[str]) -> None:
+        """Ask which topics the regular expressions of a group match."""
+        self._effects.append(ResolveRegexes(group_id, tuple(regexes), self.topics_version))
+
     def set_timer(self, key: TimerKey, deadline_ms: int, weight: int = 1) -> None:
         """Ask for a call with `key` at `deadline_ms`. A `weight` of 100: it takes a turn of the loop."""
         self._effects.append(SetTimer(key, deadline_ms, weight))
@@ -112,7 +132,7 @@ class Shard:
         """Cancel the call with `key`."""
         self._effects.append(CancelTimer(key))
 
-    def extend_session(self, group: Group, member: Member, timeout_ms: int) -> None:
+    def extend_session(self, group: Group, member: Member | Session, timeout_ms: int) -> None:
         """Extend the session of `member` to `timeout_ms` from now.
 
         A heartbeat only moves the deadline and touches no timer. A timer that fires before the deadline is set again.
@@ -121,7 +141,7 @@ class Shard:
         if member.timer_ms is None or member.session_deadline_ms < member.timer_ms:
             self.arm_session(group, member)
 
-    def arm_session(self, group: Group, member: Member) -> None:
+    def arm_session(self, group: Group, member: Member | Session) -> None:
         """Set the member's timer to its deadline."""
         member.timer_ms = member.session_deadline_ms
         self.set_timer(MemberTimer(group.group_id, member.member_id), member.timer_ms)
@@ -141,6 +161,57 @@ class Shard:
             group.phase_deadline_ms = None
             self.cancel_timer(RebalanceTimer(group.group_id))
 
+    # consumer groups
+
+    def consumer_session_timeout_ms(self, _group_id: str) -> int:
+        """Of the members of a consumer group."""
+        return self.settings.consumer_session_timeout_ms
+
+    def consumer_heartbeat_interval_ms(self, _group_id: str) -> int:
+        """Of the members of a consumer group."""
+        return self.settings.consumer_heartbeat_interval_ms
+
+    def match_sessions(self, group: Group) -> None:
+        """Each member of a consumer group has a session, and nobody else: after a load, or a write that failed."""
+        consumer = group.consumer
+        if consumer is None:
+            return
+        for member_id in [name for name in consumer.sessions if name not in consumer.subscriptions]:
+            self.end_consumer_session(group, member_id)
+        timeout_ms = self.consumer_session_timeout_ms(group.group_id)
+        for member_id in consumer.subscriptions:
+            if member_id not in consumer.sessions:
+                session = consumer.sessions[member_id] = Session(member_id)
+                self.extend_session(group, session, timeout_ms)
+
+    def end_consumer_session(self, group: Group, member_id: str) -> None:
+        """Forget the deadlines of a member of a consumer group."""
+        consumer = group.consumer
+        session = None if consumer is None else consumer.sessions.pop(member_id, None)
+        if session is not None:
+            self.cancel_timer(MemberTimer(group.group_id, member_id))
+            if session.revocation_deadline_ms is not None:
+                self.cancel_timer(RevocationTimer(group.group_id, member_id))
+
+    def after_writes(self, group: Group, done: Done) -> None:
+        """Run ``done`` when what a consumer group has written is committed; at once if that is all."""
+        newest = (write for write in reversed(self.writes.values()) if write.group is group)
+        write = next(newest, None) if group.writes_in_flight else None
+        if write is None:
+            done(ErrorCode.NONE)
+        elif write.done is None:
+            done(ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            write.followers.append(done)
+
+    def _undo(self, group: Group, records: Iterable[GroupRecord]) -> None:
+        """A write has failed: rows of a consumer group, which are applied when they are written, are taken back."""
+        if group.consumer is None or not any(isinstance(record, ConsumerGroupRecord) for record in records):
+            return
+        others = (record for write in self.writes.values() if write.group is group for record in write.records)
+        group.consumer.rebuild(record for record in others if isinstance(record, ConsumerGroupRecord))
+        self.match_sessions(group)
+
     # writes
 
     def write(
@@ -148,10 +219,11 @@ class Shard:
     ) -> None:
         """Append `records` of `group`; `done` runs when they are committed and replayed, or when the append failed.
 
-        ``producer``: they belong to its transaction.
+        Rows of a consumer group are applied already. ``producer``: they belong to its transaction.
         """
         records = tuple(records)
         if len(self.writes) >= self.settings.writes_in_flight_max:
+            self._undo(group, records)
             done(ErrorCode.NOT_ENOUGH_REPLICAS)
             return
         encoded = tuple(record.encode() for record in records)
@@ -171,21 +243,22 @@ class Shard:
         if error is ErrorCode.NONE:
             for record in write.records:
                 self.replay(record, producer_id=write.producer_id)
-        elif write.producer_id in self.open_transactions:
-            self._take_back(write.producer_id, len(write.records))
+        else:
+            self._undo(write.group, write.records)
+            if write.producer_id in self.open_transactions:
+                self._take_back(write.producer_id, len(write.records))
         write.group.writes_in_flight -= 1
         write.group.land(write.partitions)
         if write.done is not None:
             self.cancel_timer(WriteTimer(write_id))
-            write.done(error)
+            write.finish(error)
         self.maybe_forget(write.group)
 
     def time_out_write(self, write_id: int) -> None:
         """Stop waiting for a write. It stays pending: its records are in the log, and are replayed once committed."""
         write = self.writes.get(write_id)
         if write is not None and write.done is not None:
-            done, write.done = write.done, None
-            done(ErrorCode.REQUEST_TIMED_OUT)
+            write.finish(ErrorCode.REQUEST_TIMED_OUT)
 
     def offsets_in_flight(self) -> dict[tuple[str, TopicPartition], list[OffsetInFlight]]:
         """By group and partition, written offsets that are not committed yet, in the order of the log."""
@@ -225,12 +298,22 @@ class Shard:
         timestamp: the only use of the wall clock. From then on ages grow by the monotonic clock, so a jump of the wall
         clock expires nothing.
         """
-        group = self.group_or_new(record.key.group)
-        if isinstance(record, GroupMetadataRecord):
+        group = self.group_or_new(record.group_id)
+        if isinstance(record, ConsumerGroupRecord):
+            self._replay_row(group, record, is_applied=wall_now_ms is None)
+        elif isinstance(record, GroupMetadataRecord):
             group.persisted = record.value
         else:
             self._replay_offset(group, record, wall_now_ms, producer_id)
         self.maybe_forget(group)
+
+    def _replay_row(self, group: Group, record: ConsumerGroupRecord, *, is_applied: bool) -> None:
+        consumer = group.consumer = group.consumer or ConsumerGroup(group.group_id)
+        if not is_applied:
+            consumer.apply(record)
+        consumer.commit(record)
+        if consumer.is_bare and not group.writes_in_flight:
+            group.consumer = None
 
     def _replay_offset(
         self, group: Group, record: OffsetCommitRecord, wall_now_ms: int | None, producer_id: int

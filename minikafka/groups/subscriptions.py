@@ -12,6 +12,8 @@ from minikafka.wire.errors import WireError
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
     """The topics that the group's members subscribe to; None when that is unknown: any topic may be in use."""
+    if group.consumer is not None and group.is_consumer:
+        return group.consumer.subscribed_topics()
     if not group.members:
         return frozenset()
     if group.protocol_type != PROTOCOL_TYPE or group.protocol_name is None:

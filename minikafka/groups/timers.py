@@ -21,6 +21,14 @@ class RebalanceTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class RevocationTimer:
+    """The end of the time in which a member of a consumer group must give partitions up."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteTimer:
     """The end of a response's wait for its write."""
 
@@ -32,4 +40,4 @@ class RetentionTimer:
     """The next sweep for offsets to expire."""
 
 
-TimerKey = MemberTimer | RebalanceTimer | WriteTimer | RetentionTimer
+TimerKey = MemberTimer | RebalanceTimer | RevocationTimer | WriteTimer | RetentionTimer

@@ -18,7 +18,8 @@ from functools import partial
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import txn_commit_answer
-from minikafka.groups.commits import commit_records, offsets_written
+from minikafka.groups.commits import commit_records, offsets_written, stale_partitions
+from minikafka.groups.consumer.offsets import transactional_error
 from minikafka.groups.deletion import look_for_deleted_topics
 from minikafka.groups.group import GroupState
 from minikafka.groups.membership import member_error
@@ -40,7 +41,9 @@ def txn_offset_commit(shard: Shard, request: TxnOffsetCommitRequest, version: in
         return
     group = shard.group_or_new(request.group_id)
     response = txn_commit_answer(request, ErrorCode.NONE)
-    records = commit_records(shard, request, response)
+    records = commit_records(
+        shard, request, response, stale_partitions(group, request.member_id, request.generation_id)
+    )
     if _is_too_large(shard, request.producer_id, len(records)):
         shard.respond(token, txn_commit_answer(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
     elif records:
@@ -72,10 +75,11 @@ def _refusal(shard: Shard, request: TxnOffsetCommitRequest, version: int) -> Err
             return ErrorCode.NONE
         known = version >= GROUP_ID_NOT_FOUND_FROM_VERSION
         return ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
-    if generation_id < 0:
-        is_named = bool(request.member_id) or request.group_instance_id is not None
-        if not is_named or group.is_in(GroupState.EMPTY):
-            return ErrorCode.NONE
+    is_named = bool(request.member_id) or request.group_instance_id is not None
+    if group.consumer is not None and group.is_consumer:
+        return transactional_error(group.consumer, request.member_id, generation_id, is_named=is_named)
+    if generation_id < 0 and (not is_named or group.is_in(GroupState.EMPTY)):
+        return ErrorCode.NONE
     error = member_error(group, request.member_id, request.group_instance_id)
     if error is ErrorCode.NONE and generation_id != group.generation_id:
         error = ErrorCode.ILLEGAL_GENERATION

@@ -145,7 +145,7 @@ class DecoderSource:
         if column.field.array:
             self.array(column, name, target, depth)
         elif column.struct is not None:
-            self.nullable_struct(column, column.struct, target, depth)
+            self.one_struct(column.struct, column.nullable, target, depth)
         elif column.primitive == "uuid":
             raw = f"u{depth}_{column.name}"
             self.read("16s", raw)
@@ -174,16 +174,17 @@ class DecoderSource:
         else:
             self.emit(f"    refuse_length({name!r}, n)")
 
-    def nullable_struct(self, column: Column, cls: type[Message], target: str, depth: int) -> None:
-        """Write the reading of a struct behind a presence byte."""
-        self.read("b", "n")
+    def one_struct(self, cls: type[Message], nullable: bool, target: str, depth: int) -> None:
+        """Write the reading of a struct; one that may be null is behind a presence byte."""
+        if nullable:
+            self.read("b", "n")
         self.flush()
-        self.emit("if n < 0:")
-        self.emit(f"    {target} = None" if column.nullable else f"    refuse_length({column.name!r}, -1)", "else:")
-        self.indent += 1
+        if nullable:
+            self.emit("if n < 0:", f"    {target} = None", "else:")
+            self.indent += 1
         value = self.struct(cls, depth + 1)
         self.emit(f"{target} = {value}")
-        self.indent -= 1
+        self.indent -= nullable
 
     def array(self, column: Column, name: str, target: str, depth: int) -> None:
         """Write the reading of an array."""

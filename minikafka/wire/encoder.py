@@ -120,7 +120,7 @@ class EncoderSource:
         if column.field.array:
             self.array(column, source)
         elif column.struct is not None:
-            self.nullable_struct(column.struct, column.nullable, source)
+            self.one_struct(column.struct, column.nullable, source)
         elif column.is_fixed:
             suffix = ".bytes" if column.primitive == "uuid" else ""
             self.write(FIXED[column.primitive][0], source + suffix)
@@ -149,15 +149,15 @@ class EncoderSource:
         else:
             self.emit(f"{self.sink}({value})")
 
-    def nullable_struct(self, cls: type[Message], nullable: bool, source: str) -> None:
-        """Write the writing of a struct behind a presence byte."""
+    def one_struct(self, cls: type[Message], nullable: bool, source: str) -> None:
+        """Write the writing of a struct; one that may be null is behind a presence byte."""
         self.flush()
         value = self.fresh("m")
         self.emit(f"{value} = {source}")
         if nullable:
             self.emit(f"if {value} is None:", f"    {self.sink}(b'\\xff')", "else:")
             self.indent += 1
-        self.write("b", "1")
+            self.write("b", "1")
         self.struct(cls, value)
         self.flush()
         if nullable:

@@ -24,7 +24,8 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with running_cluster(tmp_path_factory.mktemp("compat") / "cluster", num_partitions="4") as cluster:
+    settings = {"num_partitions": "4", "group_consumer_heartbeat_interval_ms": "500"}
+    with running_cluster(tmp_path_factory.mktemp("compat") / "cluster", **settings) as cluster:
         yield cluster
 
 

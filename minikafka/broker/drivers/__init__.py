@@ -20,5 +20,6 @@
 - ``isr``                         sends ISR proposals to the controller
 - ``shards``, ``shard_loading``   coordinators, one per partition of their topic, and the replay of their logs
 - ``groups``, ``transactions``    the coordinators of groups and of transactions
+- ``group_topics``                the topics of the metadata, for consumer groups
 - ``markers``                     markers that transaction coordinators order
 """

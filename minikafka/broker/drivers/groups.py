@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from uuid import UUID
 
+import structlog
+
+from minikafka.broker.drivers.group_topics import GroupTopics, concerns_groups
 from minikafka.broker.drivers.shards import Shard, Shards
+from minikafka.broker.logs import one_line
 from minikafka.broker.partition import Partition
+from minikafka.broker.patterns import Patterns
 from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas, StagedMarker
 from minikafka.config import BrokerConfig
+from minikafka.errors import KafkaError
 from minikafka.groups.coordinator import GroupCoordinator
+from minikafka.groups.effects import ResolveRegexes
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
@@ -20,16 +28,23 @@ from minikafka.records.batch import BatchHeader
 from minikafka.records.control import parse_end_txn_marker
 from minikafka.records.record import Record
 
+log = structlog.get_logger(__name__)
+
 GroupShard = Shard[GroupCoordinator]
 
 
 class Groups(Shards[GroupCoordinator]):
     """Found by group id."""
 
-    def __init__(self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage], patterns: Patterns
+    ) -> None:
         super().__init__(CONSUMER_OFFSETS_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
+        self._topics = GroupTopics(image)
+        self._patterns = patterns
         self.replay = _replay
+        self.carry_out = self._resolve
 
     def on_leading(self, partition: Partition) -> None:
         """This node became leader of a partition."""
@@ -64,17 +79,40 @@ class Groups(Shards[GroupCoordinator]):
 
     def _new(self, _partition: Partition) -> GroupCoordinator:
         clock = self._ports.clock
-        return GroupCoordinator(self._settings, lambda: str(self._ports.new_uuid()), clock.wall_ms, self._topic_id_of)
+        return GroupCoordinator(
+            self._settings, lambda: str(self._ports.new_uuid()), clock.wall_ms, self._topic_id_of, self._topics
+        )
 
     def _topic_id_of(self, name: str) -> UUID | None:
         topic = self._image().topic(name)
         return None if topic is None else topic.topic_id
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """Offsets of deleted topics are dropped."""
+        """Offsets of deleted topics are dropped, and consumer groups look at their topics again."""
+        if concerns_groups(delta):
+            for shard in self:
+                shard.coordinator.on_topics_changed()
         if delta.deleted_topics:
             for shard in self:
                 shard.step(shard.coordinator.on_topics_deleted(self._ports.clock.monotonic_ms()))
+
+    def _resolve(self, shard: GroupShard, effect: object) -> None:
+        assert isinstance(effect, ResolveRegexes)
+        if not self._ports.tasks.is_closed:
+            self._ports.tasks.start(self._match(shard, effect), "regular expressions of a group")
+
+    async def _match(self, shard: GroupShard, question: ResolveRegexes) -> None:
+        """An expression that takes too long matches nothing; members were let in with good ones only."""
+        found: dict[str, tuple[str, ...]] = {}
+        for regex in question.regexes:
+            try:
+                topics = await self._patterns.matching(regex, self._image().topics(), attrgetter("name"))
+            except KafkaError as error:
+                log.warning("regular expression not resolved", group=question.group_id, why=one_line(error))
+                topics = []
+            found[regex] = tuple(topic.name for topic in topics)
+        now_ms = self._ports.clock.monotonic_ms()
+        shard.step(shard.coordinator.on_regexes_resolved(question.group_id, found, question.version, now_ms))
 
 
 def _replay(coordinator: GroupCoordinator, batch: BatchHeader, record: Record, now_ms: int) -> bool:
@@ -94,6 +132,11 @@ def _settings(config: BrokerConfig) -> CoordinatorSettings:
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         max_size=config.group_max_size,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
-from minikafka.coordination.effects import Effect
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
+from minikafka.groups.effects import Effect
 from minikafka.wire.schema import Message
 
 

@@ -11,6 +11,7 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Token, Write
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.topics import NoTopics, Topics
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.joining import Caller
 from minikafka.groups.settings import CoordinatorSettings
@@ -89,6 +90,7 @@ class Driver:
         self.tokens = count(1)
         self.gone: set[str] = set()
         self.incarnations: Counter[str] = Counter()
+        self.topics: Topics = NoTopics()
         self.start()
 
     def topic_id(self, name: str) -> UUID | None:
@@ -106,7 +108,7 @@ class Driver:
         """A new coordinator on what the log holds."""
         self.timers.clear()
         self.coordinator = GroupCoordinator(
-            self.settings, lambda: str(next(self.suffixes)), lambda: self.wall_ms, self.topic_id
+            self.settings, lambda: str(next(self.suffixes)), lambda: self.wall_ms, self.topic_id, self.topics
         )
         self.replay_into(self.coordinator)
         while self.coordinator.phase is Phase.LOADING:
@@ -186,7 +188,7 @@ class Driver:
         for producer_id, transaction in shard.open_transactions.items():
             assert transaction.groups or transaction.records > 0, f"nothing is known of producer {producer_id}"
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())
-        waiting += sum(write.done is not None for write in shard.writes.values())
+        waiting += sum((write.done is not None) + len(write.followers) for write in shard.writes.values())
         assert len(self.parked) <= waiting, "a request is neither answered nor parked"
 
     def committed(self) -> None:

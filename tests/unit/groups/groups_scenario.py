@@ -33,7 +33,7 @@ from groups_driver import UNSTABLE, Driver
 
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Write
 from minikafka.errors import ErrorCode
-from minikafka.groups.queries import wanted_states
+from minikafka.groups.consumer.records import ConsumerGroupRecord
 from minikafka.groups.records import OffsetCommitRecord, decode_record
 from minikafka.groups.timers import MemberTimer, RebalanceTimer
 from minikafka.wire.schema import Message
@@ -197,7 +197,7 @@ class Scenario:
         self.driver.advance(0)
 
     def list(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        return [show(group) for group in self.driver.coordinator.list_groups(wanted_states(arguments, ()))]
+        return [show(group) for group in self.driver.coordinator.list_groups(arguments)]
 
     def describe(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         described = self.driver.coordinator.describe_group(options.get("group", "g"))
@@ -274,8 +274,16 @@ def show_record(key: bytes, value: bytes | None) -> str:
     assert record is not None
     if isinstance(record, OffsetCommitRecord):
         name = f"offset {record.key.group} {record.key.topic}-{record.key.partition}"
+    elif isinstance(record, ConsumerGroupRecord):
+        return show_row(record)
     else:
         name = f"group {record.key.group}"
     if record.value is None:
         return f"{name}: tombstone"
     return f"{name}: {show(record.value, without=UNCHANGING)}"
+
+
+def show_row(record: ConsumerGroupRecord) -> str:
+    """A row of a consumer group."""
+    name = f"{record.kind.name.lower().replace('_', ' ')} {record.group_id} {record.name}".strip()
+    return f"{name}: {'tombstone' if record.value is None else record.value}"

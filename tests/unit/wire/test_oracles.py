@@ -36,7 +36,12 @@ from minikafka.wire.schema import Message
 quick = settings(
     max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], derandomize=True
 )
-NOT_IN_KAFKA_PYTHON = {ApiKey.UNREGISTER_BROKER, *(key for key in ApiKey if key.listeners == BROKERS)}
+NOT_IN_KAFKA_PYTHON = {
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    *(key for key in ApiKey if key.listeners == BROKERS),
+}
 YOUNGER = {
     (ApiVersionsRequest, 5),
     (ApiVersionsResponse, 5),

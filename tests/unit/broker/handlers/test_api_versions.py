@@ -53,12 +53,13 @@ async def test_levels_of_features_are_announced_as_they_are_now(node: Node, clie
         return supported, finalised, answer.finalized_features_epoch
 
     supported, finalised, epoch = await levels()
-    assert (supported, finalised) == ({"transaction.version": (0, 2)}, {"transaction.version": 2})
+    assert supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
+    assert finalised == {"group.version": 1, "transaction.version": 2}
     lower = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
     answer = await client.ask(UpdateFeaturesRequest(feature_updates=[lower]))
     assert answer.error_code == 0
     _supported, finalised, later = await levels()
-    assert finalised == {"transaction.version": 1}
+    assert finalised == {"group.version": 1, "transaction.version": 1}
     assert later > epoch
     refused = await client.ask(UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="x")]), 1)
     assert refused.error_code == refused.results[0].error_code == ErrorCode.INVALID_UPDATE_VERSION

@@ -26,6 +26,7 @@ def test_a_new_cluster_begins_with_its_version_and_id_and_the_highest_levels() -
     assert one.activate(EMPTY_IMAGE, 1, 0) == (
         MetadataVersionRecord(METADATA_VERSION),
         ClusterIdRecord("c"),
+        FeatureLevelRecord("group.version", 1),
         FeatureLevelRecord("transaction.version", 2),
     )
     assert controller().activate(one.image, 2, 0) == ()

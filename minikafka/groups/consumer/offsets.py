@@ -1,0 +1,61 @@
+"""Who may commit and fetch the offsets of a consumer group: the member epoch fences both (row G11).
+
+A commit may come from an older epoch than the member is in now: heartbeats go on while it is under way. It counts for
+the partitions that the member has had since then without a break, and is stale for all others (KIP-1251). In no epoch
+a member commits for a partition that another member has: a member that gives partitions up several times in a row stays
+in its epoch (Apache Kafka lets that pass).
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.group import ConsumerGroup
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequestGroup
+
+COMMITS_FROM_VERSION = 9
+"""Of OffsetCommit: members of a consumer group need one with member epochs."""
+
+
+def commit_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, version: int) -> ErrorCode:
+    """Why an OffsetCommit is refused as a whole, or NONE. An epoch below 0 is a client without a group: tools."""
+    if member_epoch < 0 and not consumer.subscriptions:
+        return ErrorCode.NONE
+    if member_id not in consumer.subscriptions:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if version < COMMITS_FROM_VERSION:
+        return ErrorCode.UNSUPPORTED_VERSION
+    newest = consumer.current(member_id).member_epoch
+    return ErrorCode.STALE_MEMBER_EPOCH if member_epoch > newest else ErrorCode.NONE
+
+
+def transactional_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, *, is_named: bool) -> ErrorCode:
+    """The same for a TxnOffsetCommit, whose producer need not name its consumer."""
+    if member_epoch < 0 and (not consumer.subscriptions or not is_named):
+        return ErrorCode.NONE
+    if member_id not in consumer.subscriptions:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.ILLEGAL_GENERATION if member_epoch > consumer.current(member_id).member_epoch else ErrorCode.NONE
+
+
+def is_stale(consumer: ConsumerGroup, member_id: str, member_epoch: int, topic_id: UUID, partition: int) -> bool:
+    """True when another member has the partition, or this one has not had it since that epoch."""
+    if consumer.owner_of(topic_id, partition) not in (None, member_id):
+        return True
+    current = consumer.currents.get(member_id)
+    if current is None or member_epoch == current.member_epoch:
+        return False
+    since = current.epoch_of(topic_id, partition)
+    return since is None or member_epoch < since
+
+
+def fetch_error(consumer: ConsumerGroup, request: OffsetFetchRequestGroup) -> ErrorCode:
+    """Why a group of an OffsetFetch is refused, or NONE."""
+    if request.member_id is None and request.member_epoch < 0:
+        return ErrorCode.NONE
+    member_id = request.member_id or ""
+    if member_id not in consumer.subscriptions:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    is_current = request.member_epoch == consumer.current(member_id).member_epoch
+    return ErrorCode.NONE if is_current else ErrorCode.STALE_MEMBER_EPOCH

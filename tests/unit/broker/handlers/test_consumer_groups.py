@@ -1,0 +1,104 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on a real node; tests/unit/groups/consumer has the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import Client
+from broker_node import create_topic, delete_topic, eventually
+
+from minikafka.broker.node import Node
+from minikafka.broker.topic_creation import TopicCreation
+from minikafka.coordination.phase import Phase
+from minikafka.errors import ErrorCode
+from minikafka.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from minikafka.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from minikafka.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+StartNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture
+async def node(start_node: StartNode) -> Node:
+    """One whose offsets topic is there."""
+    node = await start_node(
+        offsets_topic_num_partitions=2,
+        offsets_topic_replication_factor=1,
+        group_consumer_heartbeat_interval_ms=700,
+        group_consumer_assignors="range,uniform",
+        broker_rack="r1",
+    )
+    await node.parts.part(TopicCreation).create_internal("__consumer_offsets")
+    await eventually(lambda: all(shard.coordinator.phase is Phase.ACTIVE for shard in node.groups), "the groups")
+    return node
+
+
+async def beat(client: Client, member: str, epoch: int = 0, **fields: object) -> ConsumerGroupHeartbeatResponse:
+    first: dict[str, object] = {"rebalance_timeout_ms": 5_000, "topic_partitions": []} if epoch == 0 else {}
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch, **first, **fields)  # type: ignore[arg-type]
+    answer: ConsumerGroupHeartbeatResponse = await client.ask(request)
+    return answer
+
+
+def partitions(answer: ConsumerGroupHeartbeatResponse) -> int:
+    return (
+        0 if answer.assignment is None else sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
+    )
+
+
+@pytest.mark.spec("G1", "G2", "G12")
+async def test_a_member_joins_sees_topics_come_and_go_and_is_described(node: Node, client: Client) -> None:
+    answer = await beat(client, "a", subscribed_topic_names=["t"])
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 1, 700)
+    await create_topic(node, "t", 3)
+    answer = await beat(client, "a", 1)
+    assert (answer.member_epoch, partitions(answer)) == (2, 3)
+
+    described = await client.ask(ConsumerGroupDescribeRequest(group_ids=["g", "g", "nobody"]))
+    found, unknown = described.groups
+    assert (found.group_state, found.assignor_name, found.members[0].member_id) == ("Stable", "range", "a")
+    assert found.members[0].assignment.topic_partitions[0].topic_name == "t"
+    assert (unknown.group_id, unknown.error_code) == ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)
+
+    await delete_topic(node, "t")
+    await eventually(lambda: node.metadata.image.topic("t") is None, "the deletion")
+    assert (await beat(client, "a", 2)).assignment is not None
+    assert (await beat(client, "a", -1)).error_code == 0
+
+
+@pytest.mark.spec("G10")
+async def test_regular_expressions_are_matched_in_a_thread(node: Node, client: Client) -> None:
+    await create_topic(node, "t1", 2)
+    await create_topic(node, "u")
+    refused = await beat(client, "a", subscribed_topic_regex="t(")
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert refused.error_message
+    answer = await beat(client, "a", subscribed_topic_regex="t.")
+    assert (answer.error_code, partitions(answer)) == (0, 0)
+
+    async def assigned() -> int:
+        return partitions(await beat(client, "a", answer.member_epoch, topic_partitions=[]))
+
+    while not (found := await assigned()):
+        pass
+    assert found == 2
+
+
+async def test_without_the_feature_there_are_no_consumer_groups(node: Node, client: Client) -> None:
+    off = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
+    assert (await client.ask(UpdateFeaturesRequest(feature_updates=[off]))).error_code == 0
+    await eventually(lambda: "group.version" not in node.metadata.image.features, "the level")
+    assert (await beat(client, "a", subscribed_topic_names=["t"])).error_code == ErrorCode.UNSUPPORTED_VERSION
+    described = await client.ask(ConsumerGroupDescribeRequest(group_ids=["g"]))
+    assert described.groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_group_without_an_id(node: Node, client: Client) -> None:
+    request = ConsumerGroupHeartbeatRequest(group_id="", member_id="a")
+    assert (await client.ask(request)).error_code == ErrorCode.INVALID_GROUP_ID
+    described = await client.ask(ConsumerGroupDescribeRequest(group_ids=[""]))
+    assert described.groups[0].error_code == ErrorCode.INVALID_GROUP_ID

@@ -1,0 +1,85 @@
+"""The next step of a member towards its target assignment."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from minikafka.groups.consumer.reconciliation import Target, ToldOwned, reconcile
+from minikafka.groups.consumer.records import CurrentAssignment, MemberState
+
+T = UUID(int=1)
+STABLE, UNREVOKED, UNRELEASED = (
+    MemberState.STABLE,
+    MemberState.UNREVOKED_PARTITIONS,
+    MemberState.UNRELEASED_PARTITIONS,
+)
+
+
+def has(state: MemberState, epoch: int, *assigned: int, pending: tuple[int, ...] = ()) -> CurrentAssignment:
+    """In that epoch since always."""
+    return CurrentAssignment(
+        member_epoch=epoch,
+        previous_member_epoch=epoch - 1,
+        state=state,
+        assigned={T: dict.fromkeys(assigned, epoch)} if assigned else {},
+        pending_revocation={T: dict.fromkeys(pending, epoch)} if pending else {},
+    )
+
+
+def says(*partitions: int) -> ToldOwned:
+    """What the member has, by its own word."""
+    return {T: frozenset(partitions)}
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "others", "expected"),
+    [
+        # target: 1 and 2, in epoch 5
+        (has(STABLE, 5, 1), None, (), (STABLE, 5, (1,), ())),  # it is in that epoch: nothing to do
+        (has(STABLE, 4), None, (), (STABLE, 5, (1, 2), ())),
+        (has(STABLE, 4, 1), None, (2,), (UNRELEASED, 5, (1,), ())),
+        (has(STABLE, 4, 0, 1), None, (), (UNREVOKED, 4, (1,), (0,))),
+        (has(STABLE, 4, 0, 1), says(0, 1), (), (UNREVOKED, 4, (1,), (0,))),
+        (has(STABLE, 4, 0, 1), says(1), (), (STABLE, 5, (1, 2), ())),  # it never took partition 0 up
+        (has(UNREVOKED, 4, 1, pending=(0,)), None, (), (UNREVOKED, 4, (1,), (0,))),
+        (has(UNREVOKED, 4, 1, pending=(0,)), says(0, 1), (), (UNREVOKED, 4, (1,), (0,))),
+        (has(UNREVOKED, 4, 1, pending=(0,)), says(1), (2,), (UNRELEASED, 5, (1,), ())),
+        (has(UNREVOKED, 4, 1, 3, pending=(0,)), says(1, 3), (), (UNREVOKED, 4, (1,), (3,))),  # a newer target
+        (has(UNREVOKED, 4, 1, pending=(2,)), says(1), (), (STABLE, 5, (1, 2), ())),  # its own again
+        (has(UNRELEASED, 5, 1), None, (2,), (UNRELEASED, 5, (1,), ())),
+        (has(UNRELEASED, 5, 1), None, (), (STABLE, 5, (1, 2), ())),
+        (has(UNRELEASED, 4, 1, 7), says(1, 7), (), (UNREVOKED, 4, (1,), (7,))),
+        (has(MemberState.UNKNOWN, 4, 0), says(), (), (STABLE, 5, (1, 2), ())),
+    ],
+)
+@pytest.mark.spec("G2", "G3")
+def test_steps(
+    before: CurrentAssignment,
+    told: ToldOwned,
+    others: tuple[int, ...],
+    expected: tuple[MemberState, int, tuple[int, ...], tuple[int, ...]],
+) -> None:
+    def owner_of(topic_id: UUID, partition: int) -> str | None:
+        if partition in others:
+            return "other"
+        mine = {**before.assigned.get(T, {}), **before.pending_revocation.get(T, {})}
+        return "me" if partition in mine else None
+
+    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of)
+    assigned, pending = after.assigned.get(T, {}), after.pending_revocation.get(T, {})
+    assert (after.state, after.member_epoch, tuple(sorted(assigned)), tuple(sorted(pending))) == expected
+    assert all(epoch == 5 for index, epoch in assigned.items() if index not in before.assigned.get(T, {}))
+    assert all(epoch == before.member_epoch for index, epoch in assigned.items() if index in before.assigned.get(T, {}))
+    if after.member_epoch != before.member_epoch:
+        assert after.previous_member_epoch == before.member_epoch
+    else:
+        assert after.previous_member_epoch == before.previous_member_epoch
+
+
+def test_all_partitions_of_a_deleted_topic_are_given_up() -> None:
+    after = reconcile("me", has(STABLE, 4, 0, 1), Target(5, {}), None, lambda topic_id, partition: "me")
+    assert after.state is UNREVOKED
+    assert after.assigned == {}
+    assert after.pending_revocation == {T: {0: 4, 1: 4}}

@@ -1,0 +1,168 @@
+"""Planted bugs: each breaks consumer groups in one place, in a way that is easy to get wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from consumer_schedules import run, trace_of
+from planted.registry import Suite
+
+import minikafka.groups.commits as commits
+import minikafka.groups.consumer.admission as admission
+import minikafka.groups.consumer.heartbeat as heartbeat
+import minikafka.groups.consumer.leaving as leaving
+import minikafka.groups.consumer.offsets as offsets
+import minikafka.groups.consumer.reconciliation as reconciliation
+import minikafka.groups.consumer.regexes as regexes
+import minikafka.groups.consumer.target as target
+from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.assignors.uniform import _Even
+from minikafka.groups.consumer.change import Change
+from minikafka.groups.consumer.group import ConsumerGroup
+from minikafka.groups.consumer.records import CurrentAssignment
+from minikafka.groups.group import Group
+from minikafka.groups.shard import Done, Shard
+
+SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 400, trace=trace_of)
+
+
+@SUITE.replaces(reconciliation, "_still_has")
+def what_was_to_be_given_up_is_given_up(partitions: Any, told: Any) -> bool:
+    """A member is believed to have given up partitions as soon as it was told to."""
+    return False
+
+
+@SUITE.replaces(reconciliation, "_difference")
+def partitions_of_others_are_free(member_id: str, assigned: Any, wanted: Any, owner_of: Any) -> Any:
+    """A partition is assigned while another member still has it."""
+    return _sound_difference(member_id, assigned, wanted, lambda topic_id, partition: None)
+
+
+_sound_difference = reconciliation._difference
+
+
+_sound_apply_current = ConsumerGroup._apply_current
+
+
+@SUITE.replaces(ConsumerGroup, "_apply_current")
+def pending_partitions_have_no_owner(self: ConsumerGroup, member_id: str, current: CurrentAssignment | None) -> None:
+    """Who has to give partitions up counts as owner of the others only."""
+    _sound_apply_current(self, member_id, current)
+    if current is not None:
+        for topic_id, partitions in current.pending_revocation.items():
+            for partition in partitions:
+                self.owners[topic_id].pop(partition, None)
+
+
+@SUITE.replaces(admission, "check_epoch")
+def any_epoch_is_good(current: CurrentAssignment, epoch: int, told: Any) -> None:
+    """A member's epoch is not looked at."""
+
+
+@SUITE.replaces(admission, "_has_only")
+def the_epoch_before_is_always_good(current: CurrentAssignment, told: Any) -> bool:
+    """A member of the epoch before may have any partitions."""
+    return True
+
+
+@SUITE.replaces(offsets, "is_stale")
+def commits_of_lost_partitions_count(*args: Any) -> bool:
+    """A commit in an old epoch is not compared with the epochs of the partitions."""
+    return False
+
+
+@SUITE.replaces(offsets, "commit_error")
+def anybody_commits(*args: Any) -> ErrorCode:
+    """A commit's member is not looked at."""
+    return ErrorCode.NONE
+
+
+@SUITE.replaces(Shard, "_undo")
+def failed_writes_are_kept(self: Shard, group: Group, records: Any) -> None:
+    """What could not be written stays in memory."""
+
+
+@SUITE.replaces(Shard, "after_writes")
+def an_answer_does_not_wait_for_other_writes(self: Shard, group: Group, done: Done) -> None:
+    """A heartbeat that writes nothing is answered at once, with what is not committed."""
+    done(ErrorCode.NONE)
+
+
+@SUITE.replaces(ConsumerGroup, "rebuild")
+def other_writes_are_forgotten_with_a_failed_one(self: ConsumerGroup, in_flight: Any) -> None:
+    """A group whose write fails is made of what is committed alone."""
+    _sound_rebuild(self, [])
+
+
+_sound_rebuild = ConsumerGroup.rebuild
+_sound_remove = leaving.remove_members
+
+
+@SUITE.replaces(leaving, "remove_members")
+def a_member_goes_without_a_new_epoch(shard: Shard, group: Group, member_ids: Any, done: Done) -> None:
+    """When a member goes, the others are not assigned what it had."""
+    change = Change(shard, group)
+    for member_id in member_ids:
+        change.remove_member(member_id)
+    change.drop_unused_regexes()
+    change.finish(done)
+
+
+@SUITE.replaces(leaving, "on_session_timer")
+def sessions_never_end(shard: Shard, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
+    """A member without heartbeats stays."""
+
+
+@SUITE.replaces(Change, "maybe_raise_epoch")
+def topics_are_looked_at_once(self: Change) -> None:
+    """New, grown and deleted topics change nothing."""
+
+
+@SUITE.replaces(regexes, "maybe_resolve")
+def an_expression_is_resolved_once(shard: Shard, consumer: ConsumerGroup) -> None:
+    """Topics that come later do not match."""
+    if consumer.subscribed_regexes().keys() - consumer.regexes.keys():
+        _sound_maybe_resolve(shard, consumer)
+
+
+_sound_maybe_resolve = regexes.maybe_resolve
+
+
+@SUITE.replaces(heartbeat, "_replace")
+def who_comes_back_keeps_its_predecessor(change: Change, old_id: str, member_id: str) -> None:
+    """A static member that is back gets what its predecessor had, which stays a member."""
+    consumer = change.consumer
+    change.put(heartbeat.Kind.MEMBER, member_id, consumer.subscriptions[old_id])
+    current = replace(consumer.current(old_id), member_epoch=0, previous_member_epoch=0)
+    change.put(heartbeat.Kind.CURRENT, member_id, current)
+
+
+@SUITE.replaces(_Even, "_room")
+def some_get_more_than_others(self: _Even, member: Any, *, is_first: bool) -> int:
+    """The first member gets all that is free."""
+    left = sum(len(free) for free in self._free.values())
+    return left - sum(self._loads.values()) if is_first and member is self._members[0] else 0
+
+
+@SUITE.replaces(target, "assign")
+def a_target_is_made_of_the_members_that_have_one(change: Change) -> None:
+    """New members get no target assignment."""
+    known = {name: each for name, each in change.consumer.subscriptions.items() if name in change.consumer.targets}
+    everybody, change.consumer.subscriptions = change.consumer.subscriptions, known or change.consumer.subscriptions
+    _sound_assign(change)
+    change.consumer.subscriptions = everybody
+
+
+_sound_assign = target.assign
+
+
+@SUITE.replaces(heartbeat, "_same_partitions")
+def changes_are_not_told(one: Any, other: Any) -> bool:
+    """A member is told its assignment when it joins, and not when that changes."""
+    return True
+
+
+@SUITE.replaces(commits, "stale_partitions")
+def the_epochs_of_partitions_are_not_looked_at(*args: Any) -> None:
+    """A commit is checked as a whole only."""

@@ -1,0 +1,597 @@
+"""Random schedules of consumer groups (KIP-848): members that join, tell what they have, commit, pause, crash, leave
+and restart; topics that come, grow and go; expressions that are matched late; a network that loses requests and
+answers; a log whose writes linger or fail; coordinators that move. What must hold whatever happens:
+
+- owners: of the members that the group has, no two use a partition at the same time;
+- stale members: nobody commits an offset of a partition once another member was given that;
+- epochs: the epochs that a member is told never fall, until it has to join again;
+- answers: every request is answered once (the driver checks), and in time;
+- liveness: when faults end, the members share out all partitions of their topics, evenly where all want the same, and
+  the group is Stable.
+
+And from inside, after every step: :meth:`ConsumerGroup.check`; a naive reader of the log, a dictionary by key, has the
+same rows as the group's committed ones, and with the records under way the same as the group's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from consumer_driver import ConsumerDriver, Owned, given
+
+from minikafka.coordination.effects import Write
+from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from minikafka.groups.consumer.records import CurrentAssignment, Kind, Value, decode_consumer_record
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.wire.versioned import Record
+
+STEPS = 150
+HEARTBEAT_MS = 5_000
+WRITE_MS = 5_000
+SUBSCRIPTIONS: tuple[dict[str, Any], ...] = (
+    {"names": ["t"]},
+    {"names": ["t"]},
+    {"names": ["t", "u"]},
+    {"names": ["u"]},
+    {"regex": "[tu]"},
+    {"names": ["v"], "regex": "t.*"},
+)
+AGAIN = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+class ViolationError(AssertionError):
+    """Something that must hold did not."""
+
+
+@dataclass(eq=False)
+class Client:
+    """A consumer: one heartbeat at a time, as the Java client sends them."""
+
+    name: str
+    instance: str | None
+    subscription: dict[str, Any]
+    rebalance_ms: int
+    epoch: int = 0
+    owned: Owned = frozenset()  # in use
+    target: Owned | None = None  # told, and not yet taken up
+    told: Owned | None = None  # what it has told last; None: nothing that counts
+    acks: bool = False  # it has taken up what it was told to, and says so, changed or not
+    alive: bool = True
+    waits_for: str | None = None
+    heard: int = -1  # the newest epoch that it was told
+
+    def wants(self, topic: str) -> bool:
+        """True when it subscribes to the topic."""
+        regex = self.subscription.get("regex")
+        return topic in self.subscription.get("names", ()) or bool(regex and re.fullmatch(regex, topic))
+
+
+@dataclass(eq=False)
+class World:
+    """Clients, a network, a driver; `step` does one random thing."""
+
+    seed: int
+    trace: list[str] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+    network: dict[str, Callable[[], None]] = field(default_factory=dict)
+    waiting: dict[str, Callable[[Any], None]] = field(default_factory=dict)
+    sent_ms: dict[str, int] = field(default_factory=dict)
+    holders: dict[tuple[UUID, int], str] = field(default_factory=dict)  # who was given a partition last
+    lives: list[tuple[str, str | None, int, Owned]] = field(default_factory=list)  # member, instance, epoch, partitions
+    rows: dict[tuple[Kind, str], Any] = field(default_factory=dict)  # what a naive reader of the log has
+    newest: dict[str, int] = field(default_factory=dict)  # the highest committed epoch of each member
+    read: int = 0
+    requests: int = 0
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        assignors = self.random.choice([("uniform", "range"), ("range", "uniform")])
+        self.driver = ConsumerDriver(
+            auto_commit=False,
+            topics={"t": self.random.randint(1, 6), "u": 3},
+            consumer_assignors=assignors,
+            consumer_max_size=self.random.choice([3, 100]),
+            writes_in_flight_max=self.random.choice([3, 100]),
+        )
+        self.log_speed = self.random.choice([5, 20, 60])
+        self.same = self.random.choice([None, 0, 2])  # all members want the same
+        for _ in range(self.random.randint(2, 4)):
+            self.add_client()
+
+    # steps
+
+    def run(self, steps: int = STEPS) -> None:
+        """Random steps, and then the end of all faults."""
+        weighted: list[tuple[int, Callable[[], None]]] = [
+            (40, self.deliver),
+            (40, self.beat),
+            (self.log_speed, self.commit_write),
+            (25, self.take_up),
+            (15, self.commit_offset),
+            (12, self.pass_time),
+            (6, self.round),
+            (5, self.stale_commit),
+            (5, self.stale_beat),
+            (4, self.resolve),
+            (3, self.lose_request),
+            (3, self.lose_answer),
+            (3, self.fail_next_write),
+            (3, self.crash),
+            (3, self.restart),
+            (3, self.leave),
+            (2, self.resubscribe),
+            (2, self.fail_over),
+            (2, self.change_topics),
+            (1, self.delete_group),
+            (1, self.add_client),
+        ]
+        for _ in range(steps):
+            self.random.choices([act for _, act in weighted], [weight for weight, _ in weighted])[0]()
+            self.check()
+        if self.random.random() < 0.5:
+            self.fail_over()
+        self.check()
+        self.settle()
+
+    def note(self, text: str) -> None:
+        """Remember what happened, for whoever reads the trace of a failure."""
+        self.trace.append(f"{self.driver.now_ms:>8} {text}")
+
+    def add_client(self) -> None:
+        """One more consumer, static or dynamic."""
+        self.made += 1
+        which = self.random.randrange(len(SUBSCRIPTIONS)) if self.same is None else self.same
+        instance = f"i{self.made}" if self.random.random() < 0.3 else None
+        self.clients.append(
+            Client(f"m{self.made}", instance, SUBSCRIPTIONS[which], self.random.choice([10_000, 300_000]))
+        )
+
+    def some(self, *, alive: bool = True) -> Client | None:
+        """A client that is alive, or one that is not."""
+        return self.random.choice([each for each in self.clients if each.alive is alive] or [None])
+
+    def send(self, what: str, request: Callable[[str], Any], heard: Callable[[Any], None]) -> str:
+        """Put a request on the network; returns its token."""
+        self.requests += 1
+        token = f"{what} #{self.requests}"
+
+        def deliver() -> None:
+            self.waiting[token] = heard
+            self.sent_ms[token] = self.driver.now_ms
+            request(token)
+            self.answers()
+
+        self.network[token] = deliver
+        return token
+
+    def answers(self) -> None:
+        """Hand out what was answered."""
+        for token in [token for token in self.waiting if token in self.driver.answers]:
+            self.waiting.pop(token)(self.driver.answers[token])
+
+    def deliver(self) -> None:
+        """A request arrives."""
+        if self.network:
+            token = self.random.choice(list(self.network))
+            self.note(f"deliver {token}")
+            self.network.pop(token)()
+
+    def lose_request(self) -> None:
+        """A client gives up what has not arrived; it never will."""
+        client = self.some()
+        if client is not None and client.waits_for in self.network:
+            self.note(f"lost {client.waits_for}")
+            del self.network[client.waits_for]
+            client.waits_for, client.told = None, None
+
+    def lose_answer(self) -> None:
+        """A client gives up what has arrived; it will not hear the answer."""
+        client = self.some()
+        if client is not None and client.waits_for is not None and client.waits_for not in self.network:
+            self.note(f"deaf for {client.waits_for}")
+            client.waits_for, client.told = None, None
+
+    def commit_write(self) -> None:
+        """The oldest write is committed."""
+        if self.driver.appended:
+            self.note("committed")
+            self.driver.committed()
+            self.answers()
+
+    def fail_next_write(self) -> None:
+        """The next write is refused by the log."""
+        self.driver.fails = self.random.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.RECORD_LIST_TOO_LARGE])
+
+    def pass_time(self) -> None:
+        """Time passes, mostly a little."""
+        ms = self.random.choice([100, 1_000, 3_000, 6_000, 12_000, 50_000])
+        self.note(f"advance {ms}")
+        self.driver.advance(ms)
+        self.answers()
+
+    def resolve(self) -> None:
+        """A question about expressions is answered."""
+        if self.driver.questions:
+            self.note(f"resolved {self.driver.questions[0]}")
+            self.driver.resolve()
+
+    def round(self, fails: ErrorCode | None = None) -> None:
+        """A while without faults: every client heartbeats, hears the answer and takes up its partitions."""
+        self.driver.fails = fails
+        for client in list(self.clients):
+            if client.alive:
+                self.deliver_all()
+                self.beat(client)
+                self.deliver_all()
+                self.take_up(client)
+        self.driver.advance(HEARTBEAT_MS)
+        self.answers()
+
+    def deliver_all(self) -> None:
+        """Everything arrives, is written, and is answered."""
+        while self.network or self.driver.appended or self.driver.questions:
+            while self.network:
+                self.network.pop(next(iter(self.network)))()
+            while self.driver.questions:
+                self.driver.resolve()
+            while self.driver.appended:
+                self.driver.committed()
+                self.answers()
+
+    def crash(self) -> None:
+        """A client is gone without a word; what it has sent still arrives."""
+        client = self.some()
+        if client is not None:
+            self.note(f"crash {client.name}")
+            client.alive, client.owned, client.waits_for = False, frozenset(), None
+
+    def restart(self) -> None:
+        """A client that is gone starts again, under another member id."""
+        client = self.some(alive=False)
+        if client is not None:
+            self.clients.remove(client)
+            self.made += 1
+            again = Client(f"m{self.made}", client.instance, client.subscription, client.rebalance_ms)
+            self.note(f"restart {client.name} as {again.name}")
+            self.clients.append(again)
+
+    def leave(self) -> None:
+        """A client stops in order; a static one may come back."""
+        client = self.some()
+        if client is None or client.epoch <= 0 or client.waits_for is not None:
+            return
+        epoch = -2 if client.instance is not None and self.random.random() < 0.7 else -1
+        client.alive, client.owned, client.target = False, frozenset(), None
+        self.send(
+            f"leave {client.name} {epoch}",
+            lambda token: self.driver.beat(client.name, epoch, instance=client.instance, token=token),
+            lambda answer: None,
+        )
+
+    def resubscribe(self) -> None:
+        """A client wants other topics; it says so with its next heartbeat."""
+        client = self.some()
+        if client is not None and self.same is None:
+            client.subscription = {"names": [], "regex": ""} | self.random.choice(SUBSCRIPTIONS)
+            client.told = None
+            self.note(f"{client.name} wants {client.subscription}")
+
+    def fail_over(self) -> None:
+        """The coordinator moves; some of the last writes are lost."""
+        survive = self.random.randint(0, len(self.driver.appended))
+        self.note(f"failover, {survive} of {len(self.driver.appended)} survive")
+        self.driver.failover(survive)
+        self.answers()
+
+    def change_topics(self) -> None:
+        """A topic comes, grows, or goes."""
+        name = self.random.choice("tuv")
+        before = self.driver.some.named(name)
+        count = self.random.choice([0, 2]) if before is None else self.random.choice([0, before.partitions + 1])
+        self.note(f"topic {name}: {count}")
+        self.driver.change_topics(**{name: count})
+
+    def delete_group(self) -> None:
+        """Somebody deletes the group, which works only without members."""
+        self.send("delete", lambda token: self.driver.delete_group("g", token=token), lambda answer: None)
+
+    # heartbeats
+
+    def beat(self, client: Client | None = None) -> None:
+        """A client sends its heartbeat, with what has changed, or with everything."""
+        client = client or self.some()
+        if client is None or not client.alive or client.waits_for is not None:
+            return
+        epoch, told = client.epoch, client.owned if client.acks or client.told != client.owned else None
+        everything = client.told is None or epoch == 0
+        if everything:
+            told = client.owned
+        client.told, client.acks = client.owned, False
+        fields = dict(client.subscription) if everything else {}
+        client.waits_for = self.send(
+            f"beat {client.name} {epoch} {sorted(index for _, index in told) if told is not None else '-'}",
+            lambda token: self.driver.beat(
+                client.name,
+                epoch,
+                owned=told,
+                instance=client.instance,
+                rebalance_ms=client.rebalance_ms if everything else -1,
+                token=token,
+                **fields,
+            ),
+            lambda answer: self.hear(client, token, answer),
+        )
+        token = client.waits_for
+
+    def hear(self, client: Client, token: str, answer: Any) -> None:
+        """An answer; who is given a partition has it, whether it hears of that or not."""
+        partitions = given(answer)
+        for at in partitions or ():
+            if at not in client.owned:
+                self.holders[at] = client.name
+        self.read_log()
+        if not answer.error_code and answer.member_epoch > self.newest.get(client.name, 0):
+            raise ViolationError(f"{client.name} is told epoch {answer.member_epoch}, which is not committed")
+        if client.waits_for != token:
+            return
+        client.waits_for = None
+        self.note(f"answer {token}: {ErrorCode(answer.error_code).name} {answer.member_epoch}")
+        if answer.error_code in AGAIN:
+            self.remember(client)
+            client.epoch, client.owned, client.target, client.told = 0, frozenset(), None, None
+            client.heard = -1
+        elif answer.error_code:
+            client.told = None
+        else:
+            if answer.member_epoch < client.heard:
+                raise ViolationError(f"{client.name} falls from epoch {client.heard} to {answer.member_epoch}")
+            client.epoch = client.heard = answer.member_epoch
+            if partitions is not None:
+                client.target = partitions
+            self.remember(client)
+
+    def stale_beat(self) -> None:
+        """A heartbeat of a former time arrives; it is good only where the rows of the group say so."""
+        if not self.lives:
+            return
+        name, instance, epoch, owned = self.random.choice(self.lives)
+        told = self.random.choice([owned, None])
+        right: list[bool] = []
+
+        def ask(token: str) -> None:
+            consumer = self.consumer()
+            current = None if consumer is None else consumer.currents.get(name)
+            right.append(current is not None and is_good(current, epoch, told))
+            self.driver.beat(name, epoch, owned=told, instance=instance, token=token)
+
+        def heard(answer: Any) -> None:
+            if not answer.error_code and not right[0]:
+                raise ViolationError(f"{name} heartbeats in epoch {epoch}, which is over")
+
+        if all(client.name != name for client in self.clients):  # what a live one has it tells itself
+            self.send(f"stale beat {name} {epoch}", ask, heard)
+
+    def remember(self, client: Client) -> None:
+        """What somebody once was: a zombie may speak as it."""
+        if client.epoch > 0 and client.owned:
+            self.lives.append((client.name, client.instance, client.epoch, client.owned))
+
+    def take_up(self, client: Client | None = None) -> None:
+        """A client gives up what it was told to, and begins with what is new."""
+        client = client or self.some()
+        if client is not None and client.target is not None:
+            self.remember(client)
+            client.owned, client.target, client.acks = client.target, None, True
+            self.note(f"{client.name} has {sorted(index for _, index in client.owned)}")
+
+    # offsets
+
+    def commit_offset(self) -> None:
+        """A client commits the offset of a partition that it has."""
+        client = self.some()
+        if client is not None and client.owned and client.epoch > 0:
+            self.commit_as(client.name, client.instance, client.epoch, self.random.choice(sorted(client.owned)))
+
+    def stale_commit(self) -> None:
+        """A commit of a former time arrives, or one of a member that is gone."""
+        if self.lives:
+            name, instance, epoch, owned = self.random.choice(self.lives)
+            self.commit_as(name, instance, epoch, self.random.choice(sorted(owned)))
+
+    def commit_as(self, name: str, instance: str | None, epoch: int, at: tuple[UUID, int]) -> None:
+        """It may be accepted only while nobody else was given the partition."""
+        topic = self.driver.some.with_id(at[0])
+        if topic is None:
+            return
+        holder: list[str | None] = []
+        request = OffsetCommitRequest(
+            group_id="g",
+            member_id=name,
+            group_instance_id=instance,
+            generation_id_or_member_epoch=epoch,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic.name,
+                    partitions=[OffsetCommitRequestPartition(partition_index=at[1], committed_offset=self.requests)],
+                )
+            ],
+        )
+
+        def ask(token: str) -> None:
+            if self.driver.some.with_id(at[0]) is None:
+                del self.waiting[token]  # the handler refuses it
+                return
+            consumer = self.consumer()
+            is_member = consumer is not None and self.holders.get(at) in consumer.subscriptions
+            holder.append(self.holders.get(at) if is_member else None)
+            if consumer is not None and consumer.subscriptions and name not in consumer.subscriptions:
+                holder[0] = "nobody but members"
+            self.driver.ask(lambda token: self.driver.coordinator.offset_commit(request, 9, token, self.now), token)
+
+        def heard(answer: Any) -> None:
+            code = answer.topics[0].partitions[0].error_code
+            if not code and holder[0] not in (None, name):
+                raise ViolationError(f"{name} commits {at[1]} of {topic.name} in epoch {epoch}; {holder[0]} has it")
+
+        self.send(f"commit {name} {epoch}", ask, heard)
+
+    @property
+    def now(self) -> int:
+        """The time."""
+        return self.driver.now_ms
+
+    # what must hold
+
+    def consumer(self) -> ConsumerGroup | None:
+        """The group, if there is one."""
+        group = self.driver.coordinator.shard.groups.get("g")
+        return None if group is None else group.consumer
+
+    def check(self) -> None:
+        """After every step."""
+        consumer = self.consumer()
+        members = {} if consumer is None else consumer.subscriptions
+        if consumer is None:
+            self.holders.clear()  # all epochs begin anew
+        users: dict[tuple[UUID, int], str] = {}
+        for client in self.clients:
+            if client.name in members and client.epoch > 0:
+                for at in client.owned:
+                    other = users.setdefault(at, client.name)
+                    if other != client.name:
+                        raise ViolationError(f"{other} and {client.name} both have partition {at[1]}")
+        for token, sent_ms in self.sent_ms.items():
+            if token in self.waiting and self.now - sent_ms > WRITE_MS:
+                raise ViolationError(f"{token} waits for {self.now - sent_ms} ms")
+        self.check_rows(consumer)
+
+    def check_rows(self, consumer: ConsumerGroup | None) -> None:
+        """The group is what a naive reader makes of the log."""
+        self.read_log()
+        rows = dict(self.rows)
+        committed = {} if consumer is None else {key: record.value for key, record in consumer.committed.items()}
+        if committed != rows:
+            raise ViolationError(f"committed: {committed}; the log has {rows}")
+        for write in self.driver.appended:
+            if isinstance(write, Write):
+                add_rows(rows, write.records)
+        live = {} if consumer is None else live_rows(consumer)
+        epochs = [rows.pop((kind, ""), (0, 0))[0] for kind in (Kind.GROUP, Kind.TARGET_METADATA)]
+        if live != rows or epochs != ([0, 0] if consumer is None else [consumer.epoch, consumer.assignment_epoch]):
+            raise ViolationError(f"the group has {live}; the log will have {rows}, {epochs}")
+
+    def read_log(self) -> None:
+        """The naive reader reads on."""
+        for entry in self.driver.log[self.read :]:
+            if isinstance(entry, Record):
+                add_rows(self.rows, [entry])
+                record = decode_consumer_record(entry.key, entry.value)
+                if record is not None and isinstance(record.value, CurrentAssignment):
+                    newest = max(self.newest.get(record.name, 0), record.value.member_epoch)
+                    self.newest[record.name] = newest
+        self.read = len(self.driver.log)
+
+    def settle(self) -> None:
+        """Without faults, every partition has one owner in the end."""
+        self.note("settle")
+        for client in [each for each in self.clients if not each.alive]:
+            self.clients.remove(client)
+        while len(self.clients) > self.driver.settings.consumer_max_size:
+            self.clients.pop()
+        for number in range(30):
+            self.round(ErrorCode.NOT_ENOUGH_REPLICAS if number in (17, 18) else None)
+            self.check()
+            if number == 15:
+                self.change_topics()
+        consumer = self.consumer()
+        if not self.clients:
+            return
+        assert consumer is not None
+        if consumer.state is not ConsumerGroupState.STABLE:
+            raise ViolationError(f"the group is {consumer.state.value}: {consumer.currents}")
+        wanted = {
+            (topic.topic_id, index)
+            for topic in self.driver.some.by_name.values()
+            if any(client.wants(topic.name) for client in self.clients)
+            for index in range(topic.partitions)
+        }
+        had = Counter(at for client in self.clients for at in client.owned)
+        if had != Counter(wanted):
+            raise ViolationError(f"of {len(wanted)} partitions {len(had)} have an owner")
+        self.check_even()
+
+    def check_even(self) -> None:
+        """Who wants the same gets as much, with the uniform assignor."""
+        sizes = [len(client.owned) for client in self.clients]
+        if (
+            self.same is not None
+            and self.driver.settings.consumer_assignors[0] == "uniform"
+            and max(sizes) > min(sizes) + 1
+        ):
+            raise ViolationError(f"uneven: {sizes}")
+
+
+def is_good(current: CurrentAssignment, epoch: int, told: Owned | None) -> bool:
+    """May a member in this epoch be served, if it tells that? Written apart from the code that decides."""
+    if epoch == current.member_epoch:
+        return True
+    if told is None or not epoch == current.previous_member_epoch < current.member_epoch:
+        return False
+    return all(index in current.assigned.get(topic_id, {}) for topic_id, index in told)
+
+
+def add_rows(rows: dict[tuple[Kind, str], Any], records: Iterable[Record]) -> None:
+    """What these say, by key."""
+    for key, value in records:
+        record = decode_consumer_record(key, value)
+        if record is not None and record.value is not None:
+            rows[record.kind, record.name] = record.value
+        elif record is not None:
+            rows.pop((record.kind, record.name), None)
+
+
+def live_rows(consumer: ConsumerGroup) -> dict[tuple[Kind, str], Value]:
+    """The tables of the group, without the two rows of epochs, which are compared by number."""
+    rows: dict[tuple[Kind, str], Value] = {}
+    tables = (
+        (Kind.MEMBER, consumer.subscriptions),
+        (Kind.TARGET, consumer.targets),
+        (Kind.CURRENT, consumer.currents),
+        (Kind.REGULAR_EXPRESSION, consumer.regexes),
+    )
+    for kind, table in tables:
+        rows |= {(kind, name): value for name, value in table.items()}  # type: ignore[attr-defined]
+    return rows
+
+
+def run(seed: int) -> World:
+    """One schedule."""
+    world = World(seed)
+    try:
+        world.run(STEPS if seed % 5 else 3 * STEPS)
+    except AssertionError as error:
+        error.add_note("\n".join(world.trace[-60:]))
+        raise
+    return world
+
+
+def trace_of(seed: int) -> str:
+    """Every step of a schedule, until it fails."""
+    world = World(seed)
+    try:
+        world.run(STEPS if seed % 5 else 3 * STEPS)
+    except AssertionError as error:
+        world.note(f"{type(error).__name__}: {error}")
+    return "\n".join(world.trace)
