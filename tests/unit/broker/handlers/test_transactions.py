@@ -422,21 +422,21 @@ async def test_markers_of_many_partitions_are_written_in_portions(
 async def test_the_record_of_a_large_transaction_is_made_in_portions(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await create_topic(node, "many", partitions=130)
+    await create_topic(node, "many", partitions=50)
     monkeypatch.setattr(records, "AT_ONCE", 20)
     monkeypatch.setattr(shard, "AT_ONCE", 20)
     producer = await init(client)
     with counted_per_turn(monkeypatch, node.transactions._per_turn, "take") as turns:
-        await add(client, producer, *(TopicPartition("many", index) for index in range(130)))
-    assert sum(turns) > 2 * 130 // 20, "sorted, then put together"
-    assert len((await described(client)).topics[0].partitions) == 130
+        await add(client, producer, *(TopicPartition("many", index) for index in range(50)))
+    assert sum(turns) > 2 * 50 // 20, "sorted, then put together"
+    assert len((await described(client)).topics[0].partitions) == 50
 
 
 async def test_a_large_record_is_not_written_for_a_coordinator_that_has_resigned(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one has read the log without it, maybe on this node, in the same leader epoch."""
-    await create_topic(node, "many", partitions=130)
+    await create_topic(node, "many", partitions=50)
     monkeypatch.setattr(records, "AT_ONCE", 20)
     monkeypatch.setattr(shard, "AT_ONCE", 20)
     producer = await init(client)
@@ -444,7 +444,7 @@ async def test_a_large_record_is_not_written_for_a_coordinator_that_has_resigned
     before = node.transactions.shard_of("copier")
     assert before is not None
     told: list[Outcome] = []
-    many = [TopicPartition("many", index) for index in range(130)]
+    many = [TopicPartition("many", index) for index in range(50)]
     now_ms = node.transactions._ports.clock.monotonic_ms()
     before.step(before.coordinator.add_partitions("copier", producer, many, 0, told.append, now_ms))
     node.transactions.on_leading(led(node, home))
@@ -456,22 +456,24 @@ async def test_a_large_record_is_not_written_for_a_coordinator_that_has_resigned
 
 
 @pytest.mark.spec("T9")
-async def test_a_transaction_that_its_log_could_not_end_is_refused(start_node: StartNode, dial: Dial) -> None:
-    node = await start_node(**SETTINGS, transaction_state_log_segment_bytes=1024)
-    await create_topic(node, "many", partitions=210)
+async def test_what_would_be_beyond_a_limit_of_the_node_is_refused(start_node: StartNode, dial: Dial) -> None:
+    """A transaction that its log could not end, and another transactional id."""
+    limits = {"transaction_state_log_segment_bytes": 1024, "transaction_memory_max_bytes": 1300}
+    node = await start_node(**SETTINGS, **limits)
+    long = [TopicPartition(letter * 249, 0) for letter in "abcd"]
+    for tp in long:
+        await create_topic(node, tp.topic)
     client = await dial(node)
     producer = await init(client)
-    many = [TopicPartition("many", index) for index in range(210)]
+    assert await add(client, producer, *long[:3]) == [0, 0, 0]
     with structlog.testing.capture_logs() as lines:
-        assert set(await add(client, producer, *many)) == {E.RECORD_LIST_TOO_LARGE}
-        assert set(await add(client, producer, *many)) == {E.RECORD_LIST_TOO_LARGE}
-    told = [line for line in lines if line["event"] == "a transaction is refused"]
-    assert len(told) == 1
-    assert "transaction.state.log.segment.bytes" in told[0]["why"]
-    for end_of_fitting in range(200, 210):  # the largest that is let in can end
-        if await add(client, producer, *many[:end_of_fitting]) != [0] * end_of_fitting:
-            break
-    assert 200 < end_of_fitting < 209
+        assert await add(client, producer, long[3]) == [E.RECORD_LIST_TOO_LARGE]
+        assert await add(client, producer, long[3]) == [E.RECORD_LIST_TOO_LARGE]
+    (told,) = (line for line in lines if line["event"] == "a transaction is refused")
+    assert "transaction.state.log.segment.bytes" in told["why"]
+    another = InitProducerIdRequest(transactional_id="another", transaction_timeout_ms=60_000)
+    await eventually(lambda: all(each.coordinator.phase is Phase.ACTIVE for each in node.transactions), "all shards")
+    assert (await client.ask(another)).error_code == E.COORDINATOR_NOT_AVAILABLE
     assert (await end(client, producer, commits=True)).error_code == 0
     await is_in_state(client, "CompleteCommit")
 
