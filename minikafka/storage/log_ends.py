@@ -86,9 +86,9 @@ class Noted(NamedTuple):
     """Leader epoch of the last batch before the end; -1 when there is none, or it is unknown."""
 
     @property
-    def has_records(self) -> bool:
-        """The log had records, or may have had some."""
-        return self.start is None or self.start < self.end_offset
+    def had_records(self) -> bool:
+        """The log had records, though all may have been deleted: made again, it would begin at offset 0."""
+        return self.end_offset > 0
 
 
 def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, Noted] | None:
@@ -193,7 +193,7 @@ class LogEnds:
         """
         noted = [(log, key) for log in logs if (key := _key(log)) is not None]
         there = {key for _log, key in noted}
-        lost = {key: one for key, one in before.items() if key not in there and one.has_records}
+        lost = {key: one for key, one in before.items() if key not in there and one.had_records}
         slots = [_slot_of(log, key) for log, key in noted]
         slots += [_slot(key, one.start or 0, one.end_offset, one.epoch) for key, one in lost.items()]
         self._lost = {key: _HEADER.size + at * _SLOT.size for at, key in enumerate(lost, len(noted))}

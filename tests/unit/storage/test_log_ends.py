@@ -565,6 +565,14 @@ def test_a_log_whose_directory_is_gone_is_missing_until_it_is_made_anew(
     assert not open_store(platter.mount(), *roots).is_missing(gone, UUID(int=8)), "it was deleted"
 
 
+def test_a_log_without_records_is_missing_if_it_had_some(platter: SimulatedDisk, store: LogStore) -> None:
+    """All of them were deleted. Made again as if it were new, it would begin at offset 0."""
+    store.create(WHERE, TOPIC_ID, CONFIG).truncate_fully_and_start_at(7)
+    platter.kill()
+    platter.mount().remove_tree(f"{ROOT}/{WHERE}")
+    assert open_store(platter.mount()).is_missing(WHERE, TOPIC_ID)
+
+
 @pytest.mark.parametrize("boot_id", [BOOT, "another boot"])
 def test_a_deleted_log_in_the_checkpoints_is_not_missed_by_a_topic_of_the_same_name(
     platter: SimulatedDisk, store: LogStore, log: Log, boot_id: str
