@@ -66,6 +66,11 @@ class Machine:
         self._boot = 0
 
     @property
+    def has_noise(self) -> bool:
+        """Some batches may go from its logs: the cleaner takes them (``sim_noise``)."""
+        return self._cluster.has_noise
+
+    @property
     def is_up(self) -> bool:
         """True while a process runs on it, paused or not."""
         return self.process is not None
@@ -236,6 +241,7 @@ class SimulatedCluster:
         self.say = say or (lambda who, what: None)
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
+        self.has_noise = False
         self.synced_on_loop: Counter[str] = Counter()
         """What nodes that serve made their loops wait for, by file name."""
         self.log_dirs = LOG_DIRS[:log_dirs]

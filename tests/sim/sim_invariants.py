@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from sim_cluster import LOG_DIRS, Machine, SimulatedCluster
+from sim_noise import lasting, may_go
 from simulator.disk.inodes import Directory, Inode
 from simulator.loop import Process
 
@@ -198,7 +199,8 @@ class Invariants:
                 if header.next_offset > end:
                     break
                 batch = (header.last_offset, header.leader_epoch, header.crc)
-                known = committed.setdefault(header.base_offset, batch)
+                is_kept = not machine.has_noise or not may_go(content[position : position + header.size_in_bytes])
+                known = committed.setdefault(header.base_offset, batch) if is_kept else batch
                 if known != batch:
                     raise InvariantViolatedError(
                         f"{machine.host} {where[0]}: the committed batch at {header.base_offset} is {batch} "
@@ -273,8 +275,9 @@ def segments(machine: Machine, directory: str) -> dict[str, Inode]:
 
 
 def bytes_of(machine: Machine, directory: str) -> bytes:
-    """A log, all its segments in a row."""
-    return b"".join(bytes(file.content) for file in segments(machine, directory).values())
+    """A log, all its segments in a row, but for what the cleaner may drop."""
+    whole = b"".join(bytes(file.content) for file in segments(machine, directory).values())
+    return lasting(whole) if machine.has_noise else whole
 
 
 class Copy(NamedTuple):

@@ -192,7 +192,7 @@ class Media:
                 log = next((one for one in node.store if one.topic_partition == (topic.name, number)), None)
                 if log is None or log.is_offline or log.corruption is not None or machine.node_id not in state.isr:
                     return False
-        if any(len(bytes_of(machine, log.directory)) < log.size_in_bytes for log in node.store):
+        if any(_size_of(machine, log.directory) < log.size_in_bytes for log in node.store):
             return False
         if any(self.is_restored(machine, log.directory) and not self._is_complete(log) for log in node.store):
             return False
@@ -257,3 +257,7 @@ def _is_as_damaged(machine: Machine, done: Damage) -> bool:
     if done.how in ("lost", "displaced"):
         return not isinstance(node, Inode)
     return done.how in ("cut", "emptied", "older") and isinstance(node, Inode) and len(node.content) == done.start
+
+
+def _size_of(machine: Machine, directory: str) -> int:
+    return sum(len(file.content) for file in segments(machine, directory).values())

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final, NamedTuple
 
+import sim_noise
 import structlog
 from sim_cluster import SimulatedCluster
 from sim_commits import Bookmarks
@@ -35,7 +36,14 @@ from minikafka.ledger.transaction_checker import TransactionVerdict
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
-SCENES: Final = ("committed offsets", "deleted records", "acks of one", "transactions", "same names")
+SCENES: Final = (
+    "committed offsets",
+    "deleted records",
+    "acks of one",
+    "transactions",
+    "same names",
+    "compacted topics",
+)
 """What clients do besides, or otherwise, where it is asked for."""
 RATE: Final = 20.0
 RATES: Final = {"acks of one": 100.0, "transactions": 4.0}
@@ -153,6 +161,9 @@ def simulate(
     workload = Workload(cluster, topics, rate=next((RATES[each] for each in scenes if each in RATES), RATE))
     if "same names" in scenes:
         workload.names = ("again-0", "again-1")
+    if "compacted topics" in scenes:
+        workload.has_keys = cluster.has_noise = True
+        topic_settings = {topic: own | sim_noise.settings_of(seed) for topic, own in topic_settings.items()}
     if "acks of one" in scenes:
         workload.acks = 1
         for machine, other in permutations(cluster.machines.values(), 2):  # followers are behind, but not by much
@@ -167,7 +178,8 @@ def simulate(
     faults.media.on_whole, invariants.is_beyond = invariants.forget, faults.beyond.holds
     workload.may_go_back = lambda partition: partition in invariants.led_too_short
     workload.is_judged = lambda partition: not faults.beyond.holds(partition)
-    with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator):
+    noise = sim_noise.cleaning_often(cluster.has_noise)
+    with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator), noise:
         try:
             bookmarks = Bookmarks(cluster, workload) if "committed offsets" in scenes else None
             deletions = Deletions(cluster, workload) if "deleted records" in scenes else None
@@ -220,6 +232,8 @@ def _drive(
     reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
     keeping = [] if bookmarks is None else [workload.process("keeper").spawn(bookmarks.run())]
     changing = [admin.spawn(workload.churn("churn"))]
+    if workload.has_keys:
+        changing.append(workload.process("noise").spawn(workload.make_noise()))
     if workload.names:
         changing.append(admin.spawn(workload.make_again("again")))
     if workload.acks == "all":  # a leader that is replaced while it runs may lose what it alone acknowledged

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 
 from sim_cluster import WALL_START_S, SimulatedCluster
+from sim_noise import NOISE, make_noise
 from simulator.loop import Process
 
 from minikafka.chaos.history import History
@@ -38,6 +39,8 @@ class Workload:
         """That record of that partition may have been deleted."""
         self.names: Sequence[str] = ()
         """Of topics that are deleted and made again."""
+        self.has_keys = False
+        """Each record has a key of its own."""
         self.linger_ms = 0
         self.acks: int | str = "all"
         self._positions: dict[tuple[str, str], int] = {}
@@ -147,6 +150,10 @@ class Workload:
             for number in range(10):
                 await producer.send(topic, str(number).encode() * size)
 
+    async def make_noise(self) -> None:
+        """Send records that are not judged, until cancelled."""
+        await make_noise(self._cluster.bootstrap_servers, self.partitions, self.rng(), self.wall_s)
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def produce(self, name: str) -> None:
@@ -180,7 +187,8 @@ class Workload:
                 identity = f"{name}:{number}"
                 value = identity.encode() + b" " * rng.choice((0, 0, 50, 300, 2000))
                 self.history.append(name, "invoke", "send", [(str(tp), identity)])
-                delivery = await producer.send(tp.topic, value, partition=tp.partition)
+                key = identity.encode() if self.has_keys else None
+                delivery = await producer.send(tp.topic, value, key=key, partition=tp.partition)
                 self.produced += 1
                 delivery.add_done_callback(lambda done, w=tp, i=identity: self.on_delivery(name, str(w), i, done))
                 await asyncio.sleep(rng.expovariate(self._rate))
@@ -239,7 +247,8 @@ class Workload:
             until = self._cluster.simulator.now + self._cluster.rng.choice((5.0, 20.0, 100.0))
             while self._cluster.simulator.now < until:  # members come and go
                 for record in await consumer.poll(timeout_ms=1000):
-                    self.shared.add((f"{record.topic}-{record.partition}", record.offset))
+                    if record.key != NOISE:
+                        self.shared.add((f"{record.topic}-{record.partition}", record.offset))
 
     def unshared(self) -> set[tuple[str, int]]:
         """What was acknowledged, as (partition, offset), and read by no member of the group: none, in the end."""
@@ -265,6 +274,7 @@ class Workload:
         handed = [
             (f"{record.topic}-{record.partition}", (record.value or b"").rstrip().decode(), record.offset)
             for record in records
+            if record.key != NOISE
         ]
         for tp, _, offset in handed:
             if offset < self._positions.get((name, tp), 0) and self.may_go_back(tp):
