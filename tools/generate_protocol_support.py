@@ -36,8 +36,8 @@ Brokers send AlterPartition, BrokerRegistration, BrokerHeartbeat, AllocateProduc
 active controller on the CONTROLLER listener. They forward clients' changes of metadata the same way. The framing of
 that listener is our own; the messages inside are Kafka's.
 
-Not served, and not announced: ACLs,
-quotas, SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071. A group with
+Not served, and not announced:
+SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071. A group with
 members is not moved online from the classic protocol to that of KIP-848, or back
 ([how to change it](internals/consumer-groups.md#changing-the-protocol-of-a-group)).
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,8 @@ class RequestContext:
     version: int
     correlation_id: int
     client_id: str | None
+    throttle_ms: int = 0
+    """What the client is told to wait; its connection is muted for so long."""
 
     @property
     def listener(self) -> str:
@@ -44,10 +47,22 @@ class RequestContext:
         """Most elements in all arrays of the request together."""
         return CLIENT_ELEMENTS_MAX if self.connection.principal is None else ELEMENTS_MAX
 
+    def throttle(self, wait_ms: float) -> None:
+        """The client exceeds a quota: the answer says so, and no further request is handled for that time."""
+        if wait_ms > self.throttle_ms:
+            self.throttle_ms = math.ceil(wait_ms)
+            self.connection.mute(wait_ms / 1000)
+
     def send(self, response: Message) -> None:
         """Encode ``response`` at the request's version and put it in the connection's order of answers."""
+        self.send_body(self.encoded(response))
+
+    def encoded(self, response: Message) -> bytes:
+        """``response`` at the request's version."""
         self.note_errors(errors_of(response))
-        self.send_body(encode(response, self.version))
+        if self.throttle_ms and "throttle_time_ms" in type(response).SCHEMA:
+            response.throttle_time_ms = self.throttle_ms  # type: ignore[attr-defined]
+        return encode(response, self.version)
 
     def note_errors(self, codes: Sequence[int]) -> None:
         """The answer has these errors, none of which is 0."""

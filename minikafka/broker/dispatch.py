@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import structlog
 
+from minikafka.broker.client_quotas import ClientQuotas
+from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers import api_versions
@@ -30,13 +32,13 @@ from minikafka.broker.parts import Parts
 from minikafka.broker.places import Places
 from minikafka.broker.staging import Staging
 from minikafka.config.node import CLIENT, REPLICATION
+from minikafka.metadata.client_quotas import REQUEST_PERCENTAGE
 from minikafka.metrics.requests import ApiRequests, Requests
 from minikafka.net.connection import Connection
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import ApiKey
-from minikafka.wire.codec import decode, encode
-from minikafka.wire.error_codes import errors_of
+from minikafka.wire.codec import decode
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
@@ -78,6 +80,8 @@ class Dispatcher:
         self._tasks = parts.part(TaskOwner)
         self.on_read_event_end = parts.part(Staging).on_read_event_end
         self._must_authenticate = listener == REPLICATION
+        self._work_s = parts.part(Clock).work_s
+        self._client_quotas = parts.part(ClientQuotas) if listener == CLIENT else None
         self._plain: dict[ApiKey, Handler] = {}
         self._waiting: dict[ApiKey, Handler] = {}
         self._served: dict[int, tuple[int, int, Direct | None, ApiRequests | None]] = {}
@@ -122,12 +126,29 @@ class Dispatcher:
                 raise FrameError(f"API {key} before authentication")
             reply = connection.open_reply(requests)
             context = RequestContext(connection, reply, key, version, correlation_id, client_id)
-            if direct is not None:
+            quotas = self._client_quotas
+            if quotas is not None and REQUEST_PERCENTAGE in quotas.bound_keys:
+                self._handle_measured(quotas, direct, frame, position, context)
+            elif direct is not None:
                 direct(frame, position, context)
             else:
                 self._call(ApiKey(key), frame, position, context)
         except WireError as error:
             raise FrameError(str(error)) from error
+
+    def _handle_measured(
+        self, quotas: ClientQuotas, direct: Direct | None, frame: memoryview, position: int, context: RequestContext
+    ) -> None:
+        """With the time that it takes here; what a waiting handler does later is not counted."""
+        quotas.on_request(context)
+        began_s = self._work_s()
+        try:
+            if direct is not None:
+                direct(frame, position, context)
+            else:
+                self._call(ApiKey(context.api_key), frame, position, context)
+        finally:
+            quotas.on_handled(context.client_id, self._work_s() - began_s)
 
     # -- the slower kinds -------------------------------------------------------------------------------------------
 
@@ -139,8 +160,7 @@ class Dispatcher:
         if plain is not None:
             response = plain(request, context)
             if response is not None:
-                context.note_errors(errors_of(response))
-                body = encode(response, context.version)
+                body = context.encoded(response)
                 context.connection.spend(PLAIN_COST_PER_BYTE * len(body))
                 context.send_body(body)
             return

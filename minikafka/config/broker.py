@@ -13,7 +13,7 @@ from minikafka.config.node import CONTROLLER, LISTENER_NAMES, NodeSettings
 from minikafka.config.quorum import QuorumSettings
 from minikafka.config.setting import ConfigEntry, ConfigError, ConfigSource, ConfigSynonym, Setting, parse_settings
 from minikafka.config.sources import flatten
-from minikafka.config.topics import ReplicationSettings, TopicDefaultSettings
+from minikafka.config.topics import QuotaSettings, ReplicationSettings, TopicDefaultSettings
 from minikafka.config.transactions import TransactionSettings
 from minikafka.model import Endpoint
 
@@ -28,6 +28,7 @@ class BrokerConfig(
     LogSettings,
     GroupSettings,
     TransactionSettings,
+    QuotaSettings,
 ):
     """A node's settings: ``config.replica_lag_time_max_ms``; on the class, the declared row.
 

@@ -71,6 +71,15 @@ class TopicDefaultSettings(SettingGroup):
     )
 
 
+class QuotaSettings(SettingGroup):
+    """How quotas of clients are measured."""
+
+    quota_window_num = Setting(integer(1), 11, doc="Number of windows over which the rates of clients are measured.")
+    quota_window_size_seconds = Setting(
+        integer(1), 1, doc="Length of a window over which the rates of clients are measured."
+    )
+
+
 class ReplicationSettings(SettingGroup):
     """Replication between brokers."""
 

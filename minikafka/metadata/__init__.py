@@ -9,6 +9,7 @@ Map:
 * ``snapshot``     an image as records
 * ``topic_names``  valid names of topics
 * ``features``     protocols that the whole cluster speaks, and their levels
+* ``client_quotas``  quotas of clients: which there are, and which one holds for whom
 * ``effective``    settings in effect: those of the image take precedence over the node's own
 * ``controller/``  requests in, records out
 

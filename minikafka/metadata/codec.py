@@ -1,9 +1,9 @@
 """Dataclasses to and from lists of msgpack values, by their type hints.
 
 Records are frozen dataclasses; on the wire each is the list of its fields in order. Types of fields:
-``bool``, ``int``, ``str``, ``bytes``, ``UUID`` (16 bytes), an ``IntEnum`` (its number), another dataclass or named
-tuple (a list), ``X | None``, ``tuple[X, ...]`` (a list), ``dict[str, X]`` (a map). Decoding is strict: a wrong type or
-number of fields raises :class:`MalformedError` with the path to it, whatever the bytes.
+``bool``, ``int``, ``float``, ``str``, ``bytes``, ``UUID`` (16 bytes), an ``IntEnum`` (its number), another dataclass or
+named tuple (a list), ``X | None``, ``tuple[X, ...]`` (a list), ``dict[str, X]`` (a map). Decoding is strict: a wrong
+type or number of fields raises :class:`MalformedError` with the path to it, whatever the bytes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _converters(hint: Any) -> tuple[Convert, Convert]:
         return int, _enum(hint)
     if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
         return to_wire, lambda wire: from_wire(hint, wire)
-    assert hint in (bool, int, str, bytes), f"no encoding for {hint}"
+    assert hint in (bool, int, float, str, bytes), f"no encoding for {hint}"
     return int if hint is int else _same, _exactly(hint)
 
 

@@ -27,6 +27,7 @@ from minikafka.metadata.image import (
 from minikafka.metadata.records import (
     METADATA_VERSION,
     BrokerChangeRecord,
+    ClientQuotaRecord,
     ClusterIdRecord,
     ConfigRecord,
     ConfigResourceType,
@@ -160,6 +161,7 @@ class ImageBuilder:
         self._metadata_version = image.metadata_version
         self._next_producer_id = image.next_producer_id
         self._features = _Draft(image.features)
+        self._client_quotas = _Draft(image.client_quotas)
         self.touched_topics: set[str] = set()
         self.touched_configs: set[ConfigResource] = set()
 
@@ -180,6 +182,7 @@ class ImageBuilder:
             self._configs.now,
             self._next_producer_id,
             self._features.now,
+            self._client_quotas.now,
         )
 
     @singledispatchmethod
@@ -282,6 +285,19 @@ class ImageBuilder:
         else:
             configs.pop(resource, None)
         self.touched_configs.add(resource)
+
+    @replay.register
+    def _(self, record: ClientQuotaRecord) -> None:
+        quotas = self._client_quotas.own()
+        values = dict(quotas.get(record.entity, {}))
+        if record.value is None:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            quotas[record.entity] = values
+        else:
+            quotas.pop(record.entity, None)
 
     def _broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self._brokers.now.get(broker_id)

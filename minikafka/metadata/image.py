@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from minikafka.metadata.records import ConfigResourceType, PartitionRecord, RegisterBrokerRecord
+from minikafka.metadata.records import ConfigResourceType, PartitionRecord, QuotaEntity, RegisterBrokerRecord
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, UNASSIGNED_DIRECTORY, Endpoint, TopicPartition
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ class MetadataImage:
     next_producer_id: int = 0
     features: Mapping[str, int] = field(default_factory=dict)
     """Levels in force, by name; those at 0 are not in it."""
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name."""

@@ -6,8 +6,8 @@ default. A record is written in the lowest version that has all its values. So a
 a fact that is new to it. Then, as for an unknown type, it raises :class:`UnknownRecordError`: it must be upgraded.
 
 ``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
-registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features.
-A new controller raises it to its own version; the nodes of a cluster are upgraded together.
+registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features,
+version 5 quotas of clients. A new controller raises it to its own version; all nodes are upgraded together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
 
-METADATA_VERSION: Final = 4
+METADATA_VERSION: Final = 5
 """The newest metadata version this code knows."""
 
 
@@ -203,6 +203,27 @@ class FeatureLevelRecord(Record):
     TYPE: ClassVar[int] = 12
     name: str
     level: int
+
+
+class QuotaPart(NamedTuple):
+    """A part of whom a quota is for: ``user`` or ``client-id``, by name; None: those without a quota of their own."""
+
+    type: str
+    name: str | None
+
+
+QuotaEntity = tuple[QuotaPart, ...]
+"""Whom a quota is for; parts in the order of their types, each type at most once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRecord(Record):
+    """A quota of clients was set, or removed (None)."""
+
+    TYPE: ClassVar[int] = 13
+    entity: tuple[QuotaPart, ...]
+    key: str
+    value: float | None
 
 
 class _Shape(NamedTuple):

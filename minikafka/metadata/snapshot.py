@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from minikafka.metadata.image import BROKER_FIELDS, PARTITION_FIELDS, MetadataImage
 from minikafka.metadata.records import (
+    ClientQuotaRecord,
     ClusterIdRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -38,3 +39,6 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
     for resource, values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield ConfigRecord(resource.resource_type, resource.name, name, value)
+    for entity, quotas in sorted(image.client_quotas.items(), key=str):
+        for key, quota in sorted(quotas.items()):
+            yield ClientQuotaRecord(entity, key, quota)

@@ -90,7 +90,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._in_line = False
-        self._suspended = False
+        self._suspended = 0  # how many ask for it
+        self._unmuting: asyncio.TimerHandle | None = None
         self._received_bytes = 0
         self._moved_before = 0
         self.opened_at_s = self.last_active_s = self._loop.time()
@@ -117,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox = None  # it refers back to us: our memory would stay until a full garbage collection
         self._buffer.discard()
         self._budget.forget(self)
+        if self._unmuting is not None:
+            self._unmuting.cancel()  # it refers to us
         replies, self._replies = self._replies, deque()
         for reply in replies:
             reply.abandon()
@@ -193,12 +196,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def suspend(self) -> None:
         """Handle no further request until :meth:`resume`: the present one must come before them."""
-        self._suspended = True
+        self._suspended += 1
 
     def resume(self) -> None:
         """The request is handled: go on with the later ones."""
-        self._suspended = False
+        self._suspended -= 1
+        assert self._suspended >= 0
         self._go_on()
+
+    def mute(self, delay_s: float) -> None:
+        """Handle no further request for so long."""
+        if self._transport is None:
+            return
+        if self._unmuting is None:
+            self.suspend()
+        elif self._unmuting.when() >= self._loop.time() + delay_s:
+            return
+        else:
+            self._unmuting.cancel()
+        self._unmuting = self._loop.call_later(delay_s, self._unmute)
+
+    def _unmute(self) -> None:
+        self._unmuting = None
+        self.resume()
 
     def schedule_flush(self) -> None:
         """Send ready replies at the end of the current event, in one write."""
@@ -331,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
             or held > MAX_HELD_BYTES
             or len(self._replies) >= MAX_REPLIES_IN_FLIGHT
             or self._in_line
-            or self._suspended
+            or self._suspended > 0
             or (excess > 0 and not self._budget.may_go_on(self))
         )
 

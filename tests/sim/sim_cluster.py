@@ -149,7 +149,7 @@ class Machine:
                 cluster_id=CLUSTER_ID,
                 secret=SECRET.encode(),
                 disk=self._mount(process),
-                clock=Clock(process, lambda: WALL_START_S + cluster.simulator.now + self.wall_offset_s),
+                clock=Clock(process, lambda: WALL_START_S + cluster.simulator.now + self.wall_offset_s, process.time),
                 rng=random.Random(cluster.rng.getrandbits(64)),
                 nonce=lambda: cluster.rng.randbytes(32),
                 boot_id=f"{self.host}-{self._boot}",

@@ -36,7 +36,7 @@ HARMLESS = {"random.Random"}  # as a type; to make one is a call
 COMPOSITION_ROOTS = {
     "broker/run.py": {"random.Random()", "uuid.uuid4", "os.urandom"},
     "broker/node.py": {"os.urandom"},  # the default nonce
-    "broker/clock.py": {"time.time"},  # the default wall clock
+    "broker/clock.py": {"time.time", "time.perf_counter"},  # the default clocks
     "broker/logs.py": {"time.monotonic"},  # how long a real reader of the log is waited for; run.py writes there
     "broker/loop_watch.py": {  # watches a process's loop; run.py starts it, no simulation does
         "threading.Event",

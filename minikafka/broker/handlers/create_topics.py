@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
+from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -19,12 +20,14 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.effective import broker_config
 from minikafka.wire.messages.create_topics import (
+    CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
 
+FIRST_THAT_KNOWS_QUOTAS: Final = 6
 TOPICS_AT_ONCE: Final = 100
 PORTIONS_MAX: Final = PARTITIONS_PER_REQUEST_MAX // PER_REQUEST
 TOO_MANY: Final = KafkaError(
@@ -38,28 +41,42 @@ async def handle(
     controller: ControllerClient,
     metadata: Metadata,
     config: BrokerConfig,
+    quotas: ClientQuotas,
 ) -> CreateTopicsResponse:
     """One result per topic; the others proceed when one is refused.
 
     A topic has a partition at least, so those beyond what one request may create are not even asked about.
     """
-    named = portions(request.topics, lambda topic: topic.name)
+    admitted = request.topics
+    refused: list[CreatableTopicResult] = []
+    if not request.validate_only:
+        is_strict = context.version >= FIRST_THAT_KNOWS_QUOTAS
+        created = ((topic, _partition_count(topic, config)) for topic in request.topics)
+        admitted, throttled, why = quotas.admit(context, created, is_strict=is_strict)
+        refused = [_refused(topic.name, why) for topic in throttled]
+    named = portions(admitted, lambda topic: topic.name)
     asked, too_many = named[:PORTIONS_MAX], {topic.name for portion in named[PORTIONS_MAX:] for topic in portion}
     forwarded = CreateTopicsRequest(topics=list(chain(*asked)), validate_only=request.validate_only)
     try:
         timeout_s = controller_timeout_s(request.timeout_ms)
         answer = await controller.call(forwarded, CreateTopicsResponse, timeout_s=timeout_s)
     except KafkaError as error:
-        return CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
-    created = [result for result in answer.topics if not result.error_code]
+        return CreateTopicsResponse(topics=[*(_refused(topic.name, error) for topic in admitted), *refused])
+    made = [result for result in answer.topics if not result.error_code]
     if not request.validate_only:
-        await wait_until_seen(metadata, lambda image: all(image.topic(each.name) is not None for each in created))
+        await wait_until_seen(metadata, lambda image: all(image.topic(each.name) is not None for each in made))
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
     broker = broker_config(metadata.image, config)
-    async for result in paced(created, TOPICS_AT_ONCE, context):
+    async for result in paced(made, TOPICS_AT_ONCE, context):
         result.configs = _configs(overrides[result.name], broker)
     answer.topics += [_refused(name, TOO_MANY) for name in sorted(too_many)]
+    answer.topics += refused
     return answer
+
+
+def _partition_count(topic: CreatableTopic, config: BrokerConfig) -> int:
+    """Of those that are asked for, however nonsensical that is."""
+    return len(topic.assignments) or (topic.num_partitions if topic.num_partitions > 0 else config.num_partitions)
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:

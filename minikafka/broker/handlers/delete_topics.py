@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import asked_in_portions, controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_REQUEST
 from minikafka.errors import KafkaError
+from minikafka.metadata.image import MetadataImage
 from minikafka.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -17,12 +20,20 @@ from minikafka.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
+FIRST_THAT_KNOWS_QUOTAS: Final = 5
+
 
 async def handle(
-    request: DeleteTopicsRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
+    request: DeleteTopicsRequest,
+    context: RequestContext,
+    controller: ControllerClient,
+    metadata: Metadata,
+    quotas: ClientQuotas,
 ) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several requests."""
-    named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    counted = ((each, _partition_count(metadata.image, each)) for each in asked)
+    named, throttled, why = quotas.admit(context, counted, is_strict=context.version >= FIRST_THAT_KNOWS_QUOTAS)
     timeout_s = controller_timeout_s(request.timeout_ms)
 
     async def ask(some: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
@@ -33,7 +44,12 @@ async def handle(
     results = await asked_in_portions((named[start : start + PER_REQUEST] for start in starts), ask, _refused)
     deleted = [result.topic_id for result in results if not result.error_code]
     await wait_until_seen(metadata, lambda image: all(image.topic_by_id(each) is None for each in deleted))
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(responses=[*results, *(_refused(each, why) for each in throttled)])
+
+
+def _partition_count(image: MetadataImage, named: DeleteTopicState) -> int:
+    topic = image.topic_by_id(named.topic_id) if named.name is None else image.topic(named.name)
+    return 0 if topic is None else len(topic.partitions)
 
 
 def _refused(named: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35), versions 1-4: what is in this broker's log directories, what moves, what failed.
+"""DescribeLogDirs (key 35), versions 1-5: what is in this broker's log directories, what moves, what failed.
 
 ``offset_lag`` of a replica is how far it is behind the high watermark, of a future replica how far behind the present
 one (KIP-113). Sizes of a file system are -1 where it does not tell (KIP-827).

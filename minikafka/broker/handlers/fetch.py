@@ -78,6 +78,12 @@ class _ConsumerFetch(Fetch):
     def _note(self, cached: CachedPartition, partition: Partition) -> None:
         """Nobody has to know."""
 
+    def _throttle_ms(self, response: FetchResponse) -> int:
+        quotas, context = self._parts.client_quotas, self._context
+        if quotas.bound_keys:
+            quotas.on_fetched(context, sum(len(data.records or b"") for _, data in self._results))
+        return context.throttle_ms
+
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.last_stable_offset(high_watermark) if self._tells_aborted else high_watermark
 

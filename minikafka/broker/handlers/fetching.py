@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 import structlog
 
+from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import DelayedFetch
@@ -75,6 +76,7 @@ class Parts:
     sessions: FetchSessionCache
     lookups: Lookups
     quotas: ReplicationQuotas
+    client_quotas: ClientQuotas
     new_leaders: NewLeaders
 
 
@@ -408,7 +410,12 @@ class Fetch(ABC):
         response = self._session.response(self._results)
         if self._elsewhere:
             response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
+        response.throttle_time_ms = self._throttle_ms(response)
         send_response(self._context, response)
+
+    def _throttle_ms(self, response: FetchResponse) -> int:
+        """What the client is to wait: nodes never do."""
+        return 0
 
 
 def send_response(context: RequestContext, response: FetchResponse) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 
 import structlog
 
+from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.drivers.metadata import Metadata
@@ -90,6 +91,7 @@ class Parts:
     tasks: TaskOwner
     responses: ProduceResponses
     metadata: Metadata
+    client_quotas: ClientQuotas
     new_leaders: NewLeaders
     verification: Verification
 
@@ -103,6 +105,8 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     request, _ = decode(frame, position, CLIENT_ELEMENTS_MAX)
     acks = request.acks
     results: list[ProduceResult] = []
+    if parts.client_quotas.bound_keys:
+        parts.client_quotas.on_produced(context, len(frame))
     if acks not in _KNOWN_ACKS:
         refusal = _unknown_acks(acks)
         results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
@@ -294,7 +298,7 @@ class PendingProduce:
                 self._context.reply.cancel_with_connection(waiting.cancel)
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:
-        if len(results) == 1 and not results[0].error:
+        if len(results) == 1 and not results[0].error and not self._context.throttle_ms:
             result, context = results[0], self._context
             frame = self._parts.responses.success(
                 context.version,

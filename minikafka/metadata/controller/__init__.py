@@ -15,6 +15,7 @@ Map:
 * ``topics``         creation, deletion, more partitions
 * ``assignment``     placement of replicas, spread over brokers and racks
 * ``configs``        settings of topics and dynamic settings of brokers
+* ``client_quotas``  bounds on what clients may ask
 * ``producer_ids``   blocks of producer ids
 * ``features``       levels of features
 

@@ -24,6 +24,16 @@ from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.metadata.image import ConfigResource, TopicImage
 from minikafka.metadata.records import ConfigRecord, ConfigResourceType
+from minikafka.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
+from minikafka.wire.messages.alter_configs import (
+    AlterConfigsResource as ReplacedResource,
+)
+from minikafka.wire.messages.alter_configs import (
+    AlterConfigsResourceResponse as ReplacedResourceResponse,
+)
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -93,6 +103,50 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
     return IncrementalAlterConfigsResponse(responses=results)
+
+
+def replace_configs(state: ControllerState, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """All settings of the resources at once: what is not named, or has no value, goes (KIP-133).
+
+    As :func:`alter_configs` otherwise.
+    """
+    resources = [_replacement(state, resource) for resource in request.resources]
+    altered = alter_configs(
+        state, IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
+    )
+    return AlterConfigsResponse(
+        responses=[
+            ReplacedResourceResponse(
+                error_code=each.error_code,
+                error_message=each.error_message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in altered.responses
+        ]
+    )
+
+
+def _replacement(state: ControllerState, asked: ReplacedResource) -> AlterConfigsResource:
+    operations = [
+        AlterableConfig(
+            name=config.name,
+            value=config.value,
+            config_operation=AlterConfigOp.DELETE if config.value is None else AlterConfigOp.SET,
+        )
+        for config in asked.configs
+    ]
+    named = {config.name for config in asked.configs}
+    if asked.resource_type in (ConfigResourceType.TOPIC, ConfigResourceType.BROKER):
+        before = state.image.config_of(ConfigResource(ConfigResourceType(asked.resource_type), asked.resource_name))
+        operations += (
+            AlterableConfig(name=name, value=None, config_operation=AlterConfigOp.DELETE)
+            for name in before
+            if name not in named
+        )
+    return AlterConfigsResource(
+        resource_type=asked.resource_type, resource_name=asked.resource_name, configs=operations
+    )
 
 
 def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: bool) -> None:

@@ -33,6 +33,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import (
     brokers,
+    client_quotas,
     configs,
     directories,
     elections,
@@ -47,6 +48,8 @@ from minikafka.metadata.controller.state import NO_LIMIT, ControllerState
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord, Record
 from minikafka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from minikafka.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from minikafka.wire.messages.alter_configs import AlterConfigsRequest
 from minikafka.wire.messages.alter_partition import AlterPartitionRequest
 from minikafka.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from minikafka.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -74,6 +77,8 @@ _TIMED: Final[dict[type[Message], Timed]] = {
 }
 
 _UNTIMED: Final[dict[type[Message], Untimed]] = {
+    AlterClientQuotasRequest: client_quotas.alter_client_quotas,
+    AlterConfigsRequest: configs.replace_configs,
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
     AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,

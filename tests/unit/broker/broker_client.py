@@ -45,8 +45,9 @@ NEWEST_BY_NAME = {ApiKey.PRODUCE: 12, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FET
 class Client:
     """One connection; the newest version of each API that names topics, unless another is asked for."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, client_id: str = "test") -> None:
         self.channel = channel
+        self.client_id = client_id
 
     @classmethod
     async def connect(cls, node: Node, listener: str = "CLIENT") -> Self:
@@ -79,7 +80,7 @@ class Client:
 
     def send_body(self, key: int, version: int, body: bytes) -> asyncio.Future[bytes]:
         correlation_id = self.channel.next_correlation_id()
-        return self.channel.request(correlation_id, encode_request(key, version, correlation_id, "test", body))
+        return self.channel.request(correlation_id, encode_request(key, version, correlation_id, self.client_id, body))
 
     async def _decoded(self, key: ApiKey, version: int, future: asyncio.Future[bytes]) -> Any:
         answer = await future

@@ -59,6 +59,7 @@ def test_types_are_those_that_were_given_out() -> None:
         10: "ConfigRecord",
         11: "ProducerIdsRecord",
         12: "FeatureLevelRecord",
+        13: "ClientQuotaRecord",
     }
 
 

@@ -431,3 +431,48 @@ async def test_a_connection_may_end_while_it_is_overloaded(
     assert await parked.receive_all() == b""
     await eventually(lambda: refusing.lost and parking.lost, "both ends")
     assert unhandled == []
+
+
+# -- muted connections -------------------------------------------------------------------
+
+
+async def test_a_muted_connection_goes_on_when_its_time_is_over(serve: Serve, dial: Dial) -> None:
+    muted: list[float] = []
+
+    class Muting(Echo):
+        def on_frame(self, connection: Connection, frame: memoryview) -> None:
+            if bytes(frame) == b"first":
+                connection.mute(0.2)
+                connection.mute(0.1)  # a shorter time changes nothing
+                muted.append(connection._loop.time())
+            super().on_frame(connection, frame)
+
+    handler = Muting()
+    listener = await serve(handler)
+    peer, other = await dial(listener), await dial(listener)
+    await peer.send(b"".join(map(framed, BODIES)))
+    await eventually(lambda: muted, "the first frame")
+    await other.send(framed(b"of another"))
+    await eventually(lambda: len(handler.frames) > 1, "a frame of another")
+    assert handler.frames == [b"first", b"of another"]
+    assert await peer.receive(sum(len(framed(body)) for body in BODIES)) == b"".join(map(framed, BODIES))
+    assert handler.frames[2:] == BODIES[1:]
+
+
+async def test_a_muted_connection_that_ends_leaves_no_timer(serve: Serve, dial: Dial) -> None:
+    connections: list[Connection] = []
+
+    class Muting(Recorder):
+        def on_frame(self, connection: Connection, frame: memoryview) -> None:
+            connection.mute(60)
+            connections.append(connection)
+
+    handler = Muting()
+    peer = await dial(await serve(handler))
+    await peer.send(framed(b"x"))
+    await eventually(lambda: connections, "the frame")
+    timer = connections[0]._unmuting
+    connections[0].close()
+    await eventually(lambda: handler.lost, "the end")
+    assert timer is not None
+    assert timer.cancelled()

@@ -40,6 +40,7 @@ def primitives(primitive: str, tame: bool) -> st.SearchStrategy[object]:
         return st.integers(0, 65535)
     return {
         "bool": st.booleans(),
+        "float64": st.floats(allow_nan=False),
         "string": st.text(st.characters(codec="utf-8"), max_size=5) | st.just("x" * 200),
         "bytes": st.binary(max_size=5) | st.just(b"x" * 200),
         "records": st.binary(max_size=5) | st.just(b"x" * 200),

@@ -11,6 +11,8 @@ from minikafka.errors import ErrorCode
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigResourceType
+from minikafka.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest
+from minikafka.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from minikafka.wire.messages.incremental_alter_configs import AlterConfigsResourceResponse
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -70,6 +72,26 @@ def test_there_is_no_tiered_storage(topic: Any) -> None:
     assert "there is no tiered storage" in refused.error_message
     local = ("local.retention.ms", SET, "-2"), ("local.retention.bytes", SET, "1000")
     assert alter(topic, TOPIC, "t", ("remote.storage.enable", SET, "false"), *local).error_code == ErrorCode.NONE
+
+
+def test_all_settings_are_replaced_at_once(topic: Any) -> None:
+    alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), ("segment.ms", SET, "7"))
+
+    def replace(*configs: AlterableConfig, **how: Any) -> tuple[int, str | None]:
+        resource = ReplacedResource(resource_type=TOPIC, resource_name="t", configs=list(configs))
+        (result,) = topic.ask(AlterConfigsRequest(resources=[resource], **how)).responses
+        return result.error_code, result.error_message
+
+    kept, added = AlterableConfig(name="segment.ms", value="8"), AlterableConfig(name="retention.ms", value="9")
+    assert replace(kept, added, validate_only=True) == (0, None)
+    assert topic.image.topic_overrides("t") == {"flush.ms": "5", "segment.ms": "7"}
+    assert replace(kept, added, AlterableConfig(name="flush.ms", value=None)) == (0, None)
+    assert topic.image.topic_overrides("t") == {"segment.ms": "8", "retention.ms": "9"}
+    assert replace(AlterableConfig(name="no.such", value="1"))[0] == ErrorCode.INVALID_CONFIG
+    assert replace(kept, kept)[0] == ErrorCode.INVALID_REQUEST
+    assert topic.image.topic_overrides("t") == {"segment.ms": "8", "retention.ms": "9"}
+    assert replace() == (0, None)
+    assert topic.image.topic_overrides("t") == {}
 
 
 def test_what_does_not_change_is_not_recorded(topic: Any) -> None:

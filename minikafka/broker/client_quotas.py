@@ -1,0 +1,134 @@
+"""Quotas of clients at this node: what they used, and how long they are to wait (KIP-13, KIP-124, KIP-219, KIP-599).
+
+A client that exceeds a quota is answered at once, and told for how long it is throttled; for that time its connection
+is muted: no further request of it is read. So it costs neither memory nor the time of others, and a client that does
+not heed ``throttle_time_ms`` is slowed down all the same. Each node counts for itself, as in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.context import RequestContext
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.client_quotas import (
+    ANONYMOUS,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    Quota,
+    Quotas,
+    quota_of,
+)
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.timing.rate import WindowedRate
+
+T = TypeVar("T")
+
+CLIENTS_MAX: Final = 10_000
+"""Rates that are remembered; whoever was silent for longest is forgotten: a client may have any number of names."""
+
+
+class Admitted(NamedTuple, Generic[T]):
+    """What may be done now, and what not; ``error`` says so, and the client is to wait ``throttle_ms``."""
+
+    now: list[T]
+    refused: list[T]
+    error: KafkaError
+
+
+class ClientQuotas:
+    """All quotas of one node."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._clock = clock
+        self._window_count = config.quota_window_num
+        self._window_ms = config.quota_window_size_seconds * 1000
+        self._quotas: Quotas = {}
+        self._bounds: dict[tuple[str, str], Quota | None] = {}  # by key and client id
+        self._rates: OrderedDict[tuple[str, tuple[str, str]], WindowedRate] = OrderedDict()
+        self.bound_keys: frozenset[str] = frozenset()
+        """Of the quotas that somebody has."""
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Quotas may have changed."""
+        if delta.after.client_quotas is not self._quotas:
+            self._quotas = delta.after.client_quotas
+            self._bounds.clear()
+            self.bound_keys = frozenset(key for values in self._quotas.values() for key in values)
+
+    def on_produced(self, context: RequestContext, size: int) -> None:
+        """A producer sent so many bytes."""
+        if PRODUCER_BYTE_RATE in self.bound_keys:
+            context.throttle(self._spend(PRODUCER_BYTE_RATE, context.client_id, size))
+
+    def on_fetched(self, context: RequestContext, size: int) -> None:
+        """A consumer is being sent so many bytes."""
+        if CONSUMER_BYTE_RATE in self.bound_keys:
+            context.throttle(self._spend(CONSUMER_BYTE_RATE, context.client_id, size))
+
+    def on_request(self, context: RequestContext) -> None:
+        """A client asks something; its earlier requests may have taken too long."""
+        context.throttle(self._spend(REQUEST_PERCENTAGE, context.client_id, 0.0))
+
+    def on_handled(self, client_id: str | None, seconds: float) -> None:
+        """A request of the client took so long."""
+        self._spend(REQUEST_PERCENTAGE, client_id, 100 * seconds)
+
+    def admit(self, context: RequestContext, changes: Iterable[tuple[T, int]], *, is_strict: bool) -> Admitted[T]:
+        """Changes of metadata, each of so many partitions, as far as the quota of mutations allows.
+
+        One more is made whenever the rate is not exceeded, however large it is. A client that does not know the error
+        is throttled after all of them instead (not ``is_strict``).
+        """
+        now: list[T] = []
+        refused: list[T] = []
+        is_bounded, wait_ms = CONTROLLER_MUTATION_RATE in self.bound_keys, 0.0
+        for change, partitions in changes:
+            if is_bounded and is_strict and not wait_ms:
+                wait_ms = self._spend(CONTROLLER_MUTATION_RATE, context.client_id, 0.0)
+            if wait_ms:
+                refused.append(change)
+                continue
+            now.append(change)
+            if is_bounded:
+                self._spend(CONTROLLER_MUTATION_RATE, context.client_id, partitions)
+        if is_bounded and not is_strict:
+            wait_ms = self._spend(CONTROLLER_MUTATION_RATE, context.client_id, 0.0)
+        context.throttle(wait_ms)
+        message = f"more changes of partitions than {CONTROLLER_MUTATION_RATE} allows; try again in {wait_ms:.0f} ms"
+        return Admitted(now, refused, KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message))
+
+    def _spend(self, key: str, client_id: str | None, amount: float) -> float:
+        """Record it; the time (ms) that the client is to wait."""
+        quota = self._quota(key, client_id or "")
+        if quota is None:
+            return 0.0
+        now_ms = self._clock.monotonic_ms()
+        rate = self._rate(key, quota.shared_by)
+        if amount:
+            rate.record(amount, now_ms)
+        return rate.wait_ms(quota.bound, now_ms)
+
+    def _quota(self, key: str, client_id: str) -> Quota | None:
+        if (key, client_id) not in self._bounds:
+            if len(self._bounds) >= CLIENTS_MAX:
+                self._bounds.clear()
+            self._bounds[key, client_id] = quota_of(self._quotas, key, ANONYMOUS, client_id)
+        return self._bounds[key, client_id]
+
+    def _rate(self, key: str, shared_by: tuple[str, str]) -> WindowedRate:
+        rate = self._rates.get((key, shared_by))
+        if rate is None:
+            if len(self._rates) >= CLIENTS_MAX:
+                self._rates.popitem(last=False)
+            rate = WindowedRate(window_count=self._window_count, window_ms=self._window_ms)
+            self._rates[key, shared_by] = rate
+        else:
+            self._rates.move_to_end((key, shared_by))
+        return rate

@@ -1,0 +1,190 @@
+"""Quotas of clients: who has which, what they slow down, and that nobody else notices."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from broker_client import Client, batch, produce_request
+from broker_node import create_topic
+
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.metadata.client_quotas import quota_of
+from minikafka.metadata.records import QuotaPart
+from minikafka.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from minikafka.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minikafka.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
+
+Dial = Callable[..., Awaitable[Client]]
+
+Parts = dict[str, str | None]
+EXACT, DEFAULT, SPECIFIED = range(3)
+
+
+async def named(dial: Dial, node: Node, client_id: str) -> Client:
+    client = await dial(node)
+    client.client_id = client_id
+    return client
+
+
+def entry(parts: Parts, **values: float | None) -> EntryData:
+    return EntryData(
+        entity=[EntityData(entity_type=kind.replace("_", "-"), entity_name=name) for kind, name in parts.items()],
+        ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()],
+    )
+
+
+async def alter(client: Client, *entries: EntryData, validate_only: bool = False) -> list[tuple[int, str | None]]:
+    request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
+    answer = await client.ask(request, 1)
+    return [(each.error_code, each.error_message) for each in answer.entries]
+
+
+async def described(client: Client, *components: tuple[str, int, str | None], strict: bool = False) -> Any:
+    wanted = [ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components]
+    answer = await client.ask(DescribeClientQuotasRequest(components=wanted, strict=strict), 1)
+    if answer.error_code:
+        return answer.error_code
+    return [
+        ({part.entity_type: part.entity_name for part in each.entity}, {one.key: one.value for one in each.values})
+        for each in answer.entries
+    ]
+
+
+async def test_quotas_are_set_found_and_removed(node: Node, client: Client) -> None:
+    some = [
+        entry({"client_id": "a"}, producer_byte_rate=100, consumer_byte_rate=200),
+        entry({"client_id": None}, request_percentage=12.5),
+        entry({"user": "u", "client_id": "a"}, controller_mutation_rate=0.5),
+    ]
+    assert await alter(client, *some, validate_only=True) == [(0, None)] * 3
+    assert await described(client) == []
+    assert await alter(client, *some) == [(0, None)] * 3
+    of_a = ({"client-id": "a"}, {"consumer_byte_rate": 200.0, "producer_byte_rate": 100.0})
+    of_any = ({"client-id": None}, {"request_percentage": 12.5})
+    of_both = ({"client-id": "a", "user": "u"}, {"controller_mutation_rate": 0.5})
+    assert sorted(await described(client), key=str) == sorted([of_a, of_any, of_both], key=str)
+    assert sorted(await described(client, ("client-id", EXACT, "a")), key=str) == sorted([of_a, of_both], key=str)
+    assert await described(client, ("client-id", EXACT, "a"), strict=True) == [of_a]
+    assert await described(client, ("client-id", DEFAULT, None)) == [of_any]
+    assert len(await described(client, ("client-id", SPECIFIED, None), strict=True)) == 2
+    assert await described(client, ("user", SPECIFIED, None)) == [of_both]
+    assert await described(client, ("ip", SPECIFIED, None)) == []
+    assert await alter(client, entry({"client_id": "a"}, producer_byte_rate=None)) == [(0, None)]
+    assert await described(client, ("client-id", EXACT, "a"), strict=True) == [(of_a[0], {"consumer_byte_rate": 200.0})]
+    assert await alter(client, entry({"client_id": "a"}, consumer_byte_rate=None)) == [(0, None)]
+    assert await described(client, ("client-id", EXACT, "a"), strict=True) == []
+
+
+WRONG = {
+    "no entity": (entry({}, producer_byte_rate=1), "none is named"),
+    "unknown type": (entry({"group": "g"}, producer_byte_rate=1), "entity type 'group' is unknown"),
+    "ip": (entry({"ip": "127.0.0.1"}, connection_creation_rate=1), "quotas of ip addresses are not there"),
+    "no name": (entry({"client_id": ""}, producer_byte_rate=1), "has 1 to 1000 characters"),
+    "unknown quota": (entry({"client_id": "a"}, bytes=1), "quota 'bytes' is unknown"),
+    "nothing": (entry({"client_id": "a"}, producer_byte_rate=0), "producer_byte_rate = 0: must be more than 0"),
+    "not a number": (entry({"client_id": "a"}, request_percentage=float("nan")), "must be more than 0"),
+    "half a byte": (entry({"client_id": "a"}, consumer_byte_rate=0.5), "must be a whole number"),
+}
+
+
+@pytest.mark.parametrize("which", WRONG)
+async def test_a_wrong_quota_changes_nothing(node: Node, client: Client, which: str) -> None:
+    wrong, problem = WRONG[which]
+    ((code, message),) = await alter(client, wrong)
+    assert code in (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
+    assert message is not None
+    assert problem in message
+    twice = entry({"client_id": "a"}, producer_byte_rate=1)
+    assert [code for code, _ in await alter(client, twice, twice)] == [ErrorCode.INVALID_REQUEST] * 2
+    assert await described(client) == []
+
+
+async def test_a_wrong_filter_is_refused(client: Client) -> None:
+    assert await described(client, ("group", SPECIFIED, None)) == ErrorCode.UNSUPPORTED_VERSION
+    assert await described(client, ("user", SPECIFIED, None), ("user", DEFAULT, None)) == ErrorCode.INVALID_REQUEST
+    assert await described(client, ("user", EXACT, None)) == ErrorCode.INVALID_REQUEST
+    assert await described(client, ("user", 7, None)) == ErrorCode.INVALID_REQUEST
+
+
+def test_the_most_particular_quota_holds() -> None:
+    user, anybody = QuotaPart("user", "u"), QuotaPart("user", None)
+    name, any_name = QuotaPart("client-id", "c"), QuotaPart("client-id", None)
+    order = [
+        ((name, user), ("u", "c")),
+        ((any_name, user), ("u", "c")),
+        ((user,), ("u", "")),
+        ((name, anybody), ("u", "c")),
+        ((any_name, anybody), ("u", "c")),
+        ((anybody,), ("u", "")),
+        ((name,), ("", "c")),
+        ((any_name,), ("", "c")),
+    ]
+    quotas = {entity: {"key": float(at)} for at, (entity, _) in enumerate(order)}
+    for at, (entity, shared_by) in enumerate(order):
+        assert quota_of(quotas, "key", "u", "c") == (float(at), shared_by)
+        assert quota_of(quotas, "other", "u", "c") is None
+        del quotas[entity]
+    assert quota_of(quotas, "key", "u", "c") is None
+
+
+async def test_a_producer_is_told_to_wait_and_muted(node: Node, dial: Dial, client: Client) -> None:
+    await create_topic(node, "orders")
+    flooding = await named(dial, node, "flood")
+    assert await alter(client, entry({"client_id": "flood"}, producer_byte_rate=20_000)) == [(0, None)]
+    answer = await flooding.ask(produce_request("orders", batch(b"x" * 60_000)))
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert 1_500 < answer.throttle_time_ms <= 3_100
+    later = flooding.send(produce_request("orders", batch(b"y")))
+    assert (await client.produce("orders", b"of another")).base_offset == 1
+    assert not later.done()
+    assert await alter(client, entry({"client_id": "flood"}, producer_byte_rate=None)) == [(0, None)]
+    assert (await later).responses[0].partition_responses[0].base_offset == 2, "it was muted, and not forgotten"
+
+
+async def test_a_consumer_is_told_to_wait(node: Node, dial: Dial, client: Client) -> None:
+    await create_topic(node, "orders")
+    await client.produce("orders", b"x" * 30_000)
+    assert await alter(client, entry({"client_id": None}, consumer_byte_rate=20_000)) == [(0, None)]
+    reading = await named(dial, node, "reader")
+    answer = await reading.send_fetch("orders", 0)
+    assert 400 < answer.throttle_time_ms <= 1_600
+    assert len(answer.responses[0].partitions[0].records) > 30_000
+
+
+async def test_time_of_requests_is_bounded(node: Node, dial: Dial, client: Client) -> None:
+    busy = await named(dial, node, "busy")
+    assert await alter(client, entry({"client_id": "busy"}, request_percentage=0.001)) == [(0, None)]
+    told = [(await busy.ask(DescribeClusterRequest())).throttle_time_ms for _ in range(3)]
+    assert told[0] == 0
+    assert max(told) > 0, "each request took more than ten microseconds"
+    assert (await client.ask(DescribeClusterRequest())).throttle_time_ms == 0
+
+
+async def test_changes_of_partitions_are_bounded(node: Node, dial: Dial, client: Client) -> None:
+    eager = await named(dial, node, "eager")
+    assert await alter(client, entry({"client_id": "eager"}, controller_mutation_rate=2)) == [(0, None)]
+    topics = [CreatableTopic(name=name, num_partitions=20, replication_factor=1) for name in "abc"]
+    answer = await eager.ask(CreateTopicsRequest(topics=topics, timeout_ms=5000), 6)
+    codes = {each.name: each.error_code for each in answer.topics}
+    refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert codes == {"a": 0, "b": refused, "c": refused}
+    assert answer.throttle_time_ms > 0
+    assert node.image.topic("b") is None
+    eager = await named(dial, node, "eager")  # the first connection is muted
+    more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=22)], timeout_ms=5000)
+    answer = await eager.ask(more, 3)
+    assert [each.error_code for each in answer.results] == [refused]
+    eager = await named(dial, node, "eager")
+    answer = await eager.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=5000), 6)
+    assert [each.error_code for each in answer.responses] == [refused]
+    eager = await named(dial, node, "eager")
+    answer = await eager.ask(CreateTopicsRequest(topics=topics[1:], timeout_ms=5000), 5)
+    assert [each.error_code for each in answer.topics] == [0, 0], "an old client does not know the error"
+    assert answer.throttle_time_ms > 0
+    assert (await client.ask(CreateTopicsRequest(topics=[CreatableTopic(name="d", num_partitions=1)]), 6)).topics
