@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.bare import ACKS_ALL, CLIENT_ID, PRODUCE_VERSION, BareClient, produce_request
 from benchmarks.clusters import broker_cpu, create_topic, leader_of, running_cluster, spent
@@ -71,9 +71,10 @@ def _plain_chunks(topic: str, acks: int) -> Iterator[bytes]:
 
 def _idempotent_chunks(client: BareClient, topic: str) -> Iterator[bytes]:
     """Requests of one producer in their order, made before they are wanted."""
-    answer = client.ask(ApiKey.INIT_PRODUCER_ID, _INIT_VERSION, InitProducerIdRequest(), InitProducerIdResponse)
+    request = InitProducerIdRequest(transactional_id=None)
+    answer = client.ask(ApiKey.INIT_PRODUCER_ID, _INIT_VERSION, request, InitProducerIdResponse)
     assert answer.error_code == 0, answer
-    of = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+    of: dict[str, Any] = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
     firsts = range(0, AT_ONCE + REQUESTS, AT_ONCE)
     made = [
         _frames([produce_request(topic, 0, base_sequence=first + n, **of) for n in range(AT_ONCE)]) for first in firsts

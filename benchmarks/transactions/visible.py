@@ -63,7 +63,7 @@ def measure_visible(run: Run, servers: str, topic: str, partitions: int) -> list
 
 
 def _last_of(arrivals: Arrivals, value: bytes, count: int) -> float:
-    times = []
+    times: list[float] = []
     while len(times) < count:
         found, at = arrivals.get(timeout=_PATIENCE_S)
         assert found == value, f"{found!r} came instead of {value!r}"
