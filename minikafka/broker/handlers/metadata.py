@@ -53,6 +53,9 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
     wanted = request.topics if request.topics is None else _each_once(request.topics)
     if wanted is not None and not wanted and context.version == 0:
         wanted = None  # version 0 had no null: an empty list asked for all topics
+    for topic in wanted or () if context.version >= FIRST_VERSION_WITHOUT_NAMES else ():
+        if topic.topic_id != ZERO_TOPIC_ID:
+            topic.name = None  # Java's client sends an empty one beside the id
     await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
     if wanted is None:
         topics = [_encoded(topic, context, parts) for topic in parts.metadata.image.topics()]

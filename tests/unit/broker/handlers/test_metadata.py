@@ -129,6 +129,24 @@ async def test_an_unknown_id_is_said_to_be_unknown(client: Client, version: int)
     assert (topic.error_code, topic.name, topic.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, UUID(int=7))
 
 
+@pytest.mark.parametrize("version", [12, 13])
+async def test_an_id_counts_and_not_the_empty_name_that_java_sends_with_it(
+    node: Node, client: Client, version: int
+) -> None:
+    await create_topic(node, "orders")
+    found = node.image.topic("orders")
+    assert found is not None
+    request = MetadataRequest(
+        topics=[
+            MetadataRequestTopic(name="", topic_id=found.topic_id),
+            MetadataRequestTopic(name="", topic_id=UUID(int=7)),
+        ]
+    )
+    known, unknown = (await client.ask(request, version)).topics
+    assert (known.error_code, known.name, known.topic_id) == (0, "orders", found.topic_id)
+    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, UUID(int=7))
+
+
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
 async def test_a_topic_is_found_by_its_id(node: Node, client: Client, version: int) -> None:
     await create_topic(node, "orders")
