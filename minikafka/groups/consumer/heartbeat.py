@@ -107,7 +107,7 @@ def _serve(shard: Shard, beat: Beat) -> None:
     if change.consumer.assignment_epoch < change.consumer.epoch:
         target.assign(change)
     had = change.consumer.current(member_id)
-    has = _reconcile(change, member_id, beat.told)
+    has = _reconcile(change, member_id, beat)
     is_told = request.member_epoch == JOIN or beat.is_full or not _same_partitions(had.assigned, has.assigned)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
@@ -150,11 +150,12 @@ def _subscribe(change: Change, member_id: str, before: Subscription, wanted: Sub
         change.maybe_raise_epoch()
 
 
-def _reconcile(change: Change, member_id: str, told: ToldOwned) -> CurrentAssignment:
+def _reconcile(change: Change, member_id: str, beat: Beat) -> CurrentAssignment:
     consumer, shard = change.consumer, change.shard
     had = consumer.current(member_id)
     towards = Target(consumer.assignment_epoch, consumer.targets.get(member_id, {}))
-    has = reconcile(member_id, had, towards, told, consumer.owner_of)
+    joins = beat.request.member_epoch == JOIN
+    has = reconcile(member_id, had, towards, beat.told, consumer.owner_of, joins=joins)
     if has != had:
         change.put(Kind.CURRENT, member_id, has)
         session = consumer.sessions[member_id]

@@ -42,7 +42,7 @@ def says(*partitions: int) -> ToldOwned:
         (has(STABLE, 4, 1), None, (2,), (UNRELEASED, 5, (1,), ())),
         (has(STABLE, 4, 0, 1), None, (), (UNREVOKED, 4, (1,), (0,))),
         (has(STABLE, 4, 0, 1), says(0, 1), (), (UNREVOKED, 4, (1,), (0,))),
-        (has(STABLE, 4, 0, 1), says(1), (), (STABLE, 5, (1, 2), ())),  # it never took partition 0 up
+        (has(STABLE, 4, 0, 1), says(1), (), (UNREVOKED, 4, (1,), (0,))),  # it may be about to take partition 0 up
         (has(UNREVOKED, 4, 1, pending=(0,)), None, (), (UNREVOKED, 4, (1,), (0,))),
         (has(UNREVOKED, 4, 1, pending=(0,)), says(0, 1), (), (UNREVOKED, 4, (1,), (0,))),
         (has(UNREVOKED, 4, 1, pending=(0,)), says(1), (2,), (UNRELEASED, 5, (1,), ())),
@@ -51,7 +51,7 @@ def says(*partitions: int) -> ToldOwned:
         (has(UNRELEASED, 5, 1), None, (2,), (UNRELEASED, 5, (1,), ())),
         (has(UNRELEASED, 5, 1), None, (), (STABLE, 5, (1, 2), ())),
         (has(UNRELEASED, 4, 1, 7), says(1, 7), (), (UNREVOKED, 4, (1,), (7,))),
-        (has(MemberState.UNKNOWN, 4, 0), says(), (), (STABLE, 5, (1, 2), ())),
+        (has(MemberState.UNKNOWN, 4), says(), (), (STABLE, 5, (1, 2), ())),
     ],
 )
 @pytest.mark.spec("G2", "G3")
@@ -67,7 +67,7 @@ def test_steps(
         mine = {**before.assigned.get(T, {}), **before.pending_revocation.get(T, {})}
         return "me" if partition in mine else None
 
-    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of)
+    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of, joins=False)
     assigned, pending = after.assigned.get(T, {}), after.pending_revocation.get(T, {})
     assert (after.state, after.member_epoch, tuple(sorted(assigned)), tuple(sorted(pending))) == expected
     assert all(epoch == 5 for index, epoch in assigned.items() if index not in before.assigned.get(T, {}))
@@ -79,7 +79,13 @@ def test_steps(
 
 
 def test_all_partitions_of_a_deleted_topic_are_given_up() -> None:
-    after = reconcile("me", has(STABLE, 4, 0, 1), Target(5, {}), None, lambda topic_id, partition: "me")
+    after = reconcile("me", has(STABLE, 4, 0, 1), Target(5, {}), None, lambda topic_id, partition: "me", joins=False)
     assert after.state is UNREVOKED
     assert after.assigned == {}
     assert after.pending_revocation == {T: {0: 4, 1: 4}}
+
+
+def test_who_joins_has_nothing_to_give_up() -> None:
+    before = has(UNREVOKED, 4, 0, 1, pending=(3,))
+    after = reconcile("me", before, Target(5, {T: frozenset({1})}), {}, lambda topic_id, partition: "me", joins=True)
+    assert (after.state, after.assigned, after.pending_revocation) == (STABLE, {T: {1: 4}}, {})
