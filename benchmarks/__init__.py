@@ -11,6 +11,7 @@ it at the end:
 * ``kill_all``        from the restart of all nodes to the next acknowledged write
 * ``replication``     throughput with three copies against one
 * ``small_requests``  what a request of one record costs the broker
+* ``rebalance``       what a rebalance costs the group coordinator, in both protocols
 * ``fetching``        what reading costs the broker
 * ``transactions``    what they can do, also against Apache Kafka (a package)
 * ``demo``            how long the demonstration takes

@@ -33,6 +33,7 @@ NAMES: Final = (
     "transactions.visible",
     "transactions.failover",
     "transactions.many",
+    "rebalance",
     "purgatory",
     "compaction",
     "demo",

@@ -28,10 +28,14 @@ WORDS: Final = [b"word-%d" % number for number in range(20)]
 WORDS_OF_A_LINE: Final = 3
 
 _REPOSITORY: Final = Path.home() / ".m2" / "repository"
+LIBRARIES_OF_CLIENTS: Final = (
+    f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar",
+    "org/slf4j/slf4j-api/1.7*/*.jar",
+)
 _LIBRARIES: Final = (
     f"org/apache/kafka/kafka-streams/{VERSION}/kafka-streams-{VERSION}.jar",
-    f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar",
-    *("org/rocksdb/rocksdbjni/*/*.jar", "org/slf4j/slf4j-api/1.7*/*.jar"),
+    *LIBRARIES_OF_CLIENTS,
+    "org/rocksdb/rocksdbjni/*/*.jar",
     *(f"{codec}/*/*.jar" for codec in ("at/yawk/lz4/lz4-java", "org/xerial/snappy/snappy-java")),
     *(f"com/fasterxml/jackson/core/jackson-{part}/*/*.jar" for part in ("annotations", "core", "databind")),
 )
@@ -41,12 +45,12 @@ class NotHereError(Exception):
     """Java or a library is not on this machine."""
 
 
-def compiled(directory: Path) -> str:
-    """Compile the program into ``directory``. Returns its class path. Raises NotHereError, and says what to install."""
+def compiled(directory: Path, program: Path = PROGRAM, wanted: Sequence[str] = _LIBRARIES) -> str:
+    """Compile a program into ``directory``. Returns its class path. Raises NotHereError, and says what to install."""
     if not shutil.which("javac"):
         raise NotHereError("javac is not installed; get it with: apt-get install openjdk-17-jdk-headless (Debian)")
-    found = [sorted(_REPOSITORY.glob(pattern)) for pattern in _LIBRARIES]
-    for pattern, jars in zip(_LIBRARIES, found, strict=True):
+    found = [sorted(_REPOSITORY.glob(pattern)) for pattern in wanted]
+    for pattern, jars in zip(wanted, found, strict=True):
         if not jars:
             raise NotHereError(
                 f"{_REPOSITORY / pattern} not found; get it with: mvn dependency:get -Dartifact={WANTED}"
@@ -54,7 +58,7 @@ def compiled(directory: Path) -> str:
     libraries = [str(jars[-1]) for jars in found]
     fast = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-implicit:none")
     class_path = ":".join([str(directory), *libraries])
-    subprocess.run(("javac", *fast, "-cp", class_path, "-d", str(directory), str(PROGRAM)), check=True)
+    subprocess.run(("javac", *fast, "-cp", class_path, "-d", str(directory), str(program)), check=True)
     return class_path
 
 

@@ -18,16 +18,18 @@ from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
 TOPIC, GROUP, PARTITIONS = "work", "workers", 3
 
 
-@pytest.fixture
-def consumer(cluster: LocalCluster) -> Iterator[Consumer]:
+@pytest.fixture(params=["classic", "consumer"])
+def consumer(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Consumer]:
+    """Of either group protocol; in the newer one the broker tells the times."""
+    times = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200} if request.param == "classic" else {}
     settings = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": GROUP,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
-        "heartbeat.interval.ms": 200,
+        "group.protocol": request.param,
         "log_level": 0,
+        **times,
     }
     client = Consumer(settings)
     yield client

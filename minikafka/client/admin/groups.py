@@ -11,6 +11,11 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from minikafka.wire.errors import WireError
+from minikafka.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -29,7 +34,8 @@ class GroupMember(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """One group. ``state`` is Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."""
+    """One group. ``state`` is Empty or Stable; for a classic group also PreparingRebalance or CompletingRebalance, for
+    one of the newer protocol (KIP-848) Assigning or Reconciling."""
 
     group_id: str
     state: str
@@ -65,10 +71,23 @@ class GroupCalls(AdminCalls):
                 coordinator.check(answer.groups[0].error_code, "describing it")
             return _group_view(answer.groups[0])
 
-        found = await self._retrying(attempt, f"describing group {group_id!r}")
-        if found.state in (DEAD, ""):  # by version 5 and before, and since
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found")
-        return found
+        async def attempt_newer() -> GroupView:
+            answer = await coordinator.call(
+                ConsumerGroupDescribeRequest(group_ids=[group_id]), ConsumerGroupDescribeResponse
+            )
+            coordinator.check(answer.groups[0].error_code, "describing it")
+            return _consumer_group_view(answer.groups[0])
+
+        doing = f"describing group {group_id!r}"
+        found = await self._retrying(attempt, doing)
+        if found.state not in (DEAD, ""):  # by version 5 and before, and since
+            return found
+        try:
+            return await self._retrying(attempt_newer, doing)
+        except KafkaError as error:
+            if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                raise
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found") from None
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndEpoch]:
         """The committed offsets of a group; none for one that is not there."""
@@ -110,6 +129,24 @@ def _group_view(group: DescribedGroup) -> GroupView:
             GroupMember(member.member_id, member.client_id, member.client_host, member.group_instance_id, partitions)
         )
     return GroupView(group.group_id, group.group_state, group.protocol_type, group.protocol_data, tuple(members))
+
+
+def _consumer_group_view(group: DescribedConsumerGroup) -> GroupView:
+    members = tuple(
+        GroupMember(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            member.instance_id,
+            tuple(
+                TopicPartition(topic.topic_name, index)
+                for topic in (() if member.assignment is None else member.assignment.topic_partitions)
+                for index in topic.partitions
+            ),
+        )
+        for member in group.members
+    )
+    return GroupView(group.group_id, group.group_state, PROTOCOL_TYPE, group.assignor_name, members)
 
 
 def _read_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:

@@ -15,6 +15,13 @@ from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.consumer_protocol import encode_assignment
+from minikafka.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+    DescribedAssignment,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribedTopicPartitions,
+)
 from minikafka.wire.messages.consumer_protocol import AssignmentTopicPartition, ConsumerProtocolAssignment
 from minikafka.wire.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
 from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -173,8 +180,30 @@ async def test_a_group_is_described(cluster: ScriptedCluster, admin: Admin) -> N
 async def test_a_group_that_is_not_there(cluster: ScriptedCluster, admin: Admin) -> None:
     dead = DescribeGroupsResponse(groups=[DescribedGroup(group_id="g", group_state="Dead")])
     cluster.on(ApiKey.DESCRIBE_GROUPS, lambda node_id, request: dead)
-    with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND: group 'g' not found"):
-        await admin.describe_group("g")
+    for error in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+        missing = ConsumerGroupDescribeResponse(groups=[DescribedConsumerGroup(group_id="g", error_code=error)])
+        cluster.next_only(ApiKey.CONSUMER_GROUP_DESCRIBE, missing)
+        with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND: group 'g' not found"):
+            await admin.describe_group("g")
+
+
+async def test_a_group_of_the_newer_protocol_is_described(cluster: ScriptedCluster, admin: Admin) -> None:
+    dead = DescribeGroupsResponse(groups=[DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)])
+    cluster.on(ApiKey.DESCRIBE_GROUPS, lambda node_id, request: dead)
+    share = DescribedAssignment(topic_partitions=[DescribedTopicPartitions(topic_name="t", partitions=[1])])
+    member = DescribedConsumerMember(
+        member_id="m",
+        client_id="c",
+        client_host="h",
+        instance_id="i",
+        assignment=share,
+        target_assignment=DescribedAssignment(),
+    )
+    group = DescribedConsumerGroup(group_id="g", group_state="Reconciling", assignor_name="uniform", members=[member])
+    cluster.next_only(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeResponse(groups=[group]))
+    view = await admin.describe_group("g")
+    assert (view.state, view.assignor) == ("Reconciling", "uniform")
+    assert view.members == (("m", "c", "h", "i", (TopicPartition("t", 1),)),)
 
 
 async def test_all_offsets_of_a_group(cluster: ScriptedCluster, admin: Admin) -> None:
