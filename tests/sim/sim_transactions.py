@@ -131,11 +131,17 @@ class Transacting:
         return [*lives, self._workload.process("auditor").spawn(self.audit("auditor"))]
 
     def end_zombies(self) -> None:
-        """Of each id the last one is left."""
-        for processes in self._lives.values():
+        """Of each id the last one is left. A copier that was fenced is begun again.
+
+        It may have been told that another producer has its id where there is none: a coordinator does not write down
+        the epoch before the present one, as Apache Kafka does not, and its successor cannot tell a repeated request.
+        """
+        for transactional_id, processes in self._lives.items():
             for process in processes[:-1]:
                 self._kill(process)
             processes[-1].resume()
+            if transactional_id in COPIERS and self._tasks[transactional_id].done():
+                self._begin_life(transactional_id, f"{transactional_id}.{len(processes) + 1}", self._copy)
 
     def stop(self) -> None:
         """Everything is copied."""
