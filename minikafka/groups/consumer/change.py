@@ -74,8 +74,8 @@ class Change:
 
     def finish(self, done: Done) -> None:
         """Write the records; ``done`` runs when they, and all earlier ones of the group, are committed."""
-        self.shard.match_sessions(self.group)
         if self._records:
+            self.shard.match_sessions(self.group)
             self.shard.write(self.group, self._records, done)
         else:
             self.shard.after_writes(self.group, done)

@@ -89,6 +89,7 @@ class ConsumerGroup:
     owners: dict[UUID, dict[int, str]] = field(default_factory=dict)  # member ids by topic id and partition
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
     sessions: dict[str, Session] = field(default_factory=dict)
+    regex_members: int = 0  # how many members subscribe by an expression
     topics_version: int = -1  # of the metadata that the hash was made of
     is_resolving: bool = False  # the driver matches topics with the regular expressions
     resolved_version: int = -1  # of the metadata that the last answer, or the question under way, is about
@@ -139,6 +140,11 @@ class ConsumerGroup:
         """The regular expressions of members, each once, in order."""
         return dict.fromkeys(each.topic_regex for each in self.subscriptions.values() if each.topic_regex)
 
+    @property
+    def has_regexes(self) -> bool:
+        """True when a member subscribes by an expression: a heartbeat need not look at all members to know."""
+        return self.regex_members > 0
+
     def topics_of(self, regex: str) -> tuple[str, ...]:
         """The topics that a regular expression matches; none before it is resolved."""
         resolved = self.regexes.get(regex)
@@ -168,6 +174,7 @@ class ConsumerGroup:
         if before is not None and self.static_members.get(before.instance_id or "") == member_id:
             del self.static_members[before.instance_id or ""]
         _put(self.subscriptions, member_id, subscription)
+        self.regex_members += _has_regex(subscription) - _has_regex(before)
         if subscription is not None and subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
@@ -200,7 +207,7 @@ class ConsumerGroup:
 
     def rebuild(self, in_flight: Iterable[ConsumerGroupRecord]) -> None:
         """A write has failed: make all tables anew, of the committed rows and those of other writes."""
-        self.epoch = self.metadata_hash = self.assignment_epoch = 0
+        self.epoch = self.metadata_hash = self.assignment_epoch = self.regex_members = 0
         for table in (self.subscriptions, self.targets, self.currents, self.regexes, self.owners, self.static_members):
             cast("dict[object, object]", table).clear()
         for record in (*self.committed.values(), *in_flight):
@@ -230,9 +237,14 @@ class ConsumerGroup:
         assert self.targets.keys() <= self.subscriptions.keys()
         static = {each.instance_id: name for name, each in self.subscriptions.items() if each.instance_id is not None}
         assert static == self.static_members
+        assert self.regex_members == sum(map(_has_regex, self.subscriptions.values()))
         assert self.assignment_epoch <= self.epoch
         assert all(current.member_epoch <= self.assignment_epoch for current in self.currents.values())
         assert self.sessions.keys() == self.subscriptions.keys()
+
+
+def _has_regex(subscription: Subscription | None) -> bool:
+    return subscription is not None and bool(subscription.topic_regex)
 
 
 def _put(table: dict[str, V], name: str, value: V | None) -> None:

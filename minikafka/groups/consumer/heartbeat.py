@@ -96,13 +96,15 @@ def _serve(shard: Shard, beat: Beat) -> None:
     replaced = admission.admit(shard, group.consumer, request, member_id, beat.told)
     before = admission.subscription_of(group.consumer, replaced or member_id)
     wanted = beat.subscription(before)
-    admission.check_size(shard, group.consumer, member_id, wanted)
+    if wanted is not before:
+        admission.check_size(shard, group.consumer, member_id, wanted)
     # From here on nothing is refused.
     change = Change(shard, group, admission.forget_classic(shard, group))
     if replaced is not None:
         _replace(change, replaced, member_id)
     _subscribe(change, member_id, before, wanted)
-    shard.match_sessions(group)
+    if member_id not in change.consumer.sessions:
+        shard.match_sessions(group)
     shard.extend_session(group, change.consumer.sessions[member_id], shard.consumer_session_timeout_ms(group.group_id))
     if change.consumer.assignment_epoch < change.consumer.epoch:
         target.assign(change)

@@ -24,9 +24,9 @@ REFRESH_INTERVAL_MIN_MS: Final = 10_000
 
 def maybe_resolve(shard: Shard, consumer: ConsumerGroup) -> None:
     """Ask the driver, if an expression is new, or topics may have changed."""
-    wanted = consumer.subscribed_regexes()
-    if not wanted or consumer.is_resolving:
+    if consumer.is_resolving or not consumer.has_regexes:
         return
+    wanted = consumer.subscribed_regexes()
     age_ms = shard.now_ms - consumer.resolved_at_ms
     is_old = consumer.resolved_version != shard.topics_version and age_ms >= REFRESH_INTERVAL_MIN_MS
     if is_old or age_ms >= shard.settings.consumer_regex_refresh_interval_ms or wanted.keys() - consumer.regexes.keys():

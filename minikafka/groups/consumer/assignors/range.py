@@ -8,6 +8,7 @@ takes what is local first, up to its share; topics whose replicas are placed ali
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from uuid import UUID
 
 from minikafka.groups.consumer.assignors.model import Assignment, Subscriber, has_racks, is_local
@@ -28,7 +29,7 @@ def range_assign(members: Sequence[Subscriber], topics: Mapping[UUID, Topic]) ->
         if not wanting:
             continue
         shares = _shares(topic.partitions, len(wanting))
-        cut = _cut_by_racks(topic, wanting, shares) if local and topic.racks else _cut(shares)
+        cut = _cut_by_racks(topic, wanting, shares) if local and topic.racks else _cut(tuple(shares))
         for member, partitions in zip(wanting, cut, strict=True):
             if partitions:
                 assignment[member.member_id][topic.topic_id] = partitions
@@ -40,7 +41,9 @@ def _shares(partitions: int, members: int) -> list[int]:
     return [share + (position < rest) for position in range(members)]
 
 
-def _cut(shares: Sequence[int]) -> list[set[int]]:
+@lru_cache(maxsize=64)
+def _cut(shares: tuple[int, ...]) -> list[set[int]]:
+    """Nobody changes these sets: most topics of a group are cut alike."""
     cut, first = [], 0
     for share in shares:
         cut.append(set(range(first, first + share)))

@@ -10,6 +10,7 @@ all the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heapreplace
 from typing import Final
 from uuid import UUID
 
@@ -120,8 +121,11 @@ class _Uneven:
         """Keep, give what is free to the least loaded, even out."""
         free = self._keep()
         for topic in self._by_subscribers:
-            for index in sorted(free[topic.topic_id]):
-                self._give(self._best(topic, index), topic.topic_id, index)
+            if topic.racks:
+                for index in sorted(free[topic.topic_id]):
+                    self._give(self._best(topic, index), topic.topic_id, index)
+            else:
+                self._spread(topic, sorted(free[topic.topic_id]))
         for _ in range(PASSES_MAX):
             moves = [self._even_out(topic) for topic in self._by_subscribers]
             if not any(moves):
@@ -141,6 +145,16 @@ class _Uneven:
                         self._give(member.member_id, topic_id, index)
                         free[topic_id].discard(index)
         return free
+
+    def _spread(self, topic: Topic, indexes: Iterable[int]) -> None:
+        """Give each to the subscriber with the least; of equal ones to the first."""
+        names = [member.member_id for member in self._subscribers[topic.topic_id]]
+        least = [(self._loads[name], place, name) for place, name in enumerate(names)]
+        heapify(least)
+        for index in indexes:
+            load, place, name = least[0]
+            self._give(name, topic.topic_id, index)
+            heapreplace(least, (load + 1, place, name))
 
     def _best(self, topic: Topic, index: int) -> str:
         """Of the least loaded subscribers one in a rack of the partition."""
