@@ -27,10 +27,13 @@ from minikafka.groups.shard import Done, Shard
 SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 400, trace=trace_of)
 
 
-@SUITE.replaces(reconciliation, "_still_has")
-def what_was_to_be_given_up_is_given_up(partitions: Any, told: Any) -> bool:
-    """A member is believed to have given up partitions as soon as it was told to."""
-    return False
+_sound_reconcile = heartbeat.reconcile
+
+
+@SUITE.replaces(heartbeat, "reconcile")
+def what_is_to_be_given_up_is_free(*args: Any, joins: bool) -> CurrentAssignment:
+    """Partitions that a member is to give up are free at once."""
+    return _sound_reconcile(*args, joins=True)
 
 
 @SUITE.replaces(reconciliation, "_difference")

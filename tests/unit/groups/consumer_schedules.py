@@ -433,6 +433,7 @@ class World:
             if self.driver.some.with_id(at[0]) is None:
                 del self.waiting[token]  # the handler refuses it
                 return
+            self.read_log()
             consumer = self.consumer()
             is_member = consumer is not None and self.holders.get(at) in consumer.subscriptions
             holder.append(self.holders.get(at) if is_member else None)
@@ -463,8 +464,6 @@ class World:
         """After every step."""
         consumer = self.consumer()
         members = {} if consumer is None else consumer.subscriptions
-        if consumer is None:
-            self.holders.clear()  # all epochs begin anew
         users: dict[tuple[UUID, int], str] = {}
         for client in self.clients:
             if client.name in members and client.epoch > 0:
@@ -476,6 +475,13 @@ class World:
             if token in self.waiting and self.now - sent_ms > WRITE_MS:
                 raise ViolationError(f"{token} waits for {self.now - sent_ms} ms")
         self.check_rows(consumer)
+
+    def begin_anew(self) -> None:
+        """There is no group: the epochs of the next one are told from those of this one by nothing."""
+        self.holders.clear()
+        self.lives.clear()
+        for token in [token for token in self.network if token.startswith(("commit", "stale"))]:
+            del self.network[token]
 
     def check_rows(self, consumer: ConsumerGroup | None) -> None:
         """The group is what a naive reader makes of the log."""
@@ -498,6 +504,8 @@ class World:
             if isinstance(entry, Record):
                 add_rows(self.rows, [entry])
                 record = decode_consumer_record(entry.key, entry.value)
+                if record is not None and record.kind is Kind.GROUP and record.value is None:
+                    self.begin_anew()
                 if record is not None and isinstance(record.value, CurrentAssignment):
                     newest = max(self.newest.get(record.name, 0), record.value.member_epoch)
                     self.newest[record.name] = newest
