@@ -15,6 +15,8 @@ coordinator did. ``#`` begins a comment. ``play(text)`` runs the commands and wr
     > delete-offsets A offsets=t-0
     > delete-group A
     > forget-topics t
+    > topics t=4                                    of consumer groups (KIP-848); must come first
+    > beat a epoch=1 owned=t-0,t-1 names=t instance=i rebalance=300000
     > describe | list
     > advance 3000                                  milliseconds; timers fire on the way
     > committed                                     the oldest write or marker; "all" commits every one
@@ -27,15 +29,25 @@ The group is ``g`` unless ``group=`` says otherwise. The second word names the r
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
+from consumer_driver import ConsumerDriver
 from groups_driver import UNSTABLE, Driver
 
 from minikafka.coordination.effects import CancelTimer, Effect, Respond, SetTimer, Write
 from minikafka.errors import ErrorCode
-from minikafka.groups.consumer.records import ConsumerGroupRecord
+from minikafka.groups.consumer.records import (
+    ConsumerGroupRecord,
+    CurrentAssignment,
+    GroupEpoch,
+    ResolvedRegex,
+    Subscription,
+    TargetMetadata,
+)
 from minikafka.groups.records import OffsetCommitRecord, decode_record
-from minikafka.groups.timers import MemberTimer, RebalanceTimer
+from minikafka.groups.timers import MemberTimer, RebalanceTimer, RevocationTimer
 from minikafka.wire.schema import Message
 
 UNCHANGING = ("client_host", "client_id", "commit_timestamp", "current_state_timestamp", "topic_id")
@@ -81,6 +93,8 @@ class Scenario:
         """How each group stands."""
         return {
             name: f"{group.state.value} generation {group.generation_id} leader {group.leader_id}"
+            if group.consumer is None
+            else f"{group.consumer.state.value} epoch {group.consumer.epoch}"
             for name, group in self.driver.coordinator.shard.groups.items()
         }
 
@@ -114,6 +128,25 @@ class Scenario:
             rebalance_ms=int(options.get("rebalance", 60_000)),
             version=int(options.get("version", 5)),
             token=self.token("join", arguments),
+        )
+
+    def topics(self, arguments: list[str], options: dict[str, str]) -> None:
+        self.driver = ConsumerDriver(
+            auto_commit=False, topics={name: int(partitions) for name, partitions in options.items()}
+        )
+
+    def beat(self, arguments: list[str], options: dict[str, str]) -> None:
+        driver = self.driver
+        assert isinstance(driver, ConsumerDriver)
+        owned = [partition_of(name) for name in options["owned"].split(",") if name] if "owned" in options else None
+        driver.beat(
+            arguments[0],
+            int(options.get("epoch", 0)),
+            owned=None if owned is None else frozenset((driver.some.by_name[name].topic_id, at) for name, at in owned),
+            names=options["names"].split(",") if "names" in options else None,
+            instance=options.get("instance"),
+            rebalance_ms=int(options.get("rebalance", -1)),
+            token=self.token("beat", arguments),
         )
 
     def sync(self, arguments: list[str], options: dict[str, str]) -> None:
@@ -233,6 +266,8 @@ class Scenario:
                 return [f"timer of {member_id} at {deadline_ms}"]
             case SetTimer(RebalanceTimer(), deadline_ms):
                 return [f"timer of the phase at {deadline_ms}"]
+            case SetTimer(RevocationTimer(_, member_id), deadline_ms):
+                return [f"{member_id} has to give partitions up until {deadline_ms}"]
             case CancelTimer(MemberTimer(_, member_id)):
                 return [f"no timer of {member_id}"]
             case CancelTimer(RebalanceTimer()):
@@ -284,6 +319,24 @@ def show_record(key: bytes, value: bytes | None) -> str:
 
 
 def show_row(record: ConsumerGroupRecord) -> str:
-    """A row of a consumer group."""
+    """A row of a consumer group; of a partition by its index alone, since scenarios have one topic."""
     name = f"{record.kind.name.lower().replace('_', ' ')} {record.group_id} {record.name}".strip()
-    return f"{name}: {'tombstone' if record.value is None else record.value}"
+    match record.value:
+        case None:
+            return f"{name}: tombstone"
+        case GroupEpoch(epoch) | TargetMetadata(epoch):
+            return f"{name}: epoch {epoch}"
+        case Subscription() as wants:
+            return f"{name}: {','.join(wants.topic_names)}{wants.topic_regex} instance {wants.instance_id}"
+        case CurrentAssignment() as current:
+            assigned, pending = indexes(current.assigned), indexes(current.pending_revocation)
+            return f"{name}: epoch {current.member_epoch} {current.state.name} has {assigned} gives up {pending}"
+        case ResolvedRegex(topics):
+            return f"{name}: {','.join(topics)}"
+        case partitions:
+            return f"{name}: {indexes(partitions)}"
+
+
+def indexes(partitions: Mapping[UUID, Iterable[int]]) -> list[int]:
+    """Of all topics."""
+    return sorted(index for some in partitions.values() for index in some)
