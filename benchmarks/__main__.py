@@ -29,6 +29,7 @@ NAMES: Final = (
     "small_requests",
     "fetching",
     "scraping",
+    "quota",
     "transactions.copying",
     "transactions.visible",
     "transactions.failover",

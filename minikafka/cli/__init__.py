@@ -11,6 +11,7 @@
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``
 * ``group``, ``transaction``  ``minikafka group ...``, ``minikafka transaction ...``
+* ``quota``    ``minikafka quota ...``
 * ``reset_offsets``  ``minikafka group reset-offsets``
 * ``reassign``  ``minikafka reassign``: where replicas are
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``

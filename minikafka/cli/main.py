@@ -24,6 +24,7 @@ from minikafka.cli import (
     output,
     pipeline,
     produce,
+    quota,
     reassign,
     status,
     topic,
@@ -62,6 +63,7 @@ class _InOrder(FittingGroup):
             "consume",
             "group",
             "transaction",
+            "quota",
             *MOVING,
             "log",
             "pipeline",
@@ -96,6 +98,7 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(transaction.app, name="transaction")
+app.add_typer(quota.app, name="quota")
 app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)
 app.command("log-dirs")(log_dirs.log_dirs)

@@ -225,9 +225,51 @@ def test_a_transaction_is_terminated(minikafka: QuickCommandLine, wire: Wire) ->
     assert b"transactional id 'nobody' not found" in minikafka("transaction", "terminate", "nobody", fails=True)
 
 
+def test_quotas(minikafka: QuickCommandLine) -> None:
+    assert minikafka("quota", "list") == b"no client has a quota\n"
+    of_loader = ("--client-id", "loader")
+    said = minikafka("quota", "set", *of_loader, "producer_byte_rate=1000000", "consumer_byte_rate=2e6")
+    assert b"client-id loader: producer_byte_rate is now 1000000" in said
+    minikafka("quota", "set", "--client-id-default", "--user", "u", "request_percentage=12.5")
+    listed = json.loads(minikafka("quota", "list", "--json"))
+    assert sorted(listed, key=lambda each: each["has_user"]) == [
+        {
+            "user": None,
+            "client_id": "loader",
+            "has_user": False,
+            "has_client_id": True,
+            "quotas": {"consumer_byte_rate": 2e6, "producer_byte_rate": 1e6},
+        },
+        {
+            "user": "u",
+            "client_id": None,
+            "has_user": True,
+            "has_client_id": True,
+            "quotas": {"request_percentage": 12.5},
+        },
+    ]
+    assert b"user u, client-id (default)" in minikafka("quota", "list")
+    assert b"quota 'bytes' is unknown; there are producer_byte_rate" in minikafka(
+        "quota", "set", *of_loader, "bytes=1", fails=True
+    )
+    assert b"must be more than 0" in minikafka("quota", "set", *of_loader, "producer_byte_rate=0", fails=True)
+    for wrong, problem in (
+        (("producer_byte_rate=1",), b"say for whom"),
+        ((*of_loader, "--client-id-default", "producer_byte_rate=1"), b"not both"),
+        ((*of_loader, "producer_byte_rate"), b"is not QUOTA=VALUE"),
+        ((*of_loader, "producer_byte_rate=many"), b"is not QUOTA=VALUE"),
+        ((*of_loader, "producer_byte_rate=1", "producer_byte_rate=2"), b"is named twice"),
+    ):
+        assert problem in minikafka("quota", "set", *wrong, fails=True)
+    minikafka("quota", "remove", *of_loader, "producer_byte_rate", "consumer_byte_rate")
+    minikafka("quota", "remove", "--client-id-default", "--user", "u", "request_percentage")
+    assert minikafka("quota", "list") == b"no client has a quota\n"
+
+
 def test_the_level_of_a_feature(minikafka: QuickCommandLine) -> None:
     def described() -> dict[str, Any]:
-        (found,) = json.loads(minikafka("cluster", "feature", "describe", "--json"))
+        features = {each["feature"]: each for each in json.loads(minikafka("cluster", "feature", "describe", "--json"))}
+        found = features["transaction.version"]
         assert isinstance(found, dict)
         return found
 

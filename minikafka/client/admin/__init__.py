@@ -7,6 +7,7 @@
 ``features``      levels of protocols for the whole cluster
 ``groups``        consumer groups
 ``offsets``       first and last offsets, offsets by time, ends of leader epochs
+``quotas``        bounds on what clients may ask
 ``quorum``        the controllers' quorum
 ``replicas``      where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
 ``transactions``  transactions, as coordinators and partitions know them
@@ -20,6 +21,7 @@ from minikafka.client.admin.features import Feature, FeatureCalls, FeatureChange
 from minikafka.client.admin.groups import GroupCalls, GroupMember, GroupView
 from minikafka.client.admin.offsets import OffsetCalls
 from minikafka.client.admin.quorum import QuorumCalls, QuorumView
+from minikafka.client.admin.quotas import QuotaCalls, QuotaEntity
 from minikafka.client.admin.replicas import LogDirectory, Reassignment, ReplicaCalls, ReplicaSize
 from minikafka.client.admin.topics import TopicCalls
 from minikafka.client.admin.transactions import (
@@ -41,6 +43,7 @@ __all__ = [
     "OpenTransaction",
     "ProducerView",
     "QuorumView",
+    "QuotaEntity",
     "Reassignment",
     "ReplicaSize",
     "TransactionListing",
@@ -49,7 +52,15 @@ __all__ = [
 
 
 class Admin(
-    TopicCalls, ConfigCalls, FeatureCalls, GroupCalls, OffsetCalls, QuorumCalls, ReplicaCalls, TransactionCalls
+    TopicCalls,
+    ConfigCalls,
+    FeatureCalls,
+    GroupCalls,
+    OffsetCalls,
+    QuorumCalls,
+    QuotaCalls,
+    ReplicaCalls,
+    TransactionCalls,
 ):
     """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
 
