@@ -97,11 +97,13 @@ def unjudged_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iter
     """The same for a test that judges the nodes' logs itself.
 
     At the end every node gets SIGKILL, paused or not. Records of tests may be of 1970: retention looks for old ones
-    only where a test says how often.
+    only where a test says how often. What is deleted goes at once.
     """
-    named = {"loop.turn.warn.ms": str(turn_max_ms()), "log.retention.check.interval.ms": str(NEVER_MS)} | {
-        name.replace("_", "."): value for name, value in settings.items()
-    }
+    named = {
+        "loop.turn.warn.ms": str(turn_max_ms()),
+        "log.retention.check.interval.ms": str(NEVER_MS),
+        "log.segment.delete.delay.ms": "0",
+    } | {name.replace("_", "."): value for name, value in settings.items()}
     cluster = LocalCluster.create(
         directory, brokers=brokers, base_port=free_base_port(brokers), settings=named, detached=False
     )

@@ -23,7 +23,6 @@ def cluster(start_cluster: StartCluster) -> LocalCluster:
         log_dirs="first,second",
         log_segment_bytes="200000",
         replica_alter_log_dirs_io_max_bytes_per_second="400000",
-        log_segment_delete_delay_ms="0",
     )
 
 
