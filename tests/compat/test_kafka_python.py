@@ -205,7 +205,7 @@ def test_a_group_of_two_rebalances(
     settings = {"group": f"group-of-{topic}", "partition_assignment_strategy": [assignor]}
     first = Member(consumer(topic, **settings))
     produce_and_read(1, first)
-    assert len(first.share) == PARTITIONS
+    eventually(lambda: len(first.share) == PARTITIONS, "the thread to say what it has")
 
     second = Member(consumer(topic, **settings))
     eventually(lambda: [len(first.share), len(second.share)] == [2, 2], "two shares")
