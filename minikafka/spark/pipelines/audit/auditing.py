@@ -14,6 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
+from minikafka.errors import KafkaError
 from minikafka.spark.pipelines.audit import readers, rules, tables
 from minikafka.spark.pipelines.audit.history import (
     Kind,
@@ -67,13 +68,16 @@ def audit(
     ``open_from``: by partition, where an open transaction begins, behind which nothing is stored yet. Of a cluster it
     is asked.
 
-    Raises PipelineError if the history is damaged, or has no event of a topic, or Spark fails.
+    Raises PipelineError if the history is damaged or has no event of a topic, if a topic is not found, or Spark fails.
     """
     files = history_files(history)
     with ExitStack() as stack:
         stack.enter_context(watched_jobs(spark, show))
         if stored is None and bootstrap_servers is not None:
-            open_from = open_from_in_topics(topics, bootstrap_servers)
+            try:
+                open_from = open_from_in_topics(topics, bootstrap_servers)
+            except KafkaError as error:
+                raise PipelineError(error.message) from error
             stored = stored_in_topics(spark, topics, bootstrap_servers)
         events = read_events(spark, files)
         names = check_files(events)
