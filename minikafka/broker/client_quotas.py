@@ -26,12 +26,12 @@ from minikafka.metadata.client_quotas import (
     quota_of,
 )
 from minikafka.metadata.delta import MetadataDelta
-from minikafka.timing.rate import WindowedRate
+from minikafka.timing import Allowance
 
 T = TypeVar("T")
 
 CLIENTS_MAX: Final = 10_000
-"""Rates that are remembered; whoever was silent for longest is forgotten: a client may have any number of names."""
+"""Whose debts are remembered; whoever was silent for longest is forgotten: a client may have any number of names."""
 
 
 class Admitted(NamedTuple, Generic[T]):
@@ -47,11 +47,10 @@ class ClientQuotas:
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._clock = clock
-        self._window_count = config.quota_window_num
         self._window_ms = config.quota_window_size_seconds * 1000
         self._quotas: Quotas = {}
         self._bounds: dict[tuple[str, str], Quota | None] = {}  # by key and client id
-        self._rates: OrderedDict[tuple[str, tuple[str, str]], WindowedRate] = OrderedDict()
+        self._allowances: OrderedDict[tuple[str, tuple[str, str]], Allowance] = OrderedDict()
         self.bound_keys: frozenset[str] = frozenset()
         """Of the quotas that somebody has."""
 
@@ -60,6 +59,7 @@ class ClientQuotas:
         if delta.after.client_quotas is not self._quotas:
             self._quotas = delta.after.client_quotas
             self._bounds.clear()
+            self._allowances.clear()  # debts were made by other bounds
             self.bound_keys = frozenset(key for values in self._quotas.values() for key in values)
 
     def on_produced(self, context: RequestContext, size: int) -> None:
@@ -73,8 +73,8 @@ class ClientQuotas:
             context.throttle(self._spend(CONSUMER_BYTE_RATE, context.client_id, size))
 
     def on_request(self, context: RequestContext) -> None:
-        """A client asks something; its earlier requests may have taken too long."""
-        context.throttle(self._spend(REQUEST_PERCENTAGE, context.client_id, 0.0))
+        """A client asks something; its earlier requests may have taken too long. It waits for a window at most."""
+        context.throttle(min(self._spend(REQUEST_PERCENTAGE, context.client_id, 0.0), self._window_ms))
 
     def on_handled(self, client_id: str | None, seconds: float) -> None:
         """A request of the client took so long."""
@@ -110,10 +110,7 @@ class ClientQuotas:
         if quota is None:
             return 0.0
         now_ms = self._clock.monotonic_ms()
-        rate = self._rate(key, quota.shared_by)
-        if amount:
-            rate.record(amount, now_ms)
-        return rate.wait_ms(quota.bound, now_ms)
+        return self._allowance(key, quota.shared_by).spend(amount, quota.bound, now_ms)
 
     def _quota(self, key: str, client_id: str) -> Quota | None:
         if (key, client_id) not in self._bounds:
@@ -122,13 +119,12 @@ class ClientQuotas:
             self._bounds[key, client_id] = quota_of(self._quotas, key, ANONYMOUS, client_id)
         return self._bounds[key, client_id]
 
-    def _rate(self, key: str, shared_by: tuple[str, str]) -> WindowedRate:
-        rate = self._rates.get((key, shared_by))
-        if rate is None:
-            if len(self._rates) >= CLIENTS_MAX:
-                self._rates.popitem(last=False)
-            rate = WindowedRate(window_count=self._window_count, window_ms=self._window_ms)
-            self._rates[key, shared_by] = rate
+    def _allowance(self, key: str, shared_by: tuple[str, str]) -> Allowance:
+        allowance = self._allowances.get((key, shared_by))
+        if allowance is None:
+            if len(self._allowances) >= CLIENTS_MAX:
+                self._allowances.popitem(last=False)
+            allowance = self._allowances[key, shared_by] = Allowance(self._window_ms)
         else:
-            self._rates.move_to_end((key, shared_by))
-        return rate
+            self._allowances.move_to_end((key, shared_by))
+        return allowance

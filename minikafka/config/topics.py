@@ -74,9 +74,11 @@ class TopicDefaultSettings(SettingGroup):
 class QuotaSettings(SettingGroup):
     """How quotas of clients are measured."""
 
-    quota_window_num = Setting(integer(1), 11, doc="Number of windows over which the rates of clients are measured.")
     quota_window_size_seconds = Setting(
-        integer(1), 1, doc="Length of a window over which the rates of clients are measured."
+        integer(1),
+        1,
+        doc="""So much of a time in which a client asked for less than its quota may be made up for. Apache Kafka
+        averages over quota.window.num windows of this length.""",
     )
 
 

@@ -1,8 +1,13 @@
-"""Replication quota: a bound on bytes per second over a sliding window (row R7, KIP-73)."""
+"""Replication quota: a bound on bytes per second over a sliding window (row R7, KIP-73).
+
+The rate is that of the last ``window_count`` windows, the present one included: the bytes recorded in them, divided by
+the time since the oldest of them began (at least one window). Recording never fails: after a large answer the quota is
+exceeded, and later answers wait until the rate has fallen.
+"""
 
 from __future__ import annotations
 
-from minikafka.timing.rate import WindowedRate
+from collections import deque
 
 UNLIMITED = (1 << 63) - 1
 
@@ -10,11 +15,15 @@ UNLIMITED = (1 << 63) - 1
 class ReplicationQuota:
     """One direction of one broker. ``rate`` is in bytes per second and may be changed at any time."""
 
-    __slots__ = ("_copied", "rate")
+    __slots__ = ("_samples", "_window_count", "_window_ms", "rate")
 
     def __init__(self, *, window_count: int = 11, window_ms: int = 1000, rate: int = UNLIMITED) -> None:
+        assert window_count > 0
+        assert window_ms > 0
         self.rate = rate
-        self._copied = WindowedRate(window_count=window_count, window_ms=window_ms)
+        self._window_count = window_count
+        self._window_ms = window_ms
+        self._samples: deque[list[int]] = deque()  # [began at, bytes], oldest first
 
     @property
     def is_limited(self) -> bool:
@@ -23,8 +32,22 @@ class ReplicationQuota:
 
     def record(self, size: int, now_ms: int) -> None:
         """``size`` bytes of throttled replicas were copied."""
-        self._copied.record(size, now_ms)
+        self._purge(now_ms)
+        if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
+            self._samples.append([now_ms, 0])
+        self._samples[-1][1] += size
 
     def is_exceeded(self, now_ms: int) -> bool:
         """The present rate is above the bound."""
-        return self.is_limited and self._copied.wait_ms(self.rate, now_ms) > 0
+        if not self.is_limited:
+            return False
+        self._purge(now_ms)
+        if not self._samples:
+            return False
+        elapsed_ms = max(now_ms - self._samples[0][0], self._window_ms)
+        return sum(size for _, size in self._samples) * 1000 > self.rate * elapsed_ms
+
+    def _purge(self, now_ms: int) -> None:
+        oldest_ms = now_ms - self._window_count * self._window_ms
+        while self._samples and self._samples[0][0] <= oldest_ms:
+            self._samples.popleft()

@@ -40,7 +40,7 @@ def test_memory_is_bounded() -> None:
     quota = ReplicationQuota(rate=1)
     for now_ms in range(0, 1_000_000, 10):
         quota.record(1, now_ms)
-    assert len(quota._copied._samples) <= 12
+    assert len(quota._samples) <= 12
 
 
 def test_a_bound_may_change_at_any_time() -> None:
