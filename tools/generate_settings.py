@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.config import BrokerConfig, GroupConfig, TopicConfig
+from minikafka.config.overrides import OwnConfig, OwnSetting
 from minikafka.config.setting import Setting, SettingGroup
-from minikafka.config.topic import TopicSetting
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
@@ -42,11 +42,23 @@ What a topic may override, at its creation or later. Without its own value a top
 |---|---|---|---|
 """
 
+GROUP_HEAD = """
+## Groups of consumers, each by itself
+
+What a consumer group of the newer protocol may have of its own (`kafka-configs --entity-type groups`), whether it
+exists yet or not. It goes for each member from its next heartbeat on, and outlives the group. There is no
+`consumer.assignment.interval.ms`: a target assignment is made as soon as it is needed. Nor are there settings of share
+groups and of streams groups.
+
+| Setting | Node's setting | Allowed | Meaning |
+|---|---|---|---|
+"""
+
 
 def render() -> str:
     """The page as it should be."""
     groups = [_group(group) for group in BrokerConfig.__bases__]
-    return "".join([HEAD, *groups, TOPIC_HEAD, *(f"{row}\n" for row in _topic_rows())])
+    return "".join([HEAD, *groups, TOPIC_HEAD, *_own_rows(TopicConfig), GROUP_HEAD, *_own_rows(GroupConfig)])
 
 
 def _group(group: type) -> str:
@@ -64,11 +76,11 @@ def _row(row: Setting[Any]) -> str:
     return f"| {name} | {default} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |"
 
 
-def _topic_rows() -> Iterator[str]:
-    for row in TopicConfig.rows().values():
-        assert isinstance(row, TopicSetting)
+def _own_rows(config: type[OwnConfig]) -> Iterator[str]:
+    for row in config.rows().values():
+        assert isinstance(row, OwnSetting)
         fallbacks = ", ".join(_code(fallback.row.name) for fallback in row.fallbacks) or "none"
-        yield f"| {_code(row.name)} | {fallbacks} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |"
+        yield f"| {_code(row.name)} | {fallbacks} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |\n"
 
 
 def _code(text: str) -> str:

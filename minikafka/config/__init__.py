@@ -11,7 +11,9 @@ Map:
 * ``groups``      rows: consumer groups and the offsets topic
 * ``transactions``  rows: transactions and the topic of their states
 * ``broker``      :class:`BrokerConfig`, all rows of a node and what must hold between them
-* ``topic``       :class:`TopicConfig`, the rows a topic may override, each with the node's setting it falls back to
+* ``overrides``   settings of a topic or a group, each with the node's setting it falls back to
+* ``topic``       :class:`TopicConfig`, the rows a topic may override
+* ``group``       :class:`GroupConfig`, the rows a group may override
 * ``sources``     ``.properties`` text, TOML text and environment variables to mappings that BrokerConfig takes
 
 Nothing here reads a file, the environment or a clock: the caller does, and hands the text over.
@@ -20,6 +22,7 @@ Nothing here reads a file, the environment or a clock: the caller does, and hand
 from __future__ import annotations
 
 from minikafka.config.broker import BrokerConfig
+from minikafka.config.group import GroupConfig
 from minikafka.config.setting import ConfigEntry, ConfigError, ConfigSource, ConfigSynonym
 from minikafka.config.sources import environment_settings, parse_properties, parse_toml
 from minikafka.config.topic import TopicConfig
@@ -30,6 +33,7 @@ __all__ = [
     "ConfigError",
     "ConfigSource",
     "ConfigSynonym",
+    "GroupConfig",
     "TopicConfig",
     "environment_settings",
     "parse_properties",

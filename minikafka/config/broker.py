@@ -131,7 +131,7 @@ def _parse_dynamic(given: Mapping[str, str]) -> dict[str, Any]:
 
 def check_node(config: BrokerConfig) -> None:
     """What must hold between settings; raises one ConfigError that names every problem."""
-    problems = [*_check_identity(config), *_check_listeners(config), *_check_orders(config)]
+    problems = [*_check_identity(config), *_check_listeners(config), *_check_orders(config), *_check_bounds(config)]
     if problems:
         raise ConfigError(problems)
 
@@ -192,7 +192,27 @@ def _check_orders(config: BrokerConfig) -> Iterator[str]:
         (BrokerConfig.broker_heartbeat_interval_ms, BrokerConfig.broker_session_timeout_ms),
         (BrokerConfig.replica_fetch_wait_max_ms, BrokerConfig.replica_lag_time_max_ms),
         (BrokerConfig.group_min_session_timeout_ms, BrokerConfig.group_max_session_timeout_ms),
+        (BrokerConfig.group_consumer_heartbeat_interval_ms, BrokerConfig.group_consumer_session_timeout_ms),
     ):
         low, high = getattr(config, lower.attribute), getattr(config, upper.attribute)
         if low >= high:
             yield f"{lower.name} = {low}: must be below {upper.name} = {high}"
+
+
+def _check_bounds(config: BrokerConfig) -> Iterator[str]:
+    """The bounds of what a group may set hold for what it falls back to."""
+    for least, default, most in (
+        (
+            BrokerConfig.group_consumer_min_session_timeout_ms,
+            BrokerConfig.group_consumer_session_timeout_ms,
+            BrokerConfig.group_consumer_max_session_timeout_ms,
+        ),
+        (
+            BrokerConfig.group_consumer_min_heartbeat_interval_ms,
+            BrokerConfig.group_consumer_heartbeat_interval_ms,
+            BrokerConfig.group_consumer_max_heartbeat_interval_ms,
+        ),
+    ):
+        low, value, high = (getattr(config, row.attribute) for row in (least, default, most))
+        if not low <= value <= high:
+            yield f"{default.name} = {value}: must be from {low} ({least.name}) to {high} ({most.name})"

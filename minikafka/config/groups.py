@@ -19,8 +19,20 @@ class GroupSettings(SettingGroup):
     group_consumer_session_timeout_ms = Setting(
         integer(1), 45_000, doc="A member of a consumer group (KIP-848) is removed after this time without a heartbeat."
     )
+    group_consumer_min_session_timeout_ms = Setting(
+        integer(1), 45_000, doc="Shortest session timeout that a group may set with consumer.session.timeout.ms."
+    )
+    group_consumer_max_session_timeout_ms = Setting(
+        integer(1), 60_000, doc="Longest session timeout that a group may set with consumer.session.timeout.ms."
+    )
     group_consumer_heartbeat_interval_ms = Setting(
         integer(1), 5_000, doc="How often members of consumer groups are told to send a heartbeat."
+    )
+    group_consumer_min_heartbeat_interval_ms = Setting(
+        integer(1), 5_000, doc="Shortest interval that a group may set with consumer.heartbeat.interval.ms."
+    )
+    group_consumer_max_heartbeat_interval_ms = Setting(
+        integer(1), 15_000, doc="Longest interval that a group may set with consumer.heartbeat.interval.ms."
     )
     group_consumer_max_size = Setting(
         integer(1),

@@ -49,7 +49,7 @@ from minikafka.groups.effects import Effect
 from minikafka.groups.joining import Caller
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
-from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.settings import CoordinatorSettings, MemberTimes
 from minikafka.groups.shard import Shard
 from minikafka.groups.timers import (
     MemberTimer,
@@ -86,6 +86,7 @@ class GroupCoordinator:
 
     `new_member_suffix` makes the part of a member id after the client id (a random UUID). `wall_clock_ms` stamps
     records. `topic_id_of` looks a topic up in the metadata; None for an unknown one. `topics` has what assignors need.
+    `times_of` has what is set for a group, which counts from the next heartbeat on; else `settings` go for all.
     """
 
     def __init__(
@@ -95,9 +96,18 @@ class GroupCoordinator:
         wall_clock_ms: Callable[[], int],
         topic_id_of: Callable[[str], UUID | None],
         topics: Topics | None = None,
+        times_of: Callable[[str], MemberTimes] | None = None,
     ) -> None:
+        times = MemberTimes(settings.consumer_session_timeout_ms, settings.consumer_heartbeat_interval_ms)
         self.phase = Phase.LOADING
-        self.shard = Shard(settings, new_member_suffix, wall_clock_ms, topic_id_of, topics or NoTopics())
+        self.shard = Shard(
+            settings,
+            new_member_suffix,
+            wall_clock_ms,
+            topic_id_of,
+            times_of or (lambda _group_id: times),
+            topics or NoTopics(),
+        )
         self._is_replayed = False
 
     # the life of a shard

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class MemberTimes(NamedTuple):
+    """Of the members of a consumer group (KIP-848), in milliseconds."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from minikafka.groups.effects import Effect, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
-from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.settings import CoordinatorSettings, MemberTimes
 from minikafka.groups.timers import MemberTimer, RebalanceTimer, RevocationTimer, TimerKey, WriteTimer
 from minikafka.model import NO_PRODUCER_ID, ZERO_TOPIC_ID, ProducerIdentity, TopicPartition
 from minikafka.wire.schema import Message
@@ -79,6 +79,8 @@ class Shard:
     wall_clock_ms: Callable[[], int]
     topic_id_of: Callable[[str], UUID | None]
     """The topic of this name that there is now."""
+    times_of: Callable[[str], MemberTimes]
+    """Of the members of a consumer group, by the group's settings of now."""
     topics: Topics = field(default_factory=NoTopics)
     topics_version: int = 0
     """Rises with each change of topics."""
@@ -163,14 +165,6 @@ class Shard:
 
     # consumer groups
 
-    def consumer_session_timeout_ms(self, _group_id: str) -> int:
-        """Of the members of a consumer group."""
-        return self.settings.consumer_session_timeout_ms
-
-    def consumer_heartbeat_interval_ms(self, _group_id: str) -> int:
-        """Of the members of a consumer group."""
-        return self.settings.consumer_heartbeat_interval_ms
-
     def match_sessions(self, group: Group) -> None:
         """Each member of a consumer group has a session, and nobody else: after a load, or a write that failed."""
         consumer = group.consumer
@@ -178,7 +172,7 @@ class Shard:
             return
         for member_id in [name for name in consumer.sessions if name not in consumer.subscriptions]:
             self.end_consumer_session(group, member_id)
-        timeout_ms = self.consumer_session_timeout_ms(group.group_id)
+        timeout_ms = self.times_of(group.group_id).session_timeout_ms
         for member_id in consumer.subscriptions:
             if member_id not in consumer.sessions:
                 session = consumer.sessions[member_id] = Session(member_id)

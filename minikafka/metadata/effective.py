@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.config import BrokerConfig, GroupConfig, TopicConfig
 from minikafka.metadata.image import ConfigResource, MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 
@@ -19,3 +19,8 @@ def broker_config(image: MetadataImage, static: BrokerConfig) -> BrokerConfig:
 def topic_config(image: MetadataImage, topic: str, static: BrokerConfig) -> TopicConfig:
     """A topic's settings on a node with that configuration."""
     return TopicConfig(image.topic_overrides(topic), broker_config(image, static))
+
+
+def group_config(image: MetadataImage, group_id: str, static: BrokerConfig) -> GroupConfig:
+    """A group's settings on a node with that configuration; those that they fall back to are not dynamic."""
+    return GroupConfig(image.config_of(ConfigResource(ConfigResourceType.GROUP, group_id)), static)

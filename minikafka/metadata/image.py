@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ConfigResource(NamedTuple):
-    """The owner of a configuration: a topic, a broker by id, or every broker (name "")."""
+    """The owner of a configuration: a topic, a group, a broker by id, or every broker (name "")."""
 
     resource_type: ConfigResourceType
     name: str

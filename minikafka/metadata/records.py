@@ -7,7 +7,8 @@ a fact that is new to it. Then, as for an unknown type, it raises :class:`Unknow
 
 ``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
 registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features,
-version 5 quotas of clients. A new controller raises it to its own version; all nodes are upgraded together.
+version 5 quotas of clients, version 6 settings of groups. A new controller raises it to its own version; all nodes are
+upgraded together.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
 
-METADATA_VERSION: Final = 5
+METADATA_VERSION: Final = 6
 """The newest metadata version this code knows."""
 
 
@@ -42,6 +43,7 @@ class ConfigResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def cluster(start_cluster: StartCluster) -> LocalCluster:
-    cluster = start_cluster(group_consumer_heartbeat_interval_ms="500")
+    cluster = start_cluster(group_consumer_heartbeat_interval_ms="500", group_consumer_min_heartbeat_interval_ms="500")
     with Wire(cluster.layout.client_port(1)) as wire:
         wire.create_topic(TOPIC, REPLICAS)
     wait_until_known(cluster, TOPIC, len(REPLICAS))

@@ -24,7 +24,10 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    settings = {"num_partitions": "4", "group_consumer_heartbeat_interval_ms": "500"}
+    interval = dict.fromkeys(
+        ("group_consumer_heartbeat_interval_ms", "group_consumer_min_heartbeat_interval_ms"), "500"
+    )
+    settings = {"num_partitions": "4", **interval}
     with running_cluster(tmp_path_factory.mktemp("compat") / "cluster", **settings) as cluster:
         yield cluster
 

@@ -16,12 +16,13 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.patterns import Patterns
 from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas, StagedMarker
-from minikafka.config import BrokerConfig
+from minikafka.config import BrokerConfig, GroupConfig
 from minikafka.errors import KafkaError
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import ResolveRegexes
-from minikafka.groups.settings import CoordinatorSettings
+from minikafka.groups.settings import CoordinatorSettings, MemberTimes
 from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.effective import group_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, TopicPartition
 from minikafka.records.batch import BatchHeader
@@ -80,7 +81,20 @@ class Groups(Shards[GroupCoordinator]):
     def _new(self, _partition: Partition) -> GroupCoordinator:
         clock = self._ports.clock
         return GroupCoordinator(
-            self._settings, lambda: str(self._ports.new_uuid()), clock.wall_ms, self._topic_id_of, self._topics
+            self._settings,
+            lambda: str(self._ports.new_uuid()),
+            clock.wall_ms,
+            self._topic_id_of,
+            self._topics,
+            self._times_of,
+        )
+
+    def _times_of(self, group_id: str) -> MemberTimes:
+        """Settings of the group's own, held within the bounds of this node (row G13)."""
+        config = group_config(self._image(), group_id, self._ports.config)
+        return MemberTimes(
+            config.bounded(GroupConfig.consumer_session_timeout_ms),
+            config.bounded(GroupConfig.consumer_heartbeat_interval_ms),
         )
 
     def _topic_id_of(self, name: str) -> UUID | None:

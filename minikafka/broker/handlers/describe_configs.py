@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32), versions 1-4: settings of topics and of this node, with their source and synonyms."""
+"""DescribeConfigs (key 32), versions 1-4: settings of topics, groups and this node, with source and synonyms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.config import BrokerConfig, ConfigEntry, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.effective import broker_config
+from minikafka.metadata.effective import broker_config, group_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.wire.codec import encode_around
@@ -71,9 +71,13 @@ def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: Br
                 ErrorCode.INVALID_REQUEST, f"this is node {config.node_id}; ask node {name} for its settings"
             )
         return effective.describe()
+    if resource.resource_type == ConfigResourceType.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the group has no name; each group has settings of its own")
+        return group_config(image, name, config).describe()
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"resource type {resource.resource_type} is not supported; it must be a topic or a broker",
+        f"resource type {resource.resource_type} is not supported; it must be a topic, a broker or a group",
     )
 
 

@@ -1,6 +1,6 @@
 """ListConfigResources (key 74), versions 0-1: what has settings (KIP-1142).
 
-Version 0 asks for those of telemetry only, and there are none.
+Version 0 asks for those of telemetry only, and there are none. Of groups, those that have settings of their own.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ NAMES: Final[dict[int, Names]] = {
     ConfigResourceType.TOPIC: lambda image: sorted(image.topics_by_name),
     ConfigResourceType.BROKER: lambda image: map(str, sorted(image.brokers)),
     CLIENT_METRICS: lambda image: (),
+    ConfigResourceType.GROUP: lambda image: sorted(
+        each.name for each in image.configs if each.resource_type is ConfigResourceType.GROUP
+    ),
 }
 
 

@@ -105,7 +105,8 @@ def _serve(shard: Shard, beat: Beat) -> None:
     _subscribe(change, member_id, before, wanted)
     if member_id not in change.consumer.sessions:
         shard.match_sessions(group)
-    shard.extend_session(group, change.consumer.sessions[member_id], shard.consumer_session_timeout_ms(group.group_id))
+    times = shard.times_of(group.group_id)
+    shard.extend_session(group, change.consumer.sessions[member_id], times.session_timeout_ms)
     if change.consumer.assignment_epoch < change.consumer.epoch:
         target.assign(change)
     had = change.consumer.current(member_id)
@@ -114,7 +115,7 @@ def _serve(shard: Shard, beat: Beat) -> None:
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=has.member_epoch,
-        heartbeat_interval_ms=shard.consumer_heartbeat_interval_ms(group.group_id),
+        heartbeat_interval_ms=times.heartbeat_interval_ms,
         assignment=_assignment(has) if is_told else None,
     )
     regexes.maybe_resolve(shard, change.consumer)

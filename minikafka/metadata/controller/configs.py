@@ -1,4 +1,4 @@
-"""Settings of topics and dynamic settings of brokers (KIP-339).
+"""Settings of topics and groups, and dynamic settings of brokers (KIP-339).
 
 ``min.insync.replicas`` is more than a setting: leaders commit by it, and the controller decides by it which replicas
 may lead later (``partition_change``). Both must use the same value. So it is never one node's own: the first controller
@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
-from minikafka.config import BrokerConfig, ConfigError, TopicConfig
+from minikafka.config import BrokerConfig, ConfigError, GroupConfig, TopicConfig
 from minikafka.config.broker import parse_dynamic_setting
 from minikafka.config.kinds import ConfigType
 from minikafka.config.setting import Setting
-from minikafka.config.topic import parse_topic_setting
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.partitions import renew_partition_epochs, settle_topics
 from minikafka.metadata.controller.state import ControllerState
@@ -49,7 +48,7 @@ DECISIVE: Final = {TopicConfig.unclean_leader_election_enable.name, MIN_INSYNC_R
 
 def canonical_topic_setting(name: str, value: str) -> str:
     """The value in the form of the record. Raises KafkaError(INVALID_CONFIG) for an invalid value of a topic."""
-    return _canonical(TopicConfig.rows(), parse_topic_setting, name, value)
+    return _canonical(TopicConfig.rows(), TopicConfig.parse, name, value)
 
 
 def check_topic_settings(state: ControllerState, own: Mapping[str, str]) -> None:
@@ -59,6 +58,17 @@ def check_topic_settings(state: ControllerState, own: Mapping[str, str]) -> None
     if least > most:
         message = f"min.compaction.lag.ms = {least} is more than max.compaction.lag.ms = {most}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def canonical_group_setting(name: str, value: str) -> str:
+    """The value in the form of the record. Raises KafkaError(INVALID_CONFIG) for an invalid value of a group."""
+    return _canonical(GroupConfig.rows(), GroupConfig.parse, name, value)
+
+
+def check_group_settings(state: ControllerState, own: Mapping[str, str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) if a group's own settings are out of the node's bounds."""
+    if problems := GroupConfig(own, state.config).problems():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(problems))
 
 
 def canonical_broker_setting(name: str, value: str) -> str:
@@ -74,6 +84,22 @@ def _canonical(rows: Mapping[str, Setting[Any]], parse: Callable[[str, str], Any
     return rows[name].kind.format(parsed)
 
 
+ROWS: Final = {
+    ConfigResourceType.TOPIC: TopicConfig.rows(),
+    ConfigResourceType.BROKER: BrokerConfig.rows(),
+    ConfigResourceType.GROUP: GroupConfig.rows(),
+}
+CANONICAL: Final = {
+    ConfigResourceType.TOPIC: canonical_topic_setting,
+    ConfigResourceType.BROKER: canonical_broker_setting,
+    ConfigResourceType.GROUP: canonical_group_setting,
+}
+CHECKS: Final = {
+    ConfigResourceType.TOPIC: check_topic_settings,
+    ConfigResourceType.GROUP: check_group_settings,
+}
+
+
 class AlterConfigOp(IntEnum):
     """Operation on a setting (KIP-339)."""
 
@@ -84,7 +110,7 @@ class AlterConfigOp(IntEnum):
 
 
 def alter_configs(state: ControllerState, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Change settings of topics, or dynamic settings of brokers. Per resource all changes are made, or none.
+    """Change settings of topics or groups, or dynamic settings of brokers. Per resource all changes are made, or none.
     A resource that is named twice has one result.
 
     Errors of a resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
@@ -137,7 +163,7 @@ def _replacement(state: ControllerState, asked: ReplacedResource) -> AlterConfig
         for config in asked.configs
     ]
     named = {config.name for config in asked.configs}
-    if asked.resource_type in (ConfigResourceType.TOPIC, ConfigResourceType.BROKER):
+    if asked.resource_type in set(ConfigResourceType):
         before = state.image.config_of(ConfigResource(ConfigResourceType(asked.resource_type), asked.resource_name))
         operations += (
             AlterableConfig(name=name, value=None, config_operation=AlterConfigOp.DELETE)
@@ -158,8 +184,8 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
         if counts[operation.name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate setting {operation.name}")
         _operate(state, resource, before, after, operation)
-    if resource.resource_type is ConfigResourceType.TOPIC:
-        check_topic_settings(state, after)
+    if after and resource.resource_type in CHECKS:
+        CHECKS[resource.resource_type](state, after)
     if validate_only:
         return
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
@@ -209,6 +235,10 @@ def _resource(state: ControllerState, asked: AlterConfigsResource) -> ConfigReso
     if asked.resource_type == ConfigResourceType.TOPIC:
         state.topic(name)
         return ConfigResource(ConfigResourceType.TOPIC, name)
+    if asked.resource_type == ConfigResourceType.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the group has no name; each group has settings of its own")
+        return ConfigResource(ConfigResourceType.GROUP, name)
     if asked.resource_type != ConfigResourceType.BROKER:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings to change here"
@@ -226,8 +256,7 @@ def _operate(
     operation: AlterableConfig,
 ) -> None:
     """Carry out one operation on the values ``after``."""
-    is_topic = resource.resource_type is ConfigResourceType.TOPIC
-    canonical = canonical_topic_setting if is_topic else canonical_broker_setting
+    canonical = CANONICAL[resource.resource_type]
     name, value = operation.name, operation.value
     if name == MIN_INSYNC_REPLICAS and resource.resource_type is ConfigResourceType.BROKER and resource != EVERY_BROKER:
         raise KafkaError(
@@ -235,24 +264,25 @@ def _operate(
         )
     if operation.config_operation == AlterConfigOp.DELETE:
         if name not in before:
-            _check_known(is_topic, name)
+            _check_known(resource, name)
         after.pop(name, None)
     elif value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} has no value")
     elif operation.config_operation == AlterConfigOp.SET:
         after[name] = canonical(name, value)
     elif operation.config_operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
-        row = _check_known(is_topic, name)
+        row = _check_known(resource, name)
         if row.kind.config_type is not ConfigType.LIST:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is not a list; set it instead")
+        is_topic = resource.resource_type is ConfigResourceType.TOPIC
         config = state.topic_config(resource.name) if is_topic else state.config
         after[name] = canonical(name, _combined(getattr(config, row.attribute), value, operation.config_operation))
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{operation.config_operation} is not an operation on settings")
 
 
-def _check_known(is_topic: bool, name: str) -> Setting[Any]:
-    row = (TopicConfig.rows() if is_topic else BrokerConfig.rows()).get(name)
+def _check_known(resource: ConfigResource, name: str) -> Setting[Any]:
+    row = ROWS[resource.resource_type].get(name)
     if row is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"setting {name!r} not found")
     return row

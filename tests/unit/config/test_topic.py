@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minikafka.config import BrokerConfig, ConfigError, ConfigSource, ConfigSynonym, TopicConfig
-from minikafka.config.topic import TopicSetting, parse_topic_setting
+from minikafka.config.overrides import OwnSetting
 
 ONLY_OF_TOPICS = {"local.retention.bytes", "local.retention.ms", "remote.storage.enable"}
 
@@ -77,13 +77,13 @@ def test_description_names_source_and_synonyms() -> None:
 )
 def test_a_wrong_topic_setting_is_refused_with_what_to_do(name: str, value: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        parse_topic_setting(name, value)
+        TopicConfig.parse(name, value)
     assert problem in str(raised.value)
 
 
 def test_every_fallback_can_be_changed_on_the_running_cluster() -> None:
     for row in TopicConfig.rows().values():
-        assert isinstance(row, TopicSetting)
+        assert isinstance(row, OwnSetting)
         assert row.fallbacks or row.name in ONLY_OF_TOPICS or "replication.throttled" in row.name
         assert all(fallback.row.dynamic for fallback in row.fallbacks), row.name
         assert row.doc.endswith(".")
@@ -100,12 +100,12 @@ def test_replicas_to_throttle_are_listed_or_all() -> None:
     assert everything.has(7, 7)
     assert str(everything) == "*"
     assert not TopicConfig().leader_replication_throttled_replicas
-    assert some == parse_topic_setting(name, "0:1,3:2") != everything
-    assert len({some, everything, parse_topic_setting(name, "*")}) == 2
+    assert some == TopicConfig.parse(name, "0:1,3:2") != everything
+    assert len({some, everything, TopicConfig.parse(name, "*")}) == 2
     (entry,) = [entry for entry in TopicConfig({name: "0:1"}).describe() if entry.name == name]
     assert (entry.value, entry.source) == ("0:1", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     (entry,) = [entry for entry in TopicConfig().describe() if entry.name == name]
     assert (entry.value, entry.source) == ("", ConfigSource.DEFAULT_CONFIG)
     for wrong in ("0", "a:b", "0:1:2", "*,0:1", "-1:1"):
         with pytest.raises(ConfigError, match=r"must be a list of partition:broker, or \*"):
-            parse_topic_setting(name, wrong)
+            TopicConfig.parse(name, wrong)

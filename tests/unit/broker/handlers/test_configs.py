@@ -29,7 +29,7 @@ from minikafka.wire.schema import Message
 StartNode = Callable[..., Awaitable[Node]]
 Dial = Callable[..., Awaitable[Client]]
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -91,6 +91,7 @@ async def test_what_cannot_be_described(node: Node, client: Client) -> None:
         (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (8, "x", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
     ]:
         result = await describe(client, kind, name)
         assert (result.error_code, result.configs) == (error, [])

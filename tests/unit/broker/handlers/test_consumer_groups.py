@@ -17,6 +17,12 @@ from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from minikafka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minikafka.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -29,6 +35,7 @@ async def node(start_node: StartNode) -> Node:
         offsets_topic_num_partitions=2,
         offsets_topic_replication_factor=1,
         group_consumer_heartbeat_interval_ms=700,
+        group_consumer_min_heartbeat_interval_ms=500,
         group_consumer_assignors="range,uniform",
         broker_rack="r1",
     )
@@ -102,3 +109,24 @@ async def test_a_group_without_an_id(node: Node, client: Client) -> None:
     assert (await client.ask(request)).error_code == ErrorCode.INVALID_GROUP_ID
     described = await client.ask(ConsumerGroupDescribeRequest(group_ids=[""]))
     assert described.groups[0].error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.spec("G13")
+async def test_settings_of_a_group_count_from_the_next_heartbeat_on(node: Node, client: Client) -> None:
+    """They are there before the group, and again after a restart of its coordinator: they are metadata."""
+    assert (await beat(client, "a", subscribed_topic_names=["t"])).heartbeat_interval_ms == 700
+    await set_of_group(client, "g", "consumer.heartbeat.interval.ms", "900")
+    assert (await beat(client, "a", 1)).heartbeat_interval_ms == 900
+    described = await client.ask(
+        DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=32, resource_name="g")])
+    )
+    rows = {row.name: (row.value, row.config_source) for row in described.results[0].configs}
+    assert rows == {"consumer.heartbeat.interval.ms": ("900", 8), "consumer.session.timeout.ms": ("45000", 5)}
+    await set_of_group(client, "g", "consumer.heartbeat.interval.ms", None)
+    assert (await beat(client, "a", 1)).heartbeat_interval_ms == 700
+
+
+async def set_of_group(client: Client, group_id: str, name: str, value: str | None) -> None:
+    setting = AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
+    resource = AlterConfigsResource(resource_type=32, resource_name=group_id, configs=[setting])
+    assert (await client.ask(IncrementalAlterConfigsRequest(resources=[resource]))).responses[0].error_code == 0

@@ -1,4 +1,4 @@
-"""Settings of topics and dynamic settings of brokers."""
+"""Settings of topics and groups, and dynamic settings of brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from minikafka.wire.messages.alter_configs import AlterableConfig, AlterConfigsR
 from minikafka.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from minikafka.wire.messages.incremental_alter_configs import AlterConfigsResourceResponse
 
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 SET, DELETE, APPEND, SUBTRACT = AlterConfigOp
 
 
@@ -123,6 +124,16 @@ def test_validate_only(topic: Any) -> None:
         (BROKER, "x", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
         (BROKER, "9" * 5000, ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
         (LOGGER, "1", ("a", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "", (SESSION, SET, "50000"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", (SESSION, SET, "44999"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", (SESSION, SET, "60001"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", (INTERVAL, SET, "4999"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", (INTERVAL, SET, "15001"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", (INTERVAL, SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", (INTERVAL, APPEND, "5000"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("group.consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("consumer.assignment.interval.ms", SET, "0"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("share.session.timeout.ms", SET, "45000"), ErrorCode.INVALID_CONFIG),
     ],
 )
 def test_a_wrong_change_of_settings_is_refused_and_changes_nothing(
@@ -132,6 +143,19 @@ def test_a_wrong_change_of_settings_is_refused_and_changes_nothing(
     result = result or alter(topic, resource_type, name, operation)
     assert result.error_code == code
     assert result.error_message
+    assert not topic.image.configs
+
+
+def test_settings_of_a_group_that_need_not_be_there(topic: Any) -> None:
+    assert alter(topic, GROUP, "g", (SESSION, SET, "50000"), (INTERVAL, SET, "05000")).error_code == ErrorCode.NONE
+    group = ConfigResource(ConfigResourceType.GROUP, "g")
+    assert topic.image.config_of(group) == {SESSION: "50000", INTERVAL: "5000"}
+    replaced = ReplacedResource(
+        resource_type=GROUP, resource_name="g", configs=[AlterableConfig(name=INTERVAL, value="6000")]
+    )
+    assert topic.ask(AlterConfigsRequest(resources=[replaced])).responses[0].error_code == ErrorCode.NONE
+    assert topic.image.config_of(group) == {INTERVAL: "6000"}
+    alter(topic, GROUP, "g", (INTERVAL, DELETE), (SESSION, DELETE))
     assert not topic.image.configs
 
 
