@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import permutations
+from itertools import chain, permutations
 from posixpath import join, normpath
 from typing import Any, Final
 
@@ -11,7 +11,15 @@ from minikafka.config.groups import GroupSettings
 from minikafka.config.logs import LogSettings
 from minikafka.config.node import CONTROLLER, LISTENER_NAMES, NodeSettings
 from minikafka.config.quorum import QuorumSettings
-from minikafka.config.setting import ConfigEntry, ConfigError, ConfigSource, ConfigSynonym, Setting, parse_settings
+from minikafka.config.setting import (
+    ConfigEntry,
+    ConfigError,
+    ConfigSource,
+    ConfigSynonym,
+    Setting,
+    parse_settings,
+    source_of,
+)
 from minikafka.config.sources import flatten
 from minikafka.config.topics import QuotaSettings, ReplicationSettings, TopicDefaultSettings
 from minikafka.config.transactions import TransactionSettings
@@ -92,19 +100,34 @@ class BrokerConfig(
         """Every setting with its value and where it came from, for DescribeConfigs of a broker."""
         return [self._entry(row) for row in self.rows().values()]
 
+    def describe_cluster_wide(self) -> list[ConfigEntry]:
+        """What is set for all brokers of the running cluster, for DescribeConfigs of the broker without a name."""
+        entries = []
+        for entry in self.describe():
+            shared = tuple(each for each in entry.synonyms if each.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+            if shared:
+                entries.append(entry._replace(value=shared[0].value, source=shared[0].source, synonyms=shared))
+        return entries
+
     def _entry(self, row: Setting[Any]) -> ConfigEntry:
-        synonyms = [ConfigSynonym(row.name, row.shown(value), source) for source, value in self.set_values(row.name)]
-        synonyms.append(ConfigSynonym(row.name, row.shown(row.default), ConfigSource.DEFAULT_CONFIG))
+        synonyms = tuple(self.synonyms(row.name))
         return ConfigEntry(
             row.name,
-            synonyms[0].value,
-            synonyms[0].source,
+            row.shown(getattr(self, row.attribute)),
+            source_of(synonyms),
             is_read_only=not row.dynamic,
             is_sensitive=row.is_sensitive,
             config_type=row.kind.config_type,
             documentation=row.doc,
-            synonyms=tuple(synonyms),
+            synonyms=synonyms,
         )
+
+    def synonyms(self, name: str) -> Iterator[ConfigSynonym]:
+        """What gives a setting its value, strongest first, down to its default where there is one."""
+        row = self.rows()[name]
+        for source, value in chain(self.set_values(name), [(ConfigSource.DEFAULT_CONFIG, row.default)]):
+            if value is not None:
+                yield ConfigSynonym(name, row.shown(value), source)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={self.rows()[name].shown(value)}" for name, value in self._layers[-1][1].items())

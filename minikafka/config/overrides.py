@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, dropwhile
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from minikafka.config.broker import BrokerConfig
@@ -15,6 +16,7 @@ from minikafka.config.setting import (
     Setting,
     SettingGroup,
     parse_settings,
+    source_of,
 )
 
 T = TypeVar("T")
@@ -83,7 +85,7 @@ class OwnConfig(SettingGroup):
         return ConfigEntry(
             row.name,
             row.shown(getattr(self, row.attribute)),
-            synonyms[0].source,
+            source_of(synonyms),
             is_read_only=False,
             is_sensitive=False,
             config_type=row.kind.config_type,
@@ -92,14 +94,12 @@ class OwnConfig(SettingGroup):
         )
 
     def _synonyms(self, row: OwnSetting[Any]) -> Iterator[ConfigSynonym]:
+        """As in Kafka: without the first fallback (log.retention.ms) the others (log.retention.hours) count for
+        nothing, and a setting without a fallback has no default among them."""
         if row.name in self._own:
             yield ConfigSynonym(row.name, row.shown(self._own[row.name]), self.SOURCE)
-        for fallback in row.fallbacks:
-            for source, value in self._broker.set_values(fallback.row.name):
-                if value is not None:
-                    yield ConfigSynonym(fallback.row.name, fallback.row.shown(value), source)
-        last = row.fallbacks[-1].row if row.fallbacks else row
-        yield ConfigSynonym(last.name, last.shown(last.default), ConfigSource.DEFAULT_CONFIG)
+        names = [fallback.row.name for fallback in row.fallbacks]
+        yield from dropwhile(lambda each: each.name != names[0], chain(*map(self._broker.synonyms, names)))
 
     def __repr__(self) -> str:
         own = ", ".join(f"{name}={self.rows()[name].shown(value)}" for name, value in self._own.items())

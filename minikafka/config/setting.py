@@ -12,7 +12,7 @@ without ``__set__``, so that the instance's own dictionary comes first.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
@@ -62,6 +62,11 @@ class ConfigEntry(NamedTuple):
     synonyms: tuple[ConfigSynonym, ...]
 
 
+def source_of(synonyms: Sequence[ConfigSynonym]) -> ConfigSource:
+    """Where an entry with these synonyms has its value from."""
+    return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+
+
 class Setting(Generic[T]):
     """A declared row. ``kafka`` is Apache Kafka's default where ours differs; the doc says why it does."""
 
@@ -98,8 +103,8 @@ class Setting(Generic[T]):
             raise ConfigError([f"{self.name} = {shown}: must be {error}"]) from None
 
     def shown(self, value: T) -> str | None:
-        """The value as text, or None when it is sensitive."""
-        return None if self.is_sensitive else self.kind.format(value)
+        """The value as text, or None when it is sensitive or there is none."""
+        return None if self.is_sensitive or value is None else self.kind.format(value)
 
 
 class SettingGroup:

@@ -70,7 +70,7 @@ def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: Br
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"this is node {config.node_id}; ask node {name} for its settings"
             )
-        return effective.describe()
+        return effective.describe() if name else effective.describe_cluster_wide()
     if resource.resource_type == ConfigResourceType.GROUP:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the group has no name; each group has settings of its own")

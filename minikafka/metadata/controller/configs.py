@@ -183,7 +183,7 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
     for operation in asked.configs:
         if counts[operation.name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate setting {operation.name}")
-        _operate(state, resource, before, after, operation)
+        _operate(state, resource, after, operation)
     if after and resource.resource_type in CHECKS:
         CHECKS[resource.resource_type](state, after)
     if validate_only:
@@ -251,7 +251,6 @@ def _resource(state: ControllerState, asked: AlterConfigsResource) -> ConfigReso
 def _operate(
     state: ControllerState,
     resource: ConfigResource,
-    before: Mapping[str, str],
     after: dict[str, str],
     operation: AlterableConfig,
 ) -> None:
@@ -263,9 +262,7 @@ def _operate(
             ErrorCode.INVALID_CONFIG, f"{name} is one for the whole cluster; name no broker, or set it on topics"
         )
     if operation.config_operation == AlterConfigOp.DELETE:
-        if name not in before:
-            _check_known(resource, name)
-        after.pop(name, None)
+        after.pop(name, None)  # whatever the name, as in Kafka
     elif value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} has no value")
     elif operation.config_operation == AlterConfigOp.SET:

@@ -7,7 +7,7 @@ import pytest
 from minikafka.config import BrokerConfig, ConfigError, ConfigSource, ConfigSynonym, TopicConfig
 from minikafka.config.overrides import OwnSetting
 
-ONLY_OF_TOPICS = {"local.retention.bytes", "local.retention.ms", "remote.storage.enable"}
+ONLY_OF_TOPICS = {"local.retention.bytes", "local.retention.ms", "preallocate"}
 
 
 def test_defaults_are_kafkas() -> None:
@@ -60,9 +60,20 @@ def test_description_names_source_and_synonyms() -> None:
         ConfigSynonym("log.retention.minutes", "3", ConfigSource.STATIC_BROKER_CONFIG),
         ConfigSynonym("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
     )
+    assert entries["cleanup.policy"].synonyms == (
+        ConfigSynonym("log.cleanup.policy", "delete", ConfigSource.DEFAULT_CONFIG),
+    )
     assert entries["segment.bytes"].source is ConfigSource.DEFAULT_CONFIG
     assert not entry.is_read_only
     assert entries.keys() == TopicConfig.rows().keys()
+
+
+def test_synonyms_are_those_that_kafka_names() -> None:
+    """It has one synonym for a setting (log.retention.ms), and names others of the node only behind that one."""
+    entries = {entry.name: entry for entry in TopicConfig({}, BrokerConfig({"log.retention.hours": 2})).describe()}
+    for name, value in [("retention.ms", "7200000"), ("segment.ms", "604800000"), ("remote.storage.enable", "false")]:
+        assert (entries[name].value, entries[name].source) == (value, ConfigSource.DEFAULT_CONFIG)
+        assert entries[name].synonyms == ()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +95,7 @@ def test_a_wrong_topic_setting_is_refused_with_what_to_do(name: str, value: str,
 def test_every_fallback_can_be_changed_on_the_running_cluster() -> None:
     for row in TopicConfig.rows().values():
         assert isinstance(row, OwnSetting)
-        assert row.fallbacks or row.name in ONLY_OF_TOPICS or "replication.throttled" in row.name
+        assert row.fallbacks or row.name in ONLY_OF_TOPICS or row.name.startswith(("remote.", "leader.", "follower."))
         assert all(fallback.row.dynamic for fallback in row.fallbacks), row.name
         assert row.doc.endswith(".")
 

@@ -78,12 +78,22 @@ async def test_an_empty_list_of_settings_asks_for_all(node: Node, client: Client
 async def test_settings_of_this_node_without_secrets(start_node: StartNode, dial: Dial) -> None:
     node = await start_node(cluster_secret="do not tell anybody")
     client = await dial(node)
-    for name in ("", "1"):
-        rows = {row.name: row for row in (await describe(client, BROKER, name, include_synonyms=True)).configs}
-        assert rows["node.id"].read_only
-        assert rows["cluster.secret"].value is None
-        assert rows["cluster.secret"].is_sensitive
-        assert all(each.value is None for each in rows["cluster.secret"].synonyms)
+    rows = {row.name: row for row in (await describe(client, BROKER, "1", include_synonyms=True)).configs}
+    assert rows["node.id"].read_only
+    assert rows["cluster.secret"].value is None
+    assert rows["cluster.secret"].is_sensitive
+    assert all(each.value is None for each in rows["cluster.secret"].synonyms)
+    unset = rows["log.retention.ms"]
+    assert (unset.value, unset.config_source, unset.synonyms) == (None, 5, [])
+
+
+async def test_a_broker_without_a_name_has_what_is_set_for_all(node: Node, client: Client) -> None:
+    assert (await describe(client, BROKER, "")).configs == []
+    assert await alter(client, BROKER, "", "log.retention.ms", SET, "5000") == (0, None)
+    assert await alter(client, BROKER, "1", "log.retention.ms", SET, "6000") == (0, None)
+    (row,) = (await describe(client, BROKER, "", include_synonyms=True)).configs
+    assert (row.name, row.value, row.config_source) == ("log.retention.ms", "5000", 3)
+    assert [(each.name, each.value, each.source) for each in row.synonyms] == [("log.retention.ms", "5000", 3)]
 
 
 async def test_what_cannot_be_described(node: Node, client: Client) -> None:
