@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from minikafka.metadata.image import MetadataImage, TopicImage
 from minikafka.wire.hot import EncodedTopics
@@ -21,11 +21,12 @@ class TopicEncodings:
         image: MetadataImage,
         topic: TopicImage,
         version: int,
-        listener: str,
+        asked: Hashable,
         make: Callable[[], MetadataResponseTopic],
     ) -> bytes:
-        """The topic's part of a response; ``make`` encodes it if it is not known."""
+        """The topic's part of a response; ``make`` encodes it if it is not known. What else of the request it depends
+        on is ``asked``."""
         if image.brokers is not self._brokers:
             self._brokers = image.brokers
             self._encoded = EncodedTopics()
-        return self._encoded.encoded(version, (topic.name, listener), topic, make)
+        return self._encoded.encoded(version, (topic.name, asked), topic, make)

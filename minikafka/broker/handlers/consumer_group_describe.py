@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorized_operations import ON_GROUP
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
@@ -40,6 +41,8 @@ async def handle(
     async with long_answers.prepare(context) as answer:
         for group_id in dict.fromkeys(request.group_ids):
             group = _describe(group_id, groups) if is_served else _refused(group_id, ErrorCode.UNSUPPORTED_VERSION)
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
             described.append(await answer.encoded(group, _rows(group)))
         context.send_body(encode_around(ConsumerGroupDescribeResponse(), context.version, "groups", described))
 

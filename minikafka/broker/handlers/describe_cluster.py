@@ -1,13 +1,14 @@
 """DescribeCluster (key 60), versions 0-2: the cluster id, the controller and the brokers (KIP-700).
 
-Fenced brokers are among them from version 2 on, when asked for (KIP-1073). Controllers have no endpoint of their own
-for clients, so their listing (KIP-919) is refused.
+Fenced brokers are among them from version 2 on, when asked for (KIP-1073). The listing of controllers (KIP-919) is
+refused, as by a broker of Apache Kafka: it belongs to the listener of controllers.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorized_operations import NOT_ASKED, ON_CLUSTER
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.quorum import Quorum
@@ -20,6 +21,7 @@ from minikafka.wire.messages.describe_cluster import (
 )
 
 BROKERS: Final = 1
+CONTROLLERS: Final = 2
 
 
 def handle(
@@ -27,8 +29,7 @@ def handle(
 ) -> DescribeClusterResponse:
     """Answer from this node's image."""
     if request.endpoint_type != BROKERS:
-        message = "endpoint type not supported; it must be 1 (brokers)"
-        return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=message)
+        return _refused(request.endpoint_type)
     registered = sorted(metadata.image.brokers.items())
     return DescribeClusterResponse(
         cluster_id=identity.cluster_id,
@@ -45,4 +46,13 @@ def handle(
             if (endpoint := broker.listeners.get(context.listener)) is not None
             and (broker.is_live or request.include_fenced_brokers)
         ],
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
+
+
+def _refused(endpoint_type: int) -> DescribeClusterResponse:
+    if endpoint_type == CONTROLLERS:
+        message = "this endpoint is one of brokers, not of controllers; ask for endpoint type 1 (brokers)"
+        return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=message)
+    message = f"endpoint type {endpoint_type} not supported; it must be 1 (brokers)"
+    return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=message)

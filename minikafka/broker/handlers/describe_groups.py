@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorized_operations import ON_GROUP
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.handlers.groups import why_not_here
@@ -30,6 +31,8 @@ async def handle(
     async with long_answers.prepare(context) as answer:
         for group_id in dict.fromkeys(request.groups):
             group = _describe(group_id, groups, context.version)
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
             described.append(await answer.encoded(group, _rows(group)))
         context.send_body(encode_around(DescribeGroupsResponse(), context.version, "groups", described))
 

@@ -1,14 +1,14 @@
 """DescribeTopicPartitions (key 75), version 0: topics page by page, with eligible leader replicas (KIP-966).
 
 Topics come in order of name. A page holds so many partitions as were asked for, up to 2,000, and a topic without any
-counts as one: no answer is longer, whatever was named. The cursor names where the next page begins. Authorized
-operations are not reported.
+counts as one: no answer is longer, whatever was named. The cursor names where the next page begins.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorized_operations import ON_TOPIC
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.metadata import why_missing
@@ -61,12 +61,13 @@ def handle(
 def _describe(image: MetadataImage, name: str, first: int, limit: int) -> Topic:
     topic = image.topic(name)
     if topic is None:
-        return Topic(name=name, error_code=why_missing(name))
+        return Topic(name=name, error_code=why_missing(name), topic_authorized_operations=ON_TOPIC)
     return Topic(
         name=name,
         topic_id=topic.topic_id,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[_partition(image, index, topic.partitions[index]) for index in _page(topic, first, limit)],
+        topic_authorized_operations=ON_TOPIC,
     )
 
 

@@ -59,7 +59,11 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext, locat
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code,
+        error_message=one.error_message if one.error_code else ErrorCode.NONE.name,  # as in Kafka
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 

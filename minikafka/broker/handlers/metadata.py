@@ -1,7 +1,7 @@
 """Metadata (key 3), versions 0-13: brokers, the controller, topics by name or id, and creation on first use.
 
 Any live broker may be asked for the controller's work, so ``controller_id`` names the active controller while it is
-alive and this node otherwise: both accept or forward admin requests. Authorized operations are not reported.
+alive and this node otherwise: both accept or forward admin requests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minikafka.broker.absences import Absences
+from minikafka.broker.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
@@ -57,8 +58,9 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         if topic.topic_id != ZERO_TOPIC_ID:
             topic.name = None  # Java's client sends an empty one beside the id
     await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
+    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     if wanted is None:
-        topics = [_encoded(topic, context, parts) for topic in parts.metadata.image.topics()]
+        topics = [_encoded(topic, operations, context, parts) for topic in parts.metadata.image.topics()]
     else:
         may_create = parts.config.auto_create_topics_enable and (
             request.allow_auto_topic_creation or context.version < 4
@@ -68,7 +70,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         if missing and may_create:
             errors = await parts.topic_creation.create_missing(missing)
         portions = paced(wanted, TOPICS_AT_ONCE, context)
-        topics = [_wanted_topic(topic, errors, context, parts) async for topic in portions]
+        topics = [_wanted_topic(topic, errors, operations, context, parts) async for topic in portions]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -77,6 +79,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         ],
         cluster_id=parts.identity.cluster_id,
         controller_id=parts.quorum.controller_id(parts.metadata.image),
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
     context.send_body(encode_around(response, context.version, "topics", topics))
 
@@ -99,17 +102,25 @@ def _find(wanted: MetadataRequestTopic, image: MetadataImage) -> TopicImage | No
     return image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
 
 
-def _encoded(topic: TopicImage, context: RequestContext, parts: Parts) -> bytes:
+def _encoded(topic: TopicImage, operations: int, context: RequestContext, parts: Parts) -> bytes:
     image, listener = parts.metadata.image, context.listener
-    return parts.encodings.encoded(image, topic, context.version, listener, lambda: _topic(image, topic, listener))
+
+    def make() -> MetadataResponseTopic:
+        return _topic(image, topic, operations, listener)
+
+    return parts.encodings.encoded(image, topic, context.version, (listener, operations), make)
 
 
 def _wanted_topic(
-    wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext, parts: Parts
+    wanted: MetadataRequestTopic,
+    errors: dict[str, ErrorCode],
+    operations: int,
+    context: RequestContext,
+    parts: Parts,
 ) -> bytes:
     topic = _find(wanted, parts.metadata.image)
     if topic is not None:
-        return _encoded(topic, context, parts)
+        return _encoded(topic, operations, context, parts)
     if wanted.name is None and context.version < FIRST_VERSION_WITHOUT_NAMES:
         missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
     elif wanted.name is None:
@@ -117,6 +128,7 @@ def _wanted_topic(
     else:
         error = errors.get(wanted.name) or why_missing(wanted.name)
         missing = MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
+    missing.topic_authorized_operations = operations
     return encode(missing, context.version)
 
 
@@ -129,7 +141,7 @@ def why_missing(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _topic(image: MetadataImage, topic: TopicImage, listener: str) -> MetadataResponseTopic:
+def _topic(image: MetadataImage, topic: TopicImage, operations: int, listener: str) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -137,6 +149,7 @@ def _topic(image: MetadataImage, topic: TopicImage, listener: str) -> MetadataRe
         partitions=[
             _partition(image, index, partition, listener) for index, partition in sorted(topic.partitions.items())
         ],
+        topic_authorized_operations=operations,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from broker_client import Client
 from broker_node import create_topic, delete_topic, eventually
 
+from minikafka.broker.authorized_operations import NOT_ASKED
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.coordination.phase import Phase
@@ -70,6 +71,9 @@ async def test_a_member_joins_sees_topics_come_and_go_and_is_described(node: Nod
     assert (found.group_state, found.assignor_name, found.members[0].member_id) == ("Stable", "range", "a")
     assert found.members[0].assignment.topic_partitions[0].topic_name == "t"
     assert (unknown.group_id, unknown.error_code) == ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)
+    allowed = ConsumerGroupDescribeRequest(group_ids=["g", "nobody"], include_authorized_operations=True)
+    assert found.authorized_operations == NOT_ASKED
+    assert [each.authorized_operations for each in (await client.ask(allowed)).groups] == [3400, NOT_ASKED]
 
     await delete_topic(node, "t")
     await eventually(lambda: node.metadata.image.topic("t") is None, "the deletion")

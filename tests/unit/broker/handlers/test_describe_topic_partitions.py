@@ -51,6 +51,7 @@ async def test_a_partition_is_described_in_full(node: Node, client: Client) -> N
     topic_image = node.image.topic("orders")
     assert topic_image is not None
     assert topic.topic_id == topic_image.topic_id
+    assert topic.topic_authorized_operations == 3576, "always told, as in Apache Kafka"
     (partition,) = topic.partitions
     assert (partition.error_code, partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (0, 1, [1], [1])
     assert (partition.eligible_leader_replicas, partition.last_known_elr, partition.offline_replicas) == ([], [], [])

@@ -10,6 +10,7 @@ import pytest
 from broker_client import Client
 from broker_node import create_topic, delete_topic, eventually, in_time
 
+from minikafka.broker.authorized_operations import NOT_ASKED
 from minikafka.broker.handlers.offset_commit import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
@@ -239,6 +240,14 @@ async def test_a_group_that_is_not_there_is_an_error_since_version_6(client: Cli
         assert (found.group_state, found.error_code, bool(found.error_message)) == ("Dead", error, version > 5)
 
 
+async def test_without_an_authorizer_everything_may_be_done_with_a_group(client: Client) -> None:
+    """KIP-430. The number is Apache Kafka's: of a group that has no error, where it is asked for."""
+    await join(client, "g")
+    for asked, operations in [(False, NOT_ASKED), (True, 3400)]:
+        request = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=asked)
+        assert [each.authorized_operations for each in (await client.ask(request)).groups] == [operations, NOT_ASKED]
+
+
 async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     await client.ask(commit("g", 7, "orders"))
@@ -295,6 +304,8 @@ async def test_the_coordinator_is_found(start_node: StartNode, dial: Dial, versi
         answer = await client.ask(FindCoordinatorRequest(**keys, key_type=key_type), version)  # type: ignore[arg-type]
         found = answer.coordinators[0] if version >= 4 else answer
         assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
+        if version:
+            assert found.error_message == ("NONE" if version < 4 else ""), "as in Apache Kafka"
         assert node.image.topic(topic) is not None, "made when first needed"
     for bad, error in [
         ({"key": ""}, ErrorCode.INVALID_GROUP_ID),

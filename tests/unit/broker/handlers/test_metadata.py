@@ -8,6 +8,7 @@ import pytest
 from broker_client import Client
 from broker_node import ANY_PORTS, create_topic, listener_of
 
+from minikafka.broker.authorized_operations import NOT_ASKED
 from minikafka.broker.handlers import metadata
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -113,6 +114,33 @@ async def test_the_cluster_is_described(node: Node, client: Client, version: int
     answer = await client.ask(DescribeClusterRequest(), version)
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, node.cluster_id, 1)
     assert [(each.broker_id, each.port) for each in answer.brokers] == [(1, listener_of(node).endpoint.port)]
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+async def test_without_an_authorizer_everything_may_be_done(node: Node, client: Client, version: int) -> None:
+    """KIP-430. The numbers are Apache Kafka's: 8 operations on a topic, there or not, and 7 on the cluster."""
+    await create_topic(node, "orders")
+    for asked, on_topic, on_cluster in [(False, NOT_ASKED, NOT_ASKED), (True, 3576, 8096)] * 2:
+        request = by_name("orders", "absent")
+        request.include_topic_authorized_operations = asked
+        request.include_cluster_authorized_operations = asked and version < 11
+        answer = await client.ask(request, version)
+        assert {topic.topic_authorized_operations for topic in answer.topics} == {on_topic}
+        if version < 11:
+            assert answer.cluster_authorized_operations == on_cluster
+    for asked, on_cluster in [(False, NOT_ASKED), (True, 8096)]:
+        cluster = DescribeClusterRequest(include_cluster_authorized_operations=asked)
+        assert (await client.ask(cluster)).cluster_authorized_operations == on_cluster
+
+
+async def test_controllers_are_not_told_by_the_listener_of_brokers(client: Client) -> None:
+    for endpoint_type, error in [
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+    ]:
+        answer = await client.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
+        assert (answer.error_code, answer.brokers) == (error, [])
+        assert answer.error_message
 
 
 @pytest.mark.parametrize("version", [10, 11])
