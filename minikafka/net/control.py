@@ -1,6 +1,6 @@
 """Both sides of the control plane: msgpack calls between nodes that proved the cluster secret to each other.
 
-A :class:`ControlServer` answers calls on the CONTROLLER listener; a :class:`ControlLink` is a lasting way to call one
+A :class:`ControlServer` answers calls on the CONTROLLER listener, and tells clients that they are wrong there; a :class:`ControlLink` is a lasting way to call one
 peer: it dials on demand, proves itself, and dials again after a failure. The id of the peer behind an accepted
 connection comes from the handshake, never from a message.
 """
@@ -20,6 +20,7 @@ from minikafka.model import Endpoint
 from minikafka.net.channel import Channel, ChannelClosedError
 from minikafka.net.connection import Connection
 from minikafka.net.identity import Identity, PeerCheck
+from minikafka.net.strangers import answer_to_client
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.control import (
     CONTROL_FRAME_SIZE_MAX,
@@ -69,6 +70,9 @@ class ControlServer:
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         if connection.principal is None and len(frame) > UNAUTHENTICATED_FRAME_SIZE_MAX:
             raise FrameError("a frame that large before authentication")
+        if connection.principal is None and (answer := answer_to_client(frame)) is not None:
+            connection.open_reply().send([answer])
+            return
         try:
             kind, correlation_id, method, body = decode_frame(frame)
         except WireError as error:

@@ -20,6 +20,8 @@ from minikafka.net.identity import Identity, PeerCheck
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire import auth
+from minikafka.wire.api import ApiKey
+from minikafka.wire.codec import decode_exactly
 from minikafka.wire.control import (
     CONTROL_FRAME_SIZE_MAX,
     UNAUTHENTICATED_FRAME_SIZE_MAX,
@@ -27,6 +29,8 @@ from minikafka.wire.control import (
     decode_frame,
     encode_frame,
 )
+from minikafka.wire.headers import decode_response_header, encode_request
+from minikafka.wire.messages.api_versions import ApiVersionsResponse
 
 Serve = Callable[..., Awaitable[Listener]]
 Dial = Callable[..., Awaitable[Peer]]
@@ -285,6 +289,24 @@ async def test_nothing_but_a_handshake_is_heard_before_it(
 ) -> None:
     peer = await dial(listener)
     await peer.send(sent)
+    assert await peer.receive_all() == b""
+    assert not node.calls
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 5, 99])
+async def test_a_client_of_kafkas_protocol_learns_that_nothing_is_served_for_it(
+    dial: Dial, listener: Listener, node: Node, version: int
+) -> None:
+    peer = await dial(listener)
+    name = b"\x05java\x041.0\0" if version >= 3 else b""
+    await peer.send(encode_request(ApiKey.API_VERSIONS, version, 7, "tool", name))
+    frame = await peer.receive_frame()
+    correlation_id, position = decode_response_header(frame, ApiKey.API_VERSIONS, version)
+    answer = decode_exactly(ApiVersionsResponse, version if version < 99 else 0, frame, position)
+    error = ErrorCode.NONE if version < 99 else ErrorCode.UNSUPPORTED_VERSION
+    assert (correlation_id, answer.error_code) == (7, error)
+    assert [row.api_key for row in answer.api_keys] == [ApiKey.API_VERSIONS]
+    await peer.send(encode_request(ApiKey.METADATA, 1, 8, "tool", bytes(4)))
     assert await peer.receive_all() == b""
     assert not node.calls
 
