@@ -1,8 +1,8 @@
 """Both sides of the control plane: msgpack calls between nodes that proved the cluster secret to each other.
 
-A :class:`ControlServer` answers calls on the CONTROLLER listener, and tells clients that they are wrong there; a :class:`ControlLink` is a lasting way to call one
-peer: it dials on demand, proves itself, and dials again after a failure. The id of the peer behind an accepted
-connection comes from the handshake, never from a message.
+A :class:`ControlServer` answers calls on the CONTROLLER listener, and tells clients that they are wrong there; a
+:class:`ControlLink` is a lasting way to call one peer: it dials on demand, proves itself, and dials again after a
+failure. The id of the peer behind an accepted connection comes from the handshake, never from a message.
 """
 
 from __future__ import annotations
