@@ -80,6 +80,12 @@ class ProducerEntry:
         """Offset of the last record; -1 when no batch of this epoch is known."""
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    @property
+    def had_transactions(self) -> bool:
+        """It has one, or a marker ended one."""
+        is_open = self.current_txn_first_offset != NO_OFFSET
+        return is_open or self.coordinator_epoch != NO_EPOCH or not self.batches
+
     def find_duplicate(self, header: BatchHeader) -> ProducedBatch | None:
         """The kept batch with the epoch and the sequences of ``header``; None if it has none (row T47)."""
         if header.producer_epoch == self.epoch and header.base_sequence != NO_SEQUENCE:
@@ -290,11 +296,10 @@ class ProducerState:
     def has_transactions(self) -> bool:
         """True after the first transaction: only the batches tell what was known of it at an earlier offset.
 
-        Also for one that ended long ago: a cut of damage, or after an unclean election, may open it again.
+        Also for one that ended long ago: a cut of damage, or after an unclean election, may open it again. So of those
+        who had transactions one is never forgotten.
         """
-        return bool(self._ongoing) or any(
-            entry.coordinator_epoch != NO_EPOCH or not entry.batches for entry in self._entries.values()
-        )
+        return any(entry.had_transactions for entry in self._entries.values())
 
     def since(self, offset: int) -> list[ProducerEntry]:
         """The producers that wrote at or behind ``offset``."""
@@ -319,22 +324,26 @@ class ProducerState:
                 entry.idle_since_ms = now_ms
             elif now_ms - entry.idle_since_ms >= expiration_ms and entry.current_txn_first_offset == NO_OFFSET:
                 expired.append(entry.producer_id)
-        self._forget(expired)
-        return len(expired)
+        return self._forget(expired)
 
     def keep_newest(self, count: int) -> int:
         """Forget all but ``count`` producers: those that wrote longest ago and have no open transaction. How many."""
         excess = max(0, len(self._entries) - count)
         idle = (each for each in self._entries.values() if each.current_txn_first_offset == NO_OFFSET)
         forgotten = [each.producer_id for each in islice(idle, excess)]
-        self._forget(forgotten)
-        return len(forgotten)
+        return self._forget(forgotten)
 
-    def _forget(self, producer_ids: Sequence[int]) -> None:
-        for producer_id in producer_ids:
-            del self._entries[producer_id]
-        if producer_ids:
-            self._unknown_since = next(_serials)
+    def _forget(self, producer_ids: Sequence[int]) -> int:
+        """Forget them; how many. One of those who had transactions stays: see :attr:`has_transactions`."""
+        if not producer_ids:
+            return 0
+        gone = [self._entries.pop(producer_id) for producer_id in producer_ids]
+        self._unknown_since = next(_serials)
+        witness = next((entry for entry in reversed(gone) if entry.had_transactions), None)
+        if witness is None or self.has_transactions:
+            return len(gone)
+        self._entries = {witness.producer_id: witness, **self._entries}
+        return len(gone) - 1
 
     def forget_transactions(self) -> None:
         """All that open transactions had written is gone from the log, and maybe their ends, too (row T22)."""

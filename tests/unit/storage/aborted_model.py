@@ -37,7 +37,6 @@ STEPS: Final = 45
 WHERE: Final = TopicPartition("orders", 0)
 PRODUCERS: Final = (1, 2, 3)
 PLAIN: Final = -1
-PRODUCERS_EPOCH: Final = 0
 
 
 class ViolationError(AssertionError):
@@ -84,6 +83,10 @@ class Schedule:
         self.written: list[Written] = []
         self.high_watermark = 0
         self.epoch = 0
+        self.begun = 0
+        self.bumps = self.rng.random() < 0.5
+        """Each end of a transaction has the next epoch of its producer (KIP-890)."""
+        self.producer_epochs = dict.fromkeys(PRODUCERS, 0)
         self.wall_ms = NOW_MS
         self.cleaned_to = 0
         self.forgot_replication = 0
@@ -106,6 +109,7 @@ class Schedule:
             self.lose_power: 1,
             self.raise_start: 1,
             self.forget: 2,
+            self.forget_producers: 2,
             self.damage: 1,
             self.follow: 2,
             **({self.clean: 4} if self.is_compacted else {}),
@@ -119,7 +123,12 @@ class Schedule:
 
     def _next_sequence(self, producer_id: int) -> int:
         entry = self.log.producers.get(producer_id)
-        return 0 if entry is None else entry.last_sequence + 1
+        if entry is not None and entry.epoch != self.producer_epochs[producer_id]:
+            return 0
+        if entry is None:  # it may have been forgotten, and go on with a later one; not with one that comes again
+            self.begun += 1
+            return 1_000 * self.begun
+        return entry.last_sequence + 1
 
     def write(self) -> None:
         producer_id = self.rng.choice((*PRODUCERS, *PRODUCERS, PLAIN))
@@ -127,7 +136,7 @@ class Schedule:
         values = [self.rng.randbytes(self.rng.choice((1, 60))) for _ in keys]
         is_transactional = producer_id != PLAIN
         sequence = self._next_sequence(producer_id) if is_transactional else -1
-        producer = (producer_id, PRODUCERS_EPOCH if is_transactional else -1, sequence)
+        producer = (producer_id, self.producer_epochs[producer_id] if is_transactional else -1, sequence)
         appended = stage(
             self.log,
             batch(*values, keys=keys, producer=producer, is_transactional=is_transactional),
@@ -141,7 +150,9 @@ class Schedule:
         open_ones = [one.producer_id for one in self.transactions() if one.marker is None]
         producer_id = self.rng.choice(open_ones or PRODUCERS)
         commits = self.rng.random() < 0.5
-        marker = build_end_txn_marker(producer_id, PRODUCERS_EPOCH, EndTxnMarker(commits, 0), timestamp=self.wall_ms)
+        self.producer_epochs[producer_id] += self.bumps
+        epoch = self.producer_epochs[producer_id]
+        marker = build_end_txn_marker(producer_id, epoch, EndTxnMarker(commits, 0), timestamp=self.wall_ms)
         appended = stage(self.log, marker, leader_epoch=self.epoch)
         self.log.commit()
         self.written.append(Written(appended.base_offset, producer_id, None, b"", commits))
@@ -213,6 +224,15 @@ class Schedule:
         """Nobody read the closed segments lately."""
         for segment in self.log.segments.closed:
             segment.cool()
+
+    def forget_producers(self) -> None:
+        """They were idle for long, or there are too many."""
+        producers = self.log.producers
+        if self.rng.random() < 0.5:
+            producers.keep_newest(self.rng.choice((0, 1)))
+        else:
+            producers.remove_expired(0, 0)
+            producers.remove_expired(0, 0)
 
     def damage(self) -> None:
         """An index of aborted transactions that no crash leaves: of a closed, flushed segment."""

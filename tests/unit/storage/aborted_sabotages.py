@@ -45,6 +45,14 @@ def ended_transactions_need_no_replay(state: Any) -> bool:
     return bool(state._ongoing or state._completed)
 
 
+@SUITE.replaces(ProducerState, "_forget")
+def nobody_remembers_that_there_were_transactions(state: Any, producer_ids: Any) -> int:
+    """The producer was idle for long; then a cut does not open again what it cuts the marker of."""
+    for producer_id in producer_ids:
+        del state._entries[producer_id]
+    return len(producer_ids)
+
+
 @SUITE.replaces(ProducerState, "forget_transactions")
 def a_snapshot_opens_transactions_for_ever(_state: Any) -> None:
     """Retention took their markers away, and a restart finds them open in an older snapshot."""

@@ -271,6 +271,43 @@ def test_an_open_transaction_is_not_forgotten() -> None:
     assert ids(state) == [1]
 
 
+@pytest.mark.spec("T22")
+@pytest.mark.parametrize("forget", ["expire", "crowd out"])
+def test_a_cut_opens_a_transaction_again_whose_producer_is_forgotten(open_log: OpenLog, forget: str) -> None:
+    """Its marker came once more, found nothing open, and its aborted records were delivered."""
+    log = open_log()
+    stage(log, batch(b"x", producer=(7, 0, 0), is_transactional=True))
+    abort = build_end_txn_marker(7, 0, EndTxnMarker(False, 0), timestamp=NOW_MS)
+    stage(log, bytearray(abort))
+    log.commit()
+    if forget == "expire":
+        for _ in range(3):
+            log.remove_expired_producers(0, 0)
+    else:
+        log.producers.keep_newest(0)
+    append(log, batch(b"y", producer=(8, 0, 0)))
+    log.truncate_to(1)
+    assert log.last_stable_offset(1) == 0
+    stage(log, bytearray(abort))
+    log.commit()
+    assert log.aborted.between(0, 2) == [(7, 0, 1, 2)]
+
+
+def test_of_those_who_had_transactions_one_is_remembered() -> None:
+    state = ProducerState()
+    for producer_id in (1, 2):
+        state.append(header(0, producer_id=producer_id, txn=True), producer_id)
+        marker = parse_header(build_end_txn_marker(producer_id, 0, EndTxnMarker(True, 0), timestamp=NOW_MS))
+        state.end_transaction(marker, EndTxnMarker(True, 0), 10 + producer_id)
+    written(state, 3)
+    assert state.keep_newest(0) == 2
+    assert ids(state) == [2]
+    written(state, 4)
+    assert state.keep_newest(0) == 1
+    assert ids(state) == [2]
+    assert state.has_transactions
+
+
 # -- ends of transactions, for whoever asks a coordinator meanwhile ----------------------------------------------------
 
 
@@ -300,7 +337,6 @@ def test_a_producer_that_is_forgotten_after_an_end_does_not_look_as_before(forge
             state.rewind({7: None})
         case "replace":
             state = ProducerState()
-    assert len(state) == 0
     assert state.last_end_of(7) != noted
     for _ in range(ends_before):
         end(state)
