@@ -202,14 +202,19 @@ class Replicas:
         result.leader_epoch = leader.leader_epoch
         return result
 
-    def unverified(self, tp: TopicPartition, records: Buffer | None) -> ProducerIdentity | None:
-        """Whose coordinator to ask before the batch is staged; None when there is nothing to ask."""
+    def unverified(self, tp: TopicPartition, records: Buffer | None, *, adds: bool) -> ProducerIdentity | None:
+        """Whose coordinator to ask before the batch is staged; None when there is nothing to ask.
+
+        Whatever it says, no batch behind this one begins: what the producer sent next is here soon. ``adds``: it has
+        transaction version 2, in which the sequences of each transaction begin at 0.
+        """
         partition = self._partitions.get(tp)
         if partition is None or records is None or len(records) < HEADER_SIZE:
             return None
         header = parse_header(records)
         if not header.attributes & TRANSACTIONAL_FLAG or not _must_verify(partition, header):
             return None
+        partition.log.producers.expect(header, 0 if adds else header.base_sequence)
         return ProducerIdentity(header.producer_id, header.producer_epoch)
 
     def last_end_of(self, tp: TopicPartition, producer_id: int) -> int:

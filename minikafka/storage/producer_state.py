@@ -6,7 +6,8 @@ rules are those of Kafka's ProducerStateManager and ProducerAppendInfo:
 - same epoch, and both sequences equal those of one of the last five batches: a duplicate, answered with the old offset;
 - an older epoch: INVALID_PRODUCER_EPOCH; a newer epoch must begin at sequence 0;
 - otherwise the first sequence must follow the last one (2^31-1 is followed by 0), or OUT_OF_ORDER_SEQUENCE_NUMBER;
-- a producer that is not known (its state expired, or its records were deleted) may begin anywhere.
+- a producer that is not known (its state expired, or its records were deleted) may begin anywhere, but not behind the
+  first batch that it tried (:mod:`~minikafka.storage.first_batches`).
 
 A follower and a restarting log replay batches without these checks: the leader made them.
 
@@ -28,6 +29,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from minikafka.records.batch import CONTROL_FLAG, MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
 from minikafka.records.control import EndTxnMarker
+from minikafka.storage.first_batches import FirstBatches
 from minikafka.storage.transaction_index import AbortedTransaction
 
 BATCHES_KEPT = 5  # as many as a producer may have in flight
@@ -119,13 +121,14 @@ class ProducerEntry:
 class ProducerState:
     """Every producer of one log, and the transactions that hold back its last stable offset."""
 
-    __slots__ = ("_completed", "_entries", "_ongoing", "_unknown_since")
+    __slots__ = ("_completed", "_entries", "_first", "_ongoing", "_unknown_since")
 
     def __init__(self) -> None:
         self._unknown_since = next(_serials)  # whose end before that was the last is not known
         self._entries: dict[int, ProducerEntry] = {}  # who wrote longest ago comes first
         self._ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
         self._completed: list[tuple[int, int]] = []  # (first offset, marker offset), until replicated
+        self._first = FirstBatches()  # of producers that have no entry
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -156,6 +159,7 @@ class ProducerState:
         """May a leader append this producer's records? Their older self if they are a duplicate; else a KafkaError."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
+            self._first.check(header)
             return None
         duplicate = entry.find_duplicate(header)
         if duplicate is not None:
@@ -166,6 +170,11 @@ class ProducerState:
             self._check_sequence(entry, header)
         self._check_transaction(entry, header)
         return None
+
+    def expect(self, header: BatchHeader, first_sequence: int) -> None:
+        """A producer's batch came, and may be refused for now. If the producer is not known, none begins behind it."""
+        if header.producer_id not in self._entries and header.base_sequence != NO_SEQUENCE:
+            self._first.expect(header, first_sequence)
 
     def has(self, header: BatchHeader) -> bool:
         """True for a batch like one of its producer's last five: :meth:`check` finds a duplicate."""
@@ -192,6 +201,7 @@ class ProducerState:
         entry = self._entries.pop(header.producer_id, None)
         if entry is None:
             entry = self._new_entry(header)
+            self._first.done(header.producer_id)
         elif entry.epoch != header.producer_epoch:
             entry.enter_epoch(header.producer_epoch)
         self._entries[header.producer_id] = entry

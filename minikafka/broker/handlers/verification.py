@@ -45,9 +45,10 @@ class Verification:
         self, transactional_id: str | None, batches: Iterable[tuple[TopicPartition, Buffer | None]], version: int
     ) -> Verified:
         """Of the batches of a request of that version, those that begin a transaction in their partition."""
+        adds = version >= FIRST_VERSION_THAT_ADDS
         asked: defaultdict[ProducerIdentity, list[TopicPartition]] = defaultdict(list)
         for tp, records in batches:
-            producer = self.replicas.unverified(tp, records)
+            producer = self.replicas.unverified(tp, records, adds=adds)
             if producer is not None:
                 asked[producer].append(tp)
         if len(asked) > 1:  # one request has one transaction, and each question takes its time
@@ -57,18 +58,17 @@ class Verification:
             return {tp: refusal for partitions in asked.values() for tp in partitions}
         verified: Verified = {}
         for producer, partitions in asked.items():
-            errors, ends = await self._ask(transactional_id, producer, partitions, version)
+            errors, ends = await self._ask(transactional_id, producer, partitions, adds=adds)
             verified |= ends
             verified |= {tp: _refusal(error, version) for tp, error in errors.items() if error is not ErrorCode.NONE}
         return verified
 
     async def _ask(
-        self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], version: int
+        self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], *, adds: bool
     ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, int]]:
         def ends() -> dict[TopicPartition, int]:
             return {tp: self.replicas.last_end_of(tp, producer.producer_id) for tp in partitions}
 
-        adds = version >= FIRST_VERSION_THAT_ADDS
         if not adds and not self.config.transaction_partition_verification_enable:
             return {}, ends()
         if transactional_id is None:

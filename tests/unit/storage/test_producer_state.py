@@ -6,7 +6,7 @@ from storage_batches import NOW_MS, OpenLog, all_values, append, batch, stage
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.records.batch import MAX_SEQUENCE, BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
-from minikafka.storage import producer_state
+from minikafka.storage import first_batches, producer_state
 from minikafka.storage.log import Log
 from minikafka.storage.producer_state import BATCHES_KEPT, ProducerState
 
@@ -306,6 +306,45 @@ def test_of_those_who_had_transactions_one_is_remembered() -> None:
     assert state.keep_newest(0) == 1
     assert ids(state) == [2]
     assert state.has_transactions
+
+
+# -- the first batch of a producer, which may be refused for now -------------------------------------------------------
+
+
+def refusal(state: ProducerState, batch: BatchHeader) -> ErrorCode:
+    try:
+        state.check(batch)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@pytest.mark.spec("T6")
+def test_a_batch_behind_the_first_one_waits_for_it() -> None:
+    state, later = ProducerState(), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    state.expect(header(5), 5)
+    state.expect(header(6), 6)
+    assert refusal(state, header(6)) is later
+    assert refusal(state, header(6, epoch=1)) is ErrorCode.NONE
+    assert refusal(state, header(5)) is ErrorCode.NONE
+    state.expect(header(3), 3)
+    assert refusal(state, header(5)) is later
+    state.expect(header(1, epoch=1), 0)
+    assert refusal(state, header(1, epoch=1)) is later
+    state.expect(header(5), 5)
+    assert refusal(state, header(1, epoch=1)) is later, "of the newest epoch"
+    state.append(header(0, epoch=1), 0)
+    assert refusal(state, header(1, epoch=1)) is ErrorCode.NONE
+    state.expect(header(7, epoch=1), 7)
+    assert refusal(state, header(1, epoch=1)) is ErrorCode.NONE, "it is known now"
+
+
+def test_what_is_expected_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_batches, "EXPECTED_MAX", 3)
+    state = ProducerState()
+    for producer_id in range(5):
+        state.expect(header(0, producer_id=producer_id), 0)
+    assert [refusal(state, header(1, producer_id=each)) == 0 for each in range(5)] == [True, True, False, False, False]
 
 
 # -- ends of transactions, for whoever asks a coordinator meanwhile ----------------------------------------------------

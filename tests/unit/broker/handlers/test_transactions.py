@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -100,11 +101,12 @@ async def produce(
     sequence: int = 0,
     *,
     topic: str = "orders",
+    index: int = 0,
     version: int = OLD,
     name: str | None = "copier",
 ) -> int:
     records = batch(b"value", producer=(*producer, sequence), is_transactional=True)
-    request = produce_request(topic, records)
+    request = produce_request(topic, records, partition=index)
     request.transactional_id = name
     answer = await client.ask(request, version)
     error: int = answer.responses[0].partition_responses[0].error_code
@@ -305,6 +307,43 @@ async def test_the_next_transaction_begins_while_the_markers_are_on_their_way(
         if version == NEW:
             producer, sequence = ProducerIdentity(answer.producer_id, answer.producer_epoch), 0
     assert led(node, ORDERS).log.log_end_offset >= 7
+
+
+@pytest.mark.spec("T6")
+@pytest.mark.parametrize("version", [OLD, NEW])
+async def test_batches_in_flight_stay_in_order_when_coordinators_do_not_answer(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """The first one was refused for now, a later one let in, and then the first one could never be."""
+    ask, random = TransactionAdmission._ask, Random(version)
+
+    async def unsure(self: TransactionAdmission, *args: Any, **how: Any) -> Any:
+        partitions = args[2]
+        if random.random() < 0.4:
+            return dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
+        return await ask(self, *args, **how)
+
+    monkeypatch.setattr(TransactionAdmission, "_ask", unsure)
+    await create_topic(node, "new", partitions=12)
+    for index in range(12):
+        producer = await init(client)
+        tp = TopicPartition("new", index)
+        if version == OLD:
+            assert await add(client, producer, tp) == [0]
+        unwritten, first = [0, 1, 2, 3], 0
+        while unwritten:
+            in_flight = unwritten[: random.randint(1, 4)]
+            sent = [produce(client, producer, each, topic="new", index=index, version=version) for each in in_flight]
+            for each, error in zip(in_flight, await asyncio.gather(*sent), strict=True):
+                if error == E.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    assert each != first, "it is what the log waits for"
+                elif error:
+                    assert ErrorCode.of(error).retriable
+                else:
+                    assert each == first, "one behind another that is not written"
+                    unwritten.remove(each)
+                    first += 1
+        assert led(node, tp).log.log_end_offset == 4
 
 
 async def test_partitions_of_one_request_are_added_together(node: Node, client: Client) -> None:
