@@ -67,16 +67,13 @@ class Groups(Shards[GroupCoordinator]):
             lambda now_ms: shard.coordinator.on_marker(marker.producer_id, now_ms, commits=marker.commits),
         )
 
-    def standing(self, group_id: str, producer_id: int) -> tuple[GroupShard | None, int]:
-        """The shard that coordinates the group here, and the last end of a transaction of the producer there.
+    def last_end_of(self, partition: TopicPartition, producer_id: int) -> int:
+        """A number that is another one after each end of a transaction of the producer in that partition.
 
-        What the transaction's coordinator says may be old when its answer comes. If the standing is another one then,
-        records could get into the log behind the marker of their transaction, and nobody would end them (row T48).
-        From transaction version 2 on the log tells the transactions by their epochs: what ended may be the one before.
+        What the transaction's coordinator says may be old when its answer comes. If a transaction has ended since it
+        was asked, records could get into the log behind the marker of theirs, and nobody would end them (row T48).
         """
-        partition = self.partition_of(group_id)
-        replica = None if partition is None else self._replicas.get(partition)
-        return self.shard_of(group_id), 0 if replica is None else replica.log.producers.last_end_of(producer_id)
+        return self._replicas.last_end_of(partition, producer_id)
 
     def _new(self, _partition: Partition) -> GroupCoordinator:
         clock = self._ports.clock

@@ -32,6 +32,8 @@ FIRST_VERSION_WITH_IDS: Final = 6
 FIRST_VERSION_THAT_ADDS: Final = 5
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE: Final = 4
 FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
+ASKED_AT_MOST: Final = 5
+"""So often a coordinator is asked again because a marker came meanwhile."""
 
 
 async def handle(
@@ -59,15 +61,12 @@ async def _commit(
     if not request.topics:
         return TxnOffsetCommitResponse()
     groups = coordinators.groups
-    shard, ends = groups.standing(request.group_id, request.producer_id)
+    shard = groups.shard_of(request.group_id)
     error = _not_served(groups, request.group_id)
     if not error and admission is not None:
         error = await _admit(request, version, groups, admission)
-        shard_now, ends_now = groups.standing(request.group_id, request.producer_id)
-        if not error and shard_now is not shard:
+        if not error and groups.shard_of(request.group_id) is not shard:
             error = ErrorCode.NOT_COORDINATOR
-        elif not error and ends_now != ends and version < FIRST_VERSION_THAT_ADDS:
-            error = ErrorCode.INVALID_TXN_STATE  # later transactions have epochs of their own, which the log checks
     if error:
         return txn_commit_answer(request, error)
     answer: asyncio.Future[TxnOffsetCommitResponse] = asyncio.get_running_loop().create_future()
@@ -92,20 +91,27 @@ def _not_served(groups: Groups, group_id: str) -> ErrorCode:
 async def _admit(
     request: TxnOffsetCommitRequest, version: int, groups: Groups, admission: TransactionAdmission
 ) -> ErrorCode:
-    partition = groups.partition_of(request.group_id)
-    assert partition is not None, "a shard is led"
-    error = commit_error(
-        await admission.admit(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            partition,
-            adds=version >= FIRST_VERSION_THAT_ADDS,
-        )
-    )
+    error = commit_error(await _admitted(request, version, groups, admission))
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_TRANSACTION_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error is ErrorCode.NETWORK_EXCEPTION else error
+
+
+async def _admitted(
+    request: TxnOffsetCommitRequest, version: int, groups: Groups, admission: TransactionAdmission
+) -> ErrorCode:
+    """Ask, and ask again when a transaction of the producer ended meanwhile: it may have been this one."""
+    partition = groups.partition_of(request.group_id)
+    assert partition is not None, "a shard is led"
+    adds = version >= FIRST_VERSION_THAT_ADDS
+    for _ in range(ASKED_AT_MOST):
+        ends = groups.last_end_of(partition, request.producer_id)
+        error = await admission.admit(
+            request.transactional_id, request.producer_id, request.producer_epoch, partition, adds=adds
+        )
+        if error or groups.last_end_of(partition, request.producer_id) == ends:
+            return error
+    return ErrorCode.INVALID_TXN_STATE
 
 
 def _hide_loading(response: TxnOffsetCommitResponse) -> None:
