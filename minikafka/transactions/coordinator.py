@@ -84,7 +84,10 @@ class TransactionCoordinator:
         return effects
 
     def resign(self, now_ms: int) -> list[Effect]:
-        """Another broker leads the partition: answer all requests, and ignore outcomes of writes from now on."""
+        """Another broker leads the partition: answer all requests, and ignore outcomes of writes from now on.
+
+        The timers that it has set count no more; there may be one for each of its ids.
+        """
         self.phase = Phase.RESIGNED
         return self._step(now_ms, loading.resign)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.transactions import ending, expiry
-from minikafka.transactions.effects import ExpiryTimer, TransactionTimer
 from minikafka.transactions.shard import Entry, Shard
 from minikafka.transactions.transaction import ENDING, Transaction, TransactionState
 
@@ -43,10 +42,7 @@ def _time_left(shard: Shard, transaction: Transaction) -> int:
 
 
 def resign(shard: Shard) -> None:
-    """Another broker leads the shard: waiting requests get NOT_COORDINATOR, every timer is cancelled."""
-    for entry in list(shard.entries.values()):
-        if entry.timer_ms is not None:
-            shard.cancel_timer(TransactionTimer(entry.transactional_id))
-        shard.forget(entry)
-    shard.cancel_timer(ExpiryTimer())
+    """Another broker leads the shard: waiting requests get NOT_COORDINATOR. The driver cancels all timers."""
+    shard.memory.held_bytes -= sum(entry.held_bytes for entry in shard.entries.values())
+    shard.entries.clear()
     shard.fail_writes()

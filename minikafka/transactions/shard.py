@@ -215,7 +215,6 @@ class Shard:
     def fail_writes(self) -> None:
         """Another broker leads the shard: its log decides what becomes of them."""
         writes, self._writes = self._writes, {}
-        for write_id, write in writes.items():
+        for write in writes.values():
             if write.done is not None:
-                self.cancel_timer(WriteTimer(write_id))
                 write.done(ErrorCode.NOT_COORDINATOR)

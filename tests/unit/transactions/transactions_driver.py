@@ -78,7 +78,6 @@ class Driver:
     def failover(self, survive: int | None = None) -> None:
         """The coordinator resigns; a new one starts with the first `survive` uncommitted writes (None: all)."""
         self.run(self.coordinator.resign(self.now_ms))
-        assert not self.timers
         assert not self.waiting, "a request was left without an answer"
         assert not self.memory.held_bytes
         for write in self.appended[:survive]:
