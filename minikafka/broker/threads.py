@@ -84,6 +84,7 @@ class Threads:
         self._read = Pool("read", READ_THREADS)
         self._upkeep = Pool("upkeep", UPKEEP_THREADS)
         self._match = Pool("match", 1)
+        self._assign = Pool("assign", 1)
 
     def metadata(self, act: Callable[[], T]) -> asyncio.Future[T]:
         """Votes, and syncs of the metadata log: elections wait for these. One thread, in order."""
@@ -105,7 +106,11 @@ class Threads:
         """Regular expressions of clients: only others of these wait for one that is costly."""
         return self._loop.run_in_executor(self._match, act)
 
+    def assign(self, act: Callable[[], T]) -> asyncio.Future[T]:
+        """Target assignments of large consumer groups, one at a time: their members go on meanwhile."""
+        return self._loop.run_in_executor(self._assign, act)
+
     def close(self) -> None:
         """Take no more jobs. A job that runs ends by itself; one that waits for a thread never starts."""
-        for pool in (self._metadata, self._sync, self._read, self._upkeep, self._match):
+        for pool in (self._metadata, self._sync, self._read, self._upkeep, self._match, self._assign):
             pool.shutdown(wait=False, cancel_futures=True)

@@ -42,8 +42,9 @@ from minikafka.groups import (
     transactional_offsets,
 )
 from minikafka.groups.answers import commit_answer, txn_commit_answer
-from minikafka.groups.consumer import heartbeat, leaving, regexes
+from minikafka.groups.consumer import heartbeat, leaving, regexes, target
 from minikafka.groups.consumer.queries import describe_consumer_group
+from minikafka.groups.consumer.question import AssignmentQuestion, Targets
 from minikafka.groups.consumer.topics import NoTopics, Topics
 from minikafka.groups.effects import Effect
 from minikafka.groups.joining import Caller
@@ -258,7 +259,7 @@ class GroupCoordinator:
 
         Call it once the look-ups have them.
         """
-        self.shard.topics_version += 1
+        self.shard.on_topics_changed()
 
     def on_regexes_resolved(
         self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now_ms: int
@@ -267,6 +268,12 @@ class GroupCoordinator:
         if self.phase is not Phase.ACTIVE:
             return []
         return self._step(now_ms, regexes.on_resolved, group_id, topics, version)
+
+    def on_assigned(self, question: AssignmentQuestion, targets: Targets, now_ms: int) -> list[Effect]:
+        """The answer to a MakeAssignment."""
+        if self.phase is not Phase.ACTIVE:
+            return []
+        return self._step(now_ms, target.on_assigned, question, targets)
 
     # queries, answered at once; a request may name groups of several shards
 
@@ -291,6 +298,12 @@ class GroupCoordinator:
         if self.phase is not Phase.ACTIVE:
             return DescribedGroup(group_id=group_id, error_code=self.phase.value)
         return queries.describe_group(self.shard, group_id)
+
+    def size_of(self, group_id: str) -> int:
+        """Members and topics of a consumer group: a heartbeat that changes something looks at all of them."""
+        group = self.shard.groups.get(group_id)
+        consumer = None if group is None else group.consumer
+        return 0 if consumer is None else len(consumer.subscriptions) + len(consumer.subscribed.topics)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """One group of a ConsumerGroupDescribe 0-1; GROUP_ID_NOT_FOUND also for a classic one."""

@@ -1,7 +1,10 @@
-"""The effects of a group coordinator: those that all coordinators have, and a question of consumer groups.
+"""The effects of a group coordinator: those that all coordinators have, and two questions of consumer groups.
+
+They are answered later, outside of the step:
 
 ``ResolveRegexes``  match the names of all topics with the expressions, and call ``on_regexes_resolved`` with what was
-                    found; later, and outside of the step
+                    found
+``MakeAssignment``  find the answer to the question in a thread, and call ``on_assigned`` with both
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from minikafka.coordination.effects import Effect as CommonEffect
+from minikafka.groups.consumer.question import AssignmentQuestion
 
 
 class ResolveRegexes(NamedTuple):
@@ -20,4 +24,10 @@ class ResolveRegexes(NamedTuple):
     """To give back with the answer."""
 
 
-Effect = CommonEffect | ResolveRegexes
+class MakeAssignment(NamedTuple):
+    """Who gets what? The group is too large for the loop."""
+
+    question: AssignmentQuestion
+
+
+Effect = CommonEffect | ResolveRegexes | MakeAssignment

@@ -16,9 +16,10 @@ from uuid import UUID
 from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroup, Session
+from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.consumer.records import ConsumerGroupRecord
-from minikafka.groups.consumer.topics import NoTopics, Topics
-from minikafka.groups.effects import Effect, ResolveRegexes
+from minikafka.groups.consumer.topics import NoTopics, TopicHashes, Topics
+from minikafka.groups.effects import Effect, MakeAssignment, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
@@ -84,6 +85,7 @@ class Shard:
     topics: Topics = field(default_factory=NoTopics)
     topics_version: int = 0
     """Rises with each change of topics."""
+    topic_hashes: TopicHashes = field(init=False)
     now_ms: int = 0
     groups: dict[str, Group] = field(default_factory=dict)
     writes: dict[int, PendingWrite] = field(default_factory=dict)
@@ -97,6 +99,14 @@ class Shard:
     _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object per name: there are many offsets
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.topic_hashes = TopicHashes(self.topics)
+
+    def on_topics_changed(self) -> None:
+        """They are to be looked at again."""
+        self.topics_version += 1
+        self.topic_hashes.forget()
 
     def take_effects(self) -> list[Effect]:
         """The effects of the step that ends here."""
@@ -125,6 +135,10 @@ class Shard:
     def resolve_regexes(self, group_id: str, regexes: Iterable[str]) -> None:
         """Ask which topics the regular expressions of a group match."""
         self._effects.append(ResolveRegexes(group_id, tuple(regexes), self.topics_version))
+
+    def make_assignment(self, question: AssignmentQuestion) -> None:
+        """Ask for a target assignment."""
+        self._effects.append(MakeAssignment(question))
 
     def set_timer(self, key: TimerKey, deadline_ms: int, weight: int = 1) -> None:
         """Ask for a call with `key` at `deadline_ms`. A `weight` of 100: it takes a turn of the loop."""
@@ -168,7 +182,7 @@ class Shard:
     def match_sessions(self, group: Group) -> None:
         """Each member of a consumer group has a session, and nobody else: after a load, or a write that failed."""
         consumer = group.consumer
-        if consumer is None:
+        if consumer is None or consumer.sessions.keys() == consumer.subscriptions.keys():
             return
         for member_id in [name for name in consumer.sessions if name not in consumer.subscriptions]:
             self.end_consumer_session(group, member_id)

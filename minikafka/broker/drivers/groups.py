@@ -18,8 +18,9 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas, StagedMarker
 from minikafka.config import BrokerConfig, GroupConfig
 from minikafka.errors import KafkaError
+from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.coordinator import GroupCoordinator
-from minikafka.groups.effects import ResolveRegexes
+from minikafka.groups.effects import MakeAssignment, ResolveRegexes
 from minikafka.groups.settings import CoordinatorSettings, MemberTimes
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import group_config
@@ -45,7 +46,7 @@ class Groups(Shards[GroupCoordinator]):
         self._topics = GroupTopics(image)
         self._patterns = patterns
         self.replay = _replay
-        self.carry_out = self._resolve
+        self.carry_out = self._answer
 
     def on_leading(self, partition: Partition) -> None:
         """This node became leader of a partition."""
@@ -107,10 +108,19 @@ class Groups(Shards[GroupCoordinator]):
             for shard in self:
                 shard.step(shard.coordinator.on_topics_deleted(self._ports.clock.monotonic_ms()))
 
-    def _resolve(self, shard: GroupShard, effect: object) -> None:
-        assert isinstance(effect, ResolveRegexes)
-        if not self._ports.tasks.is_closed:
+    def _answer(self, shard: GroupShard, effect: object) -> None:
+        """Begin to find the answer to a question."""
+        if self._ports.tasks.is_closed:
+            return
+        if isinstance(effect, ResolveRegexes):
             self._ports.tasks.start(self._match(shard, effect), "regular expressions of a group")
+        else:
+            assert isinstance(effect, MakeAssignment)
+            self._ports.tasks.start(self._assign(shard, effect.question), "target assignment of a group")
+
+    async def _assign(self, shard: GroupShard, question: AssignmentQuestion) -> None:
+        targets = await self._ports.threads.assign(question.answer)
+        shard.step(shard.coordinator.on_assigned(question, targets, self._ports.clock.monotonic_ms()))
 
     async def _match(self, shard: GroupShard, question: ResolveRegexes) -> None:
         """An expression that takes too long matches nothing; members were let in with good ones only."""

@@ -9,6 +9,8 @@
 ``leaving.py``        members that leave, expire, or do not give partitions up
 ``reconciliation.py`` the next step of a member towards its target assignment
 ``target.py``         making the target assignment
+``question.py``       what it is made of, for a thread
+``subscribed.py``     what all members subscribe to, counted
 ``assignors``         the server-side assignors, ``uniform`` and ``range``
 ``regexes.py``        subscriptions by regular expression
 ``change.py``         the records of one step, applied at once and written together

@@ -21,6 +21,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.consumer.group import LEAVE_GROUP_STATIC, ConsumerGroup
 from minikafka.groups.consumer.reconciliation import ToldOwned
 from minikafka.groups.consumer.records import CurrentAssignment, MemberState, Subscription
+from minikafka.groups.consumer.subscribed import Subscribed
 from minikafka.groups.group import Group
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord
 from minikafka.groups.shard import Shard
@@ -29,8 +30,6 @@ from minikafka.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 
 JOIN: Final = 0
 MEMBER_ID_FROM_CLIENT_SINCE: Final = 1
-NAME_BYTES: Final = 60
-"""What a name of a topic takes beside its characters."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
@@ -172,11 +171,7 @@ def subscription_of(consumer: ConsumerGroup | None, member_id: str) -> Subscript
 
 def check_size(shard: Shard, consumer: ConsumerGroup | None, member_id: str, wanted: Subscription) -> None:
     """The subscriptions of a group are bounded together, as the metadata of a classic group is."""
-    members = {} if consumer is None else consumer.subscriptions
-    others = sum(_size(each) for name, each in members.items() if name != member_id)
-    if others + _size(wanted) > shard.settings.protocols_bytes_max:
+    subscribed = Subscribed() if consumer is None else consumer.subscribed
+    before = None if consumer is None else consumer.subscriptions.get(member_id)
+    if subscribed.size_with(member_id, before, wanted) > shard.settings.subscriptions_bytes_max:
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the subscriptions of the group's members are too large")
-
-
-def _size(subscription: Subscription) -> int:
-    return sum(NAME_BYTES + len(name) for name in subscription.topic_names) + len(subscription.topic_regex)

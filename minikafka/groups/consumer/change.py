@@ -10,7 +10,6 @@ from collections.abc import Collection
 
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.records import ConsumerGroupRecord, GroupEpoch, Kind, Value
-from minikafka.groups.consumer.topics import metadata_hash
 from minikafka.groups.group import Group
 from minikafka.groups.records import GroupRecord
 from minikafka.groups.shard import Done, Shard
@@ -45,7 +44,7 @@ class Change:
 
     def _hash(self) -> int:
         self.consumer.topics_version = self.shard.topics_version
-        return metadata_hash(self.shard.topics, self.consumer.subscribed_topics())
+        return self.shard.topic_hashes.of(self.consumer.subscribed_topics())
 
     def _put_epoch(self, metadata: int) -> None:
         self.put(Kind.GROUP, "", GroupEpoch(self.consumer.epoch + 1, metadata))
@@ -68,7 +67,7 @@ class Change:
 
     def drop_unused_regexes(self) -> None:
         """Remove the regular expressions that no member has any more."""
-        used = self.consumer.subscribed_regexes()
+        used = self.consumer.subscribed.regexes
         for regex in [regex for regex in self.consumer.regexes if regex not in used]:
             self.put(Kind.REGULAR_EXPRESSION, regex, None)
 

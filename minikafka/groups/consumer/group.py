@@ -33,6 +33,7 @@ from enum import Enum
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
+from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.consumer.records import (
     NEW_MEMBER,
     ConsumerGroupRecord,
@@ -45,6 +46,7 @@ from minikafka.groups.consumer.records import (
     Subscription,
     TargetMetadata,
 )
+from minikafka.groups.consumer.subscribed import Subscribed
 
 V = TypeVar("V")
 
@@ -89,11 +91,13 @@ class ConsumerGroup:
     owners: dict[UUID, dict[int, str]] = field(default_factory=dict)  # member ids by topic id and partition
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
     sessions: dict[str, Session] = field(default_factory=dict)
-    regex_members: int = 0  # how many members subscribe by an expression
+    subscribed: Subscribed = field(default_factory=Subscribed)
     topics_version: int = -1  # of the metadata that the hash was made of
     is_resolving: bool = False  # the driver matches topics with the regular expressions
     resolved_version: int = -1  # of the metadata that the last answer, or the question under way, is about
     resolved_at_ms: int = 0
+    asked: AssignmentQuestion | None = None  # of which the driver makes a target assignment
+    is_asked_in_vain: bool = False  # the group of that question is no more
 
     @property
     def is_blank(self) -> bool:
@@ -132,18 +136,7 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> frozenset[str]:
         """The names of all topics that members subscribe to, by name or by an expression that is resolved."""
-        names = {name for each in self.subscriptions.values() for name in each.topic_names}
-        names.update(name for regex in self.subscribed_regexes() for name in self.topics_of(regex))
-        return frozenset(names)
-
-    def subscribed_regexes(self) -> dict[str, None]:
-        """The regular expressions of members, each once, in order."""
-        return dict.fromkeys(each.topic_regex for each in self.subscriptions.values() if each.topic_regex)
-
-    @property
-    def has_regexes(self) -> bool:
-        """True when a member subscribes by an expression: a heartbeat need not look at all members to know."""
-        return self.regex_members > 0
+        return frozenset(self.subscribed.topics).union(*map(self.topics_of, self.subscribed.regexes))
 
     def topics_of(self, regex: str) -> tuple[str, ...]:
         """The topics that a regular expression matches; none before it is resolved."""
@@ -157,6 +150,8 @@ class ConsumerGroup:
         name, value = record.name, record.value
         match record.kind:
             case Kind.GROUP:
+                if value is None:
+                    self.is_asked_in_vain = True
                 self.epoch, self.metadata_hash = cast("GroupEpoch", value or GroupEpoch())
             case Kind.TARGET_METADATA:
                 self.assignment_epoch = cast("TargetMetadata", value or TargetMetadata()).assignment_epoch
@@ -174,7 +169,8 @@ class ConsumerGroup:
         if before is not None and self.static_members.get(before.instance_id or "") == member_id:
             del self.static_members[before.instance_id or ""]
         _put(self.subscriptions, member_id, subscription)
-        self.regex_members += _has_regex(subscription) - _has_regex(before)
+        self.subscribed.remove(member_id, before)
+        self.subscribed.add(member_id, subscription)
         if subscription is not None and subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
@@ -207,12 +203,14 @@ class ConsumerGroup:
 
     def rebuild(self, in_flight: Iterable[ConsumerGroupRecord]) -> None:
         """A write has failed: make all tables anew, of the committed rows and those of other writes."""
-        self.epoch = self.metadata_hash = self.assignment_epoch = self.regex_members = 0
+        self.epoch = self.metadata_hash = self.assignment_epoch = 0
+        self.subscribed = Subscribed()
         for table in (self.subscriptions, self.targets, self.currents, self.regexes, self.owners, self.static_members):
             cast("dict[object, object]", table).clear()
         for record in (*self.committed.values(), *in_flight):
             self.apply(record)
         self.topics_version = -1
+        self.is_asked_in_vain = True  # an epoch of the same number may be another one
 
     def tombstones(self) -> list[ConsumerGroupRecord]:
         """Records that remove every row, members first."""
@@ -237,14 +235,13 @@ class ConsumerGroup:
         assert self.targets.keys() <= self.subscriptions.keys()
         static = {each.instance_id: name for name, each in self.subscriptions.items() if each.instance_id is not None}
         assert static == self.static_members
-        assert self.regex_members == sum(map(_has_regex, self.subscriptions.values()))
+        subscribed = Subscribed()
+        for member_id, subscription in self.subscriptions.items():
+            subscribed.add(member_id, subscription)
+        assert subscribed == self.subscribed
         assert self.assignment_epoch <= self.epoch
         assert all(current.member_epoch <= self.assignment_epoch for current in self.currents.values())
         assert self.sessions.keys() == self.subscriptions.keys()
-
-
-def _has_regex(subscription: Subscription | None) -> bool:
-    return subscription is not None and bool(subscription.topic_regex)
 
 
 def _put(table: dict[str, V], name: str, value: V | None) -> None:

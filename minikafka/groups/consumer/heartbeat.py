@@ -107,8 +107,7 @@ def _serve(shard: Shard, beat: Beat) -> None:
         shard.match_sessions(group)
     times = shard.times_of(group.group_id)
     shard.extend_session(group, change.consumer.sessions[member_id], times.session_timeout_ms)
-    if change.consumer.assignment_epoch < change.consumer.epoch:
-        target.assign(change)
+    target.maybe_assign(change)
     had = change.consumer.current(member_id)
     has = _reconcile(change, member_id, beat)
     is_told = request.member_epoch == JOIN or beat.is_full or not _same_partitions(had.assigned, has.assigned)
@@ -130,6 +129,7 @@ def _replace(change: Change, old_id: str, member_id: str) -> None:
         consumer.targets.get(old_id),
         consumer.current(old_id),
     )
+    consumer.is_asked_in_vain = True  # its target assignment goes to the new id
     change.remove_member(old_id)
     change.put(Kind.MEMBER, member_id, subscription)
     if targets is not None:

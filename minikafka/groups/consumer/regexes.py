@@ -24,9 +24,9 @@ REFRESH_INTERVAL_MIN_MS: Final = 10_000
 
 def maybe_resolve(shard: Shard, consumer: ConsumerGroup) -> None:
     """Ask the driver, if an expression is new, or topics may have changed."""
-    if consumer.is_resolving or not consumer.has_regexes:
+    if consumer.is_resolving or not consumer.subscribed.regexes:
         return
-    wanted = consumer.subscribed_regexes()
+    wanted = consumer.subscribed.regexes
     age_ms = shard.now_ms - consumer.resolved_at_ms
     is_old = consumer.resolved_version != shard.topics_version and age_ms >= REFRESH_INTERVAL_MIN_MS
     if is_old or age_ms >= shard.settings.consumer_regex_refresh_interval_ms or wanted.keys() - consumer.regexes.keys():
@@ -40,7 +40,7 @@ def on_resolved(shard: Shard, group_id: str, topics: Mapping[str, tuple[str, ...
     consumer = None if group is None else group.consumer
     if group is None or consumer is None or not group.is_consumer:
         return
-    wanted = consumer.subscribed_regexes()
+    wanted = consumer.subscribed.regexes
     consumer.is_resolving = False
     consumer.resolved_at_ms = shard.now_ms
     if wanted and wanted.keys() <= topics.keys():

@@ -1,32 +1,84 @@
 """The target assignment of a consumer group: made by a server-side assignor whenever the group epoch has risen.
 
+A small one is made in the step that finds it due. One of many members or partitions takes too long for the loop: the
+driver makes it in a thread (:class:`~minikafka.groups.effects.MakeAssignment`), and members go on with the one before.
 See rows G2 and G4 of docs/semantics.md.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from uuid import UUID
 
-from minikafka.groups.consumer.assignors import ASSIGNORS
-from minikafka.groups.consumer.assignors.model import Subscriber
+from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.assignors.model import NOTHING
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
-from minikafka.groups.consumer.records import Kind, Partitions, TargetMetadata
-from minikafka.groups.consumer.topics import Topic, Topics
+from minikafka.groups.consumer.question import AssignmentQuestion, Targets
+from minikafka.groups.consumer.records import Kind, TargetMetadata
+from minikafka.groups.shard import Shard
 
 
-def assign(change: Change) -> None:
-    """Make the target assignment of the present group epoch; what is equal for a member is not written again."""
+def maybe_assign(change: Change) -> None:
+    """Make the target assignment of the present group epoch, now or in a thread, if it is not there."""
     consumer, shard = change.consumer, change.shard
-    subscribers, topics = _subscribers(consumer, shard.topics)
-    made = ASSIGNORS[assignor_of(consumer, shard.settings.consumer_assignors)](subscribers, topics)
-    for member_id, by_topic in made.items():
-        partitions: Partitions = {topic_id: frozenset(indexes) for topic_id, indexes in by_topic.items()}
-        if consumer.targets.get(member_id) != partitions:
+    if consumer.assignment_epoch >= consumer.epoch or consumer.asked is not None:
+        return
+    if _cost(shard, consumer) <= shard.settings.assigned_at_once_max:
+        _apply(change, consumer.epoch, _question(shard, consumer).answer())
+        return
+    if not consumer.assignment_epoch:  # an epoch is needed to tell members: in this one they get nothing
+        _apply(change, consumer.epoch, {})
+        change.raise_epoch()
+    question = consumer.asked = _question(shard, consumer)
+    consumer.is_asked_in_vain = False
+    shard.make_assignment(question)
+
+
+def on_assigned(shard: Shard, question: AssignmentQuestion, targets: Targets) -> None:
+    """The driver's answer. The group may have gone on meanwhile: then the next heartbeat asks once more."""
+    group = shard.groups.get(question.group_id)
+    consumer = None if group is None else group.consumer
+    if group is None or consumer is None or consumer.asked is not question:
+        return
+    consumer.asked = None
+    if not consumer.is_asked_in_vain:
+        change = Change(shard, group)
+        _apply(change, question.epoch, targets)
+        change.finish(_ignore)
+
+
+def _ignore(_error: ErrorCode) -> None:
+    """What could not be written is asked again with the next heartbeat."""
+
+
+def _apply(change: Change, epoch: int, targets: Targets) -> None:
+    """What is equal for a member is not written again; who has left meanwhile gets nothing."""
+    consumer = change.consumer
+    for member_id, partitions in targets.items():
+        if member_id in consumer.subscriptions and consumer.targets.get(member_id) != partitions:
             change.put(Kind.TARGET, member_id, partitions)
-    change.put(Kind.TARGET_METADATA, "", TargetMetadata(consumer.epoch, shard.wall_clock_ms()))
+    change.put(Kind.TARGET_METADATA, "", TargetMetadata(epoch, change.shard.wall_clock_ms()))
+
+
+def _cost(shard: Shard, consumer: ConsumerGroup) -> int:
+    """Members and partitions; and each topic of each member, unless all want the same."""
+    subscribed = consumer.subscribed
+    cost = len(consumer.subscriptions) + shard.topic_hashes.partitions_of(consumer.subscribed_topics())
+    if len(subscribed.kinds) > 1:
+        matched = sum(count * len(consumer.topics_of(regex)) for regex, count in subscribed.regexes.items())
+        cost += subscribed.topics.total() + matched
+    return cost
+
+
+def _question(shard: Shard, consumer: ConsumerGroup) -> AssignmentQuestion:
+    return AssignmentQuestion(
+        consumer.group_id,
+        consumer.epoch,
+        assignor_of(consumer, shard.settings.consumer_assignors),
+        [(name, each, consumer.targets.get(name, NOTHING)) for name, each in consumer.subscriptions.items()],
+        {regex: consumer.topics_of(regex) for regex in consumer.subscribed.regexes},
+        shard.topics,
+    )
 
 
 def assignor_of(consumer: ConsumerGroup, assignors: tuple[str, ...]) -> str:
@@ -36,20 +88,3 @@ def assignor_of(consumer: ConsumerGroup, assignors: tuple[str, ...]) -> str:
     )
     most = max(votes.values(), default=0)
     return next(name for name in assignors if votes[name] == most)
-
-
-def _subscribers(consumer: ConsumerGroup, topics: Topics) -> tuple[list[Subscriber], Mapping[UUID, Topic]]:
-    """The members, and all topics that one of them subscribes to and that exist."""
-    known: dict[UUID, Topic] = {}
-    wanted: dict[tuple[tuple[str, ...], str], frozenset[UUID]] = {}
-    subscribers = []
-    for member_id, each in consumer.subscriptions.items():
-        key = each.topic_names, each.topic_regex
-        if key not in wanted:
-            names = sorted({*each.topic_names, *consumer.topics_of(each.topic_regex)})
-            found = {topic.topic_id: topic for name in names if (topic := topics.named(name)) is not None}
-            known |= found
-            wanted.setdefault(key, frozenset(found))
-        target = consumer.targets.get(member_id, {})
-        subscribers.append(Subscriber(member_id, wanted[key], each.instance_id, each.rack_id, target))
-    return subscribers, known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 Racks = tuple[frozenset[str], ...]
@@ -44,17 +44,47 @@ class NoTopics:
         """None."""
 
 
-def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
-    """An int64 that is another one when topics of these names come, go, or have other partitions or racks (KIP-1101).
+class _Known(NamedTuple):
+    """Of a topic."""
 
-    0 without topics. The function is not Kafka's: who takes over the log finds another hash, and assigns once more.
+    hash: int
+    partitions: int
+
+
+class TopicHashes:
+    """An int64 for the topics of a group, another one when they come, go, or get partitions or racks (KIP-1101).
+
+    Each topic is hashed once, for all groups, until topics change. The functions are not Kafka's: who takes over the
+    log finds another hash, and assigns once more.
     """
-    digest = blake2b(digest_size=8)
-    is_empty = True
-    for name in sorted(names):
-        topic = topics.named(name)
-        if topic is not None:
-            is_empty = False
-            racks = [sorted(each) for each in topic.racks]
-            digest.update(repr((topic.topic_id.int, topic.name, topic.partitions, racks)).encode())
-    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._known: dict[str, _Known] = {}
+
+    def forget(self) -> None:
+        """Topics have changed."""
+        self._known.clear()
+
+    def of(self, names: Iterable[str]) -> int:
+        """Of the topics of these names that there are; 0 without any."""
+        return (sum(self._of(name).hash for name in names) + (1 << 63)) % (1 << 64) - (1 << 63)
+
+    def partitions_of(self, names: Iterable[str]) -> int:
+        """How many partitions these topics have."""
+        return sum(self._of(name).partitions for name in names)
+
+    def _of(self, name: str) -> _Known:
+        found = self._known.get(name)
+        if found is None and (topic := self._topics.named(name)) is not None:
+            found = self._known[name] = _Known(_hash(topic), topic.partitions)
+        return found or _NO_TOPIC
+
+
+_NO_TOPIC: Final = _Known(0, 0)
+
+
+def _hash(topic: Topic) -> int:
+    racks = [sorted(each) for each in topic.racks]
+    what = repr((topic.topic_id.int, topic.name, topic.partitions, racks))
+    return int.from_bytes(blake2b(what.encode(), digest_size=8).digest(), "big")

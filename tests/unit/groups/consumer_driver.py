@@ -13,7 +13,7 @@ from minikafka.coordination.effects import Effect, Token, Write
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.topics import Topic
-from minikafka.groups.effects import ResolveRegexes
+from minikafka.groups.effects import MakeAssignment, ResolveRegexes
 from minikafka.groups.joining import Caller
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -56,6 +56,7 @@ class ConsumerDriver(Driver):
         for name, partitions in (topics or {"t": 4}).items():
             self.some.make(name, partitions)
         self.questions: list[ResolveRegexes] = []
+        self.assignments: list[MakeAssignment] = []
         self.fails: ErrorCode | None = None
         super().__init__(auto_commit=auto_commit, **settings)
 
@@ -63,6 +64,7 @@ class ConsumerDriver(Driver):
         """The questions of the coordinator before are never answered."""
         self.topics = self.some
         self.questions.clear()
+        self.assignments.clear()
         super().start()
 
     def topic_id(self, name: str) -> UUID | None:
@@ -74,6 +76,9 @@ class ConsumerDriver(Driver):
         """See :meth:`Driver.do`."""
         if isinstance(effect, ResolveRegexes):
             self.questions.append(effect)
+            return []
+        if isinstance(effect, MakeAssignment):
+            self.assignments.append(effect)
             return []
         if isinstance(effect, Write) and self.fails is not None:
             error, self.fails = self.fails, None
@@ -87,6 +92,11 @@ class ConsumerDriver(Driver):
             regex: tuple(name for name in self.some.by_name if re.fullmatch(regex, name)) for regex in question.regexes
         }
         self.run(self.coordinator.on_regexes_resolved(question.group_id, found, question.version, self.now_ms))
+
+    def assign(self) -> None:
+        """Answer the oldest question about a target assignment."""
+        question = self.assignments.pop(0).question
+        self.run(self.coordinator.on_assigned(question, question.answer(), self.now_ms))
 
     def change_topics(self, **partitions: int) -> None:
         """Make these topics, or give them more partitions; 0 deletes."""

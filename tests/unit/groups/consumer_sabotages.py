@@ -20,6 +20,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
+from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.consumer.records import CurrentAssignment
 from minikafka.groups.group import Group
 from minikafka.groups.shard import Done, Shard
@@ -125,7 +126,7 @@ def topics_are_looked_at_once(self: Change) -> None:
 @SUITE.replaces(regexes, "maybe_resolve")
 def an_expression_is_resolved_once(shard: Shard, consumer: ConsumerGroup) -> None:
     """Topics that come later do not match."""
-    if consumer.subscribed_regexes().keys() - consumer.regexes.keys():
+    if consumer.subscribed.regexes.keys() - consumer.regexes.keys():
         _sound_maybe_resolve(shard, consumer)
 
 
@@ -148,16 +149,21 @@ def some_get_more_than_others(self: _Even, member: Any, *, is_first: bool) -> in
     return left - sum(self._loads.values()) if is_first and member is self._members[0] else 0
 
 
-@SUITE.replaces(target, "assign")
-def a_target_is_made_of_the_members_that_have_one(change: Change) -> None:
+@SUITE.replaces(target, "_question")
+def a_target_is_made_of_the_members_that_have_one(shard: Shard, consumer: ConsumerGroup) -> AssignmentQuestion:
     """New members get no target assignment."""
-    known = {name: each for name, each in change.consumer.subscriptions.items() if name in change.consumer.targets}
-    everybody, change.consumer.subscriptions = change.consumer.subscriptions, known or change.consumer.subscriptions
-    _sound_assign(change)
-    change.consumer.subscriptions = everybody
+    question = _sound_question(shard, consumer)
+    known = [each for each in question.members if each[0] in consumer.targets]
+    return question._replace(members=known or question.members)
 
 
-_sound_assign = target.assign
+_sound_question = target._question
+
+
+@SUITE.plants()
+def every_answer_fits_the_group(patch: Any) -> None:
+    """A target assignment that was asked for before a write failed, or a static member came back, is taken."""
+    patch.setattr(ConsumerGroup, "is_asked_in_vain", property(lambda group: False, lambda group, value: None))
 
 
 @SUITE.replaces(heartbeat, "_same_partitions")

@@ -104,6 +104,7 @@ class World:
             consumer_assignors=assignors,
             consumer_max_size=self.random.choice([3, 100]),
             writes_in_flight_max=self.random.choice([3, 100]),
+            assigned_at_once_max=self.random.choice([0, 5, 5_000]),
         )
         self.log_speed = self.random.choice([5, 20, 60])
         self.same = self.random.choice([None, 0, 2])  # all members want the same
@@ -125,6 +126,7 @@ class World:
             (5, self.stale_commit),
             (5, self.stale_beat),
             (4, self.resolve),
+            (10, self.assign),
             (3, self.lose_request),
             (3, self.lose_answer),
             (3, self.fail_next_write),
@@ -227,6 +229,13 @@ class World:
             self.note(f"resolved {self.driver.questions[0]}")
             self.driver.resolve()
 
+    def assign(self) -> None:
+        """A target assignment comes out of its thread."""
+        if self.driver.assignments:
+            self.note(f"assigned for epoch {self.driver.assignments[0].question.epoch}")
+            self.driver.assign()
+            self.answers()
+
     def round(self, fails: ErrorCode | None = None) -> None:
         """A while without faults: every client heartbeats, hears the answer and takes up its partitions."""
         self.driver.fails = fails
@@ -241,11 +250,13 @@ class World:
 
     def deliver_all(self) -> None:
         """Everything arrives, is written, and is answered."""
-        while self.network or self.driver.appended or self.driver.questions:
+        while self.network or self.driver.appended or self.driver.questions or self.driver.assignments:
             while self.network:
                 self.network.pop(next(iter(self.network)))()
             while self.driver.questions:
                 self.driver.resolve()
+            while self.driver.assignments:
+                self.driver.assign()
             while self.driver.appended:
                 self.driver.committed()
                 self.answers()

@@ -42,3 +42,27 @@ def is_local(topic: Topic, partition: int, rack_id: str | None) -> bool:
 def has_racks(members: Iterable[Subscriber], topics: Iterable[Topic]) -> bool:
     """True when racks can make a difference."""
     return any(topic.racks for topic in topics) and any(member.rack_id is not None for member in members)
+
+
+class FreeByRack:
+    """Free partitions, in order, by the racks of their replicas. Each is looked at once for each of its racks."""
+
+    def __init__(self, topics: Iterable[Topic], free: Mapping[UUID, set[int]]) -> None:
+        self._free = free
+        found: dict[str, list[tuple[UUID, int]]] = {}
+        for topic in topics:
+            for index in sorted(free[topic.topic_id]) if topic.racks else ():
+                for rack in topic.racks[index]:
+                    found.setdefault(rack, []).append((topic.topic_id, index))
+        self._left = {rack: iter(partitions) for rack, partitions in found.items()}
+
+    def take(self, rack_id: str | None, count: int) -> list[tuple[UUID, int]]:
+        """Up to so many with a replica in that rack; they are free no more."""
+        taken: list[tuple[UUID, int]] = []
+        for topic_id, index in self._left.get(rack_id or "", ()) if count > 0 else ():
+            if index in self._free[topic_id]:
+                self._free[topic_id].discard(index)
+                taken.append((topic_id, index))
+                if len(taken) == count:
+                    break
+        return taken

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from uuid import UUID
 
-from minikafka.groups.consumer.assignors.model import Assignment, Subscriber, has_racks, is_local
+from minikafka.groups.consumer.assignors.model import Assignment, FreeByRack, Subscriber, has_racks
 from minikafka.groups.consumer.topics import Topic
 
 
@@ -53,13 +53,11 @@ def _cut(shares: tuple[int, ...]) -> list[set[int]]:
 
 def _cut_by_racks(topic: Topic, members: Sequence[Subscriber], shares: Sequence[int]) -> list[set[int]]:
     cut: list[set[int]] = [set() for _ in members]
-    left = dict.fromkeys(range(topic.partitions))
+    free = {topic.topic_id: set(range(topic.partitions))}
+    by_rack = FreeByRack([topic], free)
     for member, share, partitions in zip(members, shares, cut, strict=True):
-        near = [index for index in left if is_local(topic, index, member.rack_id)][:share]
-        partitions.update(near)
-        for index in near:
-            del left[index]
-    rest = iter(left)
+        partitions.update(index for _, index in by_rack.take(member.rack_id, share))
+    rest = iter(sorted(free[topic.topic_id]))
     for share, partitions in zip(shares, cut, strict=True):
         partitions.update(next(rest) for _ in range(share - len(partitions)))
     return cut

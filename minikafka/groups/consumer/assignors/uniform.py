@@ -14,7 +14,7 @@ from heapq import heapify, heapreplace
 from typing import Final
 from uuid import UUID
 
-from minikafka.groups.consumer.assignors.model import Assignment, Subscriber, has_racks, is_local
+from minikafka.groups.consumer.assignors.model import Assignment, FreeByRack, Subscriber, has_racks, is_local
 from minikafka.groups.consumer.topics import Topic
 
 PASSES_MAX: Final = 16
@@ -84,16 +84,10 @@ class _Even:
                 self._free[topic_id].discard(index)
 
     def _take_local(self) -> None:
+        by_rack = FreeByRack(self._topics.values(), self._free)
         for member in self._members:
-            room = self._quota - self._loads[member.member_id]
-            for topic_id, free in self._free.items():
-                if room <= 0:
-                    break
-                near = [index for index in sorted(free) if is_local(self._topics[topic_id], index, member.rack_id)]
-                for index in near[:room]:
-                    self._give(member, topic_id, index)
-                    free.discard(index)
-                room -= len(near[:room])
+            for topic_id, index in by_rack.take(member.rack_id, self._quota - self._loads[member.member_id]):
+                self._give(member, topic_id, index)
 
     def _give(self, member: Subscriber, topic_id: UUID, index: int) -> None:
         self._assignment[member.member_id].setdefault(topic_id, set()).add(index)

@@ -162,7 +162,7 @@ def test_refusals_without_a_group(driver: ConsumerDriver, fields: dict[str, Any]
 )
 @pytest.mark.spec("G5", "G6")
 def test_refusals_of_a_group(fields: dict[str, Any], error: ErrorCode) -> None:
-    driver = ConsumerDriver(protocols_bytes_max=400)
+    driver = ConsumerDriver(subscriptions_bytes_max=2_600)
     driver.beat("s", instance="i")
     before = list(driver.log)
     assert driver.beat(**fields).error_code == error

@@ -1,0 +1,99 @@
+"""Target assignments that are made outside of the step: of groups that are too large for the loop."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_driver import ConsumerDriver, given
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.consumer.group import ConsumerGroupState
+
+
+@pytest.fixture
+def large() -> ConsumerDriver:
+    """Every group is too large."""
+    return ConsumerDriver(assigned_at_once_max=0)
+
+
+def indexes(answer: object) -> list[int]:
+    return sorted(index for _, index in given(answer) or ())
+
+
+@pytest.mark.spec("G2")
+def test_members_go_on_while_the_assignment_is_made(large: ConsumerDriver) -> None:
+    assert large.beat("a").member_epoch == 1, "an epoch to heartbeat in, and no partitions"
+    assert large.beat("a", 1).member_epoch == 1
+    assert len(large.assignments) == 1, "it is asked once"
+    large.assign()
+    answer = large.beat("a", 1)
+    assert (answer.member_epoch, indexes(answer)) == (2, [0, 1, 2, 3])
+    assert large.beat("b").member_epoch == 2
+    assert large.beat("a", 2).error_code == 0
+    assert large.consumer().state is ConsumerGroupState.ASSIGNING
+    large.assign()
+    assert large.consumer().targets.keys() == {"a", "b"}
+
+
+@pytest.mark.spec("G2")
+def test_who_leaves_meanwhile_gets_nothing(large: ConsumerDriver) -> None:
+    large.beat("a")
+    large.beat("b")
+    large.assign()
+    large.beat("a", 1)
+    assert [name for name, *_ in large.assignments[0].question.members] == ["a", "b"]
+    large.beat("b", -1)
+    large.assign()
+    assert large.consumer().targets.keys() == {"a"}
+    assert len(large.consumer().targets["a"][large.topic_id("t")]) == 2
+    large.beat("a", 2)
+    large.assign()
+    assert len(large.consumer().targets["a"][large.topic_id("t")]) == 4
+
+
+@pytest.mark.spec("G2", "G7")
+def test_an_answer_about_another_group_of_that_epoch_is_dropped(large: ConsumerDriver) -> None:
+    """The number of its epoch alone does not tell it: a write has failed, and the next one has made the epoch again."""
+    large.beat("a")
+    large.assign()
+    large.beat("a", 1)
+    large.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert large.beat("b").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    epoch = large.consumer().epoch
+    large.beat("c")
+    assert large.consumer().epoch == epoch + 1
+    large.assign()
+    assert large.consumer().assignment_epoch == epoch, "it was about a and b"
+    large.beat("c", 2)
+    large.assign()
+    assert large.consumer().targets.keys() == {"a", "c"}
+
+
+@pytest.mark.spec("G2", "G7")
+def test_who_takes_a_place_meanwhile_gets_its_share(large: ConsumerDriver) -> None:
+    large.beat("s", instance="i")
+    large.beat("a")
+    large.assign()
+    large.beat("s", -2, instance="i")
+    large.beat("t", instance="i")
+    for _ in range(3):
+        while large.assignments:
+            large.assign()
+        for member in ("a", "t"):
+            large.beat(member, large.consumer().current(member).member_epoch)
+    assert sorted(len(each[large.topic_id("t")]) for each in large.consumer().targets.values()) == [2, 2]
+
+
+def test_a_group_that_is_gone_needs_no_answer(large: ConsumerDriver) -> None:
+    large.beat("a")
+    large.beat("a", -1)
+    large.delete_group("g")
+    large.assign()
+    assert "g" not in large.coordinator.shard.groups
+
+
+def test_small_groups_do_not_wait() -> None:
+    driver = ConsumerDriver(assigned_at_once_max=5)
+    assert indexes(driver.beat("a")) == [0, 1, 2, 3]
+    assert not driver.assignments
+    driver.beat("b")
+    assert driver.assignments
