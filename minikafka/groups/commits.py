@@ -114,7 +114,7 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
 
 def stale_partitions(group: Group, member_id: str, epoch: int) -> Callable[[UUID, int], bool] | None:
     """Tells which partitions a member of a consumer group has got after that epoch; None for any other client."""
-    if group.consumer is None or epoch < 0:
+    if group.consumer is None or member_id not in group.consumer.subscriptions:
         return None
     return partial(consumer_offsets.is_stale, group.consumer, member_id, epoch)
 

@@ -26,8 +26,7 @@ def commit_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, ver
         return ErrorCode.UNKNOWN_MEMBER_ID
     if version < COMMITS_FROM_VERSION:
         return ErrorCode.UNSUPPORTED_VERSION
-    newest = consumer.current(member_id).member_epoch
-    return ErrorCode.STALE_MEMBER_EPOCH if member_epoch > newest else ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH if _is_never_good(consumer, member_id, member_epoch) else ErrorCode.NONE
 
 
 def transactional_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, *, is_named: bool) -> ErrorCode:
@@ -36,7 +35,13 @@ def transactional_error(consumer: ConsumerGroup, member_id: str, member_epoch: i
         return ErrorCode.NONE
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.ILLEGAL_GENERATION if member_epoch > consumer.current(member_id).member_epoch else ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if _is_never_good(consumer, member_id, member_epoch) else ErrorCode.NONE
+
+
+def _is_never_good(consumer: ConsumerGroup, member_id: str, member_epoch: int) -> bool:
+    """An epoch that the member has not had, or that is for nobody who is in the group: -1."""
+    newest = consumer.current(member_id).member_epoch
+    return member_epoch > newest or (member_epoch < 0 and member_epoch != newest)
 
 
 def is_stale(consumer: ConsumerGroup, member_id: str, member_epoch: int, topic_id: UUID, partition: int) -> bool:

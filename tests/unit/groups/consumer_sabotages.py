@@ -175,3 +175,20 @@ def changes_are_not_told(one: Any, other: Any) -> bool:
 @SUITE.replaces(commits, "stale_partitions")
 def the_epochs_of_partitions_are_not_looked_at(*args: Any) -> None:
     """A commit is checked as a whole only."""
+
+
+@SUITE.plants()
+def members_commit_as_tools_do(patch: Any) -> None:
+    """A commit in epoch -1 is not checked further: it may come from a member, for a partition of another one."""
+    patch.setattr(
+        offsets,
+        "_is_never_good",
+        lambda consumer, member_id, epoch: epoch > 0 and _sound_never(consumer, member_id, epoch),
+    )
+    patch.setattr(
+        commits, "stale_partitions", lambda group, name, epoch: _sound_stale(group, name, epoch) if epoch >= 0 else None
+    )
+
+
+_sound_never = offsets._is_never_good
+_sound_stale = commits.stale_partitions

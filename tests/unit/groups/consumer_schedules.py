@@ -419,6 +419,7 @@ class World:
         """A commit of a former time arrives, or one of a member that is gone."""
         if self.lives:
             name, instance, epoch, owned = self.random.choice(self.lives)
+            epoch = self.random.choice((epoch, epoch, epoch, -1))  # a tool without a group, as it seems
             self.commit_as(name, instance, epoch, self.random.choice(sorted(owned)))
 
     def commit_as(self, name: str, instance: str | None, epoch: int, at: tuple[UUID, int]) -> None:

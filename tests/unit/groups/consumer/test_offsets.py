@@ -40,6 +40,9 @@ def test_commits_count_for_partitions_that_the_member_has_had_since(driver: Cons
     ("member", "epoch", "version", "error"),
     [
         ("a", 3, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", -1, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", -1, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", -2, 9, ErrorCode.STALE_MEMBER_EPOCH),
         ("x", 2, 9, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
         ("a", 2, 8, ErrorCode.UNSUPPORTED_VERSION),
@@ -67,6 +70,7 @@ def test_transactions_are_fenced_too(driver: ConsumerDriver) -> None:
     assert in_transaction("a", 2, 0) == 0
     assert in_transaction("", -1, 1) == 0, "a producer need not name its consumer"
     assert in_transaction("a", 3, 0) == ErrorCode.ILLEGAL_GENERATION
+    assert in_transaction("b", -1, 0) == ErrorCode.ILLEGAL_GENERATION
     assert in_transaction("x", 2, 0) == ErrorCode.UNKNOWN_MEMBER_ID
     assert in_transaction("a", 1, 3) == ErrorCode.ILLEGAL_GENERATION
 
