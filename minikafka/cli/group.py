@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.describing import ask_details
+from minikafka.cli.group_view import Shown, ask_partitions, group_as_json, print_group
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.reset_offsets import reset_offsets
@@ -14,28 +14,40 @@ from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
-    from minikafka.client.admin import GroupView
-
-COLUMNS: Final = ("topic", "partition#", "committed#", "end#", "lag#", "client", "host")
+    from minikafka.model import TopicPartition
 
 app = typer.Typer(no_args_is_help=True, help="Consumer groups: members, offsets, lag; change offsets, delete.")
 
 
 @app.command("list")
 def list_groups(
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only groups in this state, as Stable; may be repeated."),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only groups of this type: classic, consumer; may be repeated."),
+    ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
-    """List the groups with their states."""
+    """List the groups with their protocols and states."""
+    wanted = [{word.lower() for each in words or () for word in each.split(",")} for words in (states, types)]
 
     async def verb(admin: Admin) -> None:
-        groups = await admin.list_groups()
+        groups = [
+            group
+            for group in await admin.list_groups()
+            if (not wanted[0] or group.state.lower() in wanted[0])
+            and (not wanted[1] or group.group_type.lower() in wanted[1])
+        ]
         if as_json:
-            print_json([{"group": group, "state": state} for group, state in groups])
+            print_json([{"group": each.group_id, "type": each.group_type, "state": each.state} for each in groups])
         elif groups:
-            print_table(("group", "state"), groups)
+            print_table(("group", "type", "state"), [(each.group_id, each.group_type, each.state) for each in groups])
         else:
             print_line("no groups")
 
@@ -47,32 +59,43 @@ def describe(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups. Default: all.", show_default=False)
     ] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", hidden=True)] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Only the partitions.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Only the members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Only state and protocol.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="With the partitions of each member.")] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions of groups: committed offset, end of the log, lag, and the member that reads it.
+    """Show groups: committed offset, end of the log and lag of each partition; the members, and the lag of each.
 
     Examples:
 
     [bold]minikafka consume events --group readers --from-beginning --count 10[/]
 
     [bold]minikafka group describe readers[/]
+
+    [bold]minikafka group describe readers --members --verbose[/]
     """
+    if names and all_groups:
+        raise typer.BadParameter("exclude each other", param_hint="GROUP / --all-groups")
+    every = not (offsets or members or state)
+    shown = Shown(offsets or every, members or every, verbose)
 
     async def verb(admin: Admin) -> None:
         described = []
-        for name in names or [group for group, _ in await admin.list_groups()]:
+        for name in names or [group.group_id for group in await admin.list_groups()]:
             group = await admin.describe_group(name)
-            described.append((group, await _partitions(admin, group)))
+            described.append((group, await ask_partitions(admin, group)))
         if as_json:
-            print_json([_as_json(group, rows) for group, rows in described])
+            print_json([group_as_json(group, rows) for group, rows in described])
             return
-        for group, rows in described:
-            print_line(_sentence(group))
-            if rows:
-                print_table(COLUMNS, map(_cells, rows))
+        for at, (group, rows) in enumerate(described):
+            if at:
+                print_line("")
+            print_group(group, rows, shown)
         if not described:
             print_line("no groups")
 
@@ -106,52 +129,63 @@ def delete(
     run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
-async def _partitions(admin: Admin, group: GroupView) -> list[dict[str, Any]]:
-    """What the group has committed or reads, by partition; None for what nobody knows, or nobody told within 3 s."""
-    committed = await admin.group_offsets(group.group_id)
-    readers = {tp: member for member in group.members for tp in member.assignment}
-    partitions = sorted(committed.keys() | readers.keys())
-    topics = await admin.describe_topics(sorted({tp.topic for tp in partitions}))
-    end = (await ask_details(admin, topics, settings=False)).end
-    return [
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "committed_offset": at.offset if (at := committed.get(tp)) else None,
-            "end_offset": end.get(tp),
-            "lag": max(0, end[tp] - at.offset) if at and tp in end else None,
-            "member_id": member.member_id if (member := readers.get(tp)) else None,
-            "client_id": member.client_id if member else None,
-            "host": member.client_host if member else None,
-        }
-        for tp in partitions
-    ]
+@app.command("delete-offsets")
+def delete_offsets(
+    name: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
+    topics: Annotated[
+        list[str],
+        typer.Option("--topic", metavar="T[:P,...]", help="Topic, or some of its partitions; may be repeated."),
+    ],
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a group's committed offsets of topics that no member reads.
+
+    Example:
+
+    [bold]minikafka group delete-offsets readers --topic events[/]
+    """
+    from minikafka.cli.reset_plan import parse_topics
+
+    wanted = parse_topics(topics)
+
+    async def verb(admin: Admin) -> None:
+        committed = await admin.group_offsets(name)
+        chosen = [
+            tp
+            for tp in sorted(committed)
+            if tp.topic in wanted and tp.partition in (wanted[tp.topic] or [tp.partition])
+        ]
+        for topic in wanted:
+            if not any(tp.topic == topic for tp in chosen):
+                await admin.describe_group(name)  # raises if there is no such group
+                raise _no_offsets(name, topic)
+        await _delete_offsets(admin, name, chosen)
+        if as_json:
+            rows = [{"topic": tp.topic, "partition": tp.partition, "offset": committed[tp].offset} for tp in chosen]
+            print_json({"group": name, "deleted": rows})
+        else:
+            for tp in chosen:
+                print_line(f"deleted offset {committed[tp].offset} of {tp}")
+
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
-def _sentence(group: GroupView) -> str:
-    count = len(group.members)
-    assignor = f", assignor {group.assignor}" if group.assignor else ""
-    return f"{group.group_id}: {group.state}, {count} {'member' if count == 1 else 'members'}{assignor}"
+async def _delete_offsets(admin: Admin, name: str, partitions: list[TopicPartition]) -> None:
+    from minikafka.errors import ErrorCode, KafkaError
+
+    try:
+        await admin.delete_group_offsets(name, partitions)
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+            raise
+        message = f"group {name!r} has members that read these topics; stop them, then delete its offsets"
+        raise KafkaError(error.code, message) from None
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    names = ("topic", "partition", "committed_offset", "end_offset", "lag", "client_id", "host")
-    return ["-" if row[name] is None else str(row[name]) for name in names]
+def _no_offsets(name: str, topic: str) -> Exception:
+    from minikafka.errors import ErrorCode, KafkaError
 
-
-def _as_json(group: GroupView, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "group": group.group_id,
-        "state": group.state,
-        "assignor": group.assignor,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "client_id": member.client_id,
-                "host": member.client_host,
-                "group_instance_id": member.group_instance_id,
-            }
-            for member in group.members
-        ],
-        "partitions": rows,
-    }
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"group {name!r} has no offset of topic {topic!r} there")

@@ -10,7 +10,9 @@ import minikafka
 from minikafka.cli import (
     broker,
     cluster,
+    config,
     consume,
+    delete_records,
     demo,
     elect_leaders,
     feature,
@@ -63,6 +65,7 @@ class _InOrder(FittingGroup):
             "consume",
             "group",
             "transaction",
+            "config",
             "quota",
             *MOVING,
             "log",
@@ -91,13 +94,17 @@ cluster.app.command("delete")(inventory.delete)
 cluster.app.add_typer(feature.app, name="feature")
 cluster.app.command("unpause", hidden=True)(cluster.resume)  # as docker calls it
 topic.app.command("move")(move.move)
+topic.app.command("delete-records")(delete_records.delete_records)
 topic.app.command("rm", hidden=True)(topic.delete)
+config.app.command("describe", hidden=True)(config.get)  # as kafka-configs.sh calls them
+config.app.command("alter", hidden=True)(config.set_)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(transaction.app, name="transaction")
+app.add_typer(config.app, name="config")
 app.add_typer(quota.app, name="quota")
 app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)

@@ -32,6 +32,7 @@ Bootstrap = Annotated[
         envvar=SERVERS_VARIABLE,
     ),
 ]
+Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", show_default=False)]
 ADMIN_TIMEOUT_S: Final = 30.0
 Timeout = Annotated[
     float,

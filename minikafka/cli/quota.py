@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
@@ -47,7 +48,7 @@ def list_(
             print_line("no client has a quota")
         else:
             rows = [(str(entity), *each) for entity, values in quotas.items() for each in values.items()]
-            print_table(COLUMNS, [(whom, key, _shown(value)) for whom, key, value in rows])
+            print_table(COLUMNS, [(whom, key, shown(value)) for whom, key, value in rows])
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
 
@@ -95,7 +96,7 @@ def _alter(entity: QuotaEntity, changes: dict[str, float | None], cluster: Targe
     async def verb(admin: Admin) -> None:
         await admin.alter_quotas(entity, changes)
         for key, value in changes.items():
-            print_line(f"{entity}: {key} {'is removed' if value is None else f'is now {_shown(value)}'}")
+            print_line(f"{entity}: {key} {'is removed' if value is None else f'is now {shown(value)}'}")
 
     run_with_admin(verb, cluster, timeout)
 
@@ -112,7 +113,8 @@ def _entity(client_id: str | None, client_id_default: bool, user: str | None, us
     return QuotaEntity(user, client_id, has_user, has_client_id)
 
 
-def _shown(value: float) -> str:
+def shown(value: float) -> str:
+    """Without the decimals of a whole number."""
     return str(int(value)) if value.is_integer() else str(value)
 
 
@@ -120,15 +122,28 @@ def _parse(texts: list[str]) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for text in texts:
         name, separator, value = (part.strip() for part in text.partition("="))
-        try:
-            number = float(value) if separator and name else float("nan")
-        except ValueError:
-            number = float("nan")
-        if number != number:
-            raise typer.BadParameter(
-                f"{text!r} is not QUOTA=VALUE, for example producer_byte_rate=1000000", param_hint="QUOTA=VALUE"
-            )
+        if not separator or not name:
+            _refuse(text)
         if name in values:
             raise typer.BadParameter(f"{name} is named twice", param_hint="QUOTA=VALUE")
-        values[name] = number
+        values |= parse_values({name: value})
     return values
+
+
+def parse_values(changes: Mapping[str, str | None]) -> dict[str, float | None]:
+    """Quotas by name as numbers; None stays."""
+    values: dict[str, float | None] = {}
+    for name, text in changes.items():
+        try:
+            values[name] = None if text is None else float(text)
+        except ValueError:
+            _refuse(f"{name}={text}")
+        if values[name] != values[name]:
+            _refuse(f"{name}={text}")
+    return values
+
+
+def _refuse(text: str) -> NoReturn:
+    raise typer.BadParameter(
+        f"{text!r} is not QUOTA=VALUE, for example producer_byte_rate=1000000", param_hint="QUOTA=VALUE"
+    )

@@ -1,50 +1,33 @@
-"""``minikafka group reset-offsets``: where a group is to go on, with the options of ``kafka-consumer-groups.sh``."""
+"""``minikafka group reset-offsets``: where groups are to go on, with the options of ``kafka-consumer-groups.sh``."""
 
 from __future__ import annotations
 
-import re
+import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from minikafka.cli.describing import EARLIEST, LATEST
-from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Target, Timeout, target
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Groups, Target, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_note, print_table
+from minikafka.cli.partitions import find_partitions
 from minikafka.cli.run import run_with_admin
+from minikafka.cli.times import parse_datetime, parse_duration
 
 if TYPE_CHECKING:
+    from minikafka.cli.reset_plan import Known, Offsets, To
     from minikafka.client import Admin
     from minikafka.model import TopicPartition
 
-COLUMNS: Final = ("topic", "partition#", "old#", "new#")
-_DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?")
-_SECONDS: Final = (86_400, 3600, 60, 1)
-
-Offsets = Mapping["TopicPartition", int]
-
-
-class To(NamedTuple):
-    """Where to: an offset of the log (also by its time, in ms), a fixed offset, or one that is relative to the old."""
-
-    at: int | None = None  # EARLIEST, LATEST or a time
-    offset: int | None = None
-    shift: int | None = None
-    """With none of the three the offset stays; partitions without one get the end."""
-
-
-class Known(NamedTuple):
-    """What the cluster says of the partitions."""
-
-    committed: Offsets
-    first: Offsets
-    end: Offsets
-    at_time: Offsets  # -1 where no record is that young
+COLUMNS: Final = ("group", "topic", "partition#", "old#", "new#")
 
 
 def reset_offsets(
-    group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
+    groups: Groups = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="Every group.")] = False,
     topics: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="T[:P,...]", help="Topic, or some of its partitions; may be repeated."),
@@ -65,10 +48,18 @@ def reset_offsets(
         typer.Option("--to-datetime", metavar="TIME", help="First record since, as 2026-01-31T12:00:00; UTC."),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="SPAN", help="First record since that long ago, as PT1H30M.")
+        str | None,
+        typer.Option("--by-duration", metavar="SPAN", help="First record since that long ago, as PT1H30M or 90m."),
     ] = None,
     to_current: Annotated[
         bool, typer.Option("--to-current", help="Where the group is; the end where it is nowhere.")
+    ] = False,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="CSV", help="The offsets in this file, as --export prints them."),
+    ] = None,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print the new offsets as CSV: topic,partition,offset.")
     ] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Change the offsets, do not only show them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change: the default.")] = False,
@@ -77,7 +68,7 @@ def reset_offsets(
     timeout: Timeout = ADMIN_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
-    """Show where a group without members would go on; with --execute, change it.
+    """Show where groups without members would go on; with --execute, change it.
 
     Examples:
 
@@ -86,7 +77,13 @@ def reset_offsets(
     [bold]minikafka group reset-offsets readers --topic events:0,2 --shift-by -100[/]
 
     [bold]minikafka group reset-offsets readers --all-topics --by-duration PT1H[/]
+
+    [bold]minikafka group reset-offsets readers --all-topics --to-current --export > offsets.csv[/]
+
+    [bold]minikafka group reset-offsets readers --from-file offsets.csv --execute[/]
     """
+    from minikafka.cli.reset_plan import To, parse_topics
+
     ways = {
         "--to-earliest": To(at=EARLIEST) if to_earliest else None,
         "--to-latest": To(at=LATEST) if to_latest else None,
@@ -95,97 +92,42 @@ def reset_offsets(
         "--to-datetime": To(at=parse_datetime(to_datetime)) if to_datetime is not None else None,
         "--by-duration": To(at=_now_ms() - parse_duration(by_duration)) if by_duration is not None else None,
         "--to-current": To() if to_current else None,
+        "--from-file": To() if from_file is not None else None,
     }
     chosen = {name: to for name, to in ways.items() if to is not None}
     if len(chosen) != 1:
         _refuse(" / ".join(chosen or ways), "exclude each other" if chosen else "one of them says where to")
-    if bool(topics) == all_topics:
+    if from_file is None and bool(topics) == all_topics:
         _refuse("--topic / --all-topics", "exclude each other" if all_topics else "one of them is needed")
+    if from_file is not None and (topics or all_topics):
+        _refuse("--from-file", "names the topics itself; leave --topic and --all-topics out")
+    if all_groups == bool(groups) and (all_groups or from_file is None):
+        _refuse("GROUP / --all-groups", "exclude each other" if all_groups else "name a group, or --all-groups")
     if execute and dry_run:
         _refuse("--execute / --dry-run", "exclude each other")
+    if export and as_json:
+        _refuse("--export / --json", "exclude each other")
     (to,) = chosen.values()
     wanted = parse_topics(topics or [])
     cluster = target(bootstrap, directory)
 
     async def verb(admin: Admin) -> None:
-        committed = await _committed(admin, group, cluster)
-        partitions = await _partitions(admin, wanted, cluster) if wanted else sorted(committed)
-        new, notes = new_offsets(to, partitions, await _known(admin, to, partitions, committed))
-        for note in notes:
-            print_note(note)
+        named = [each.group_id for each in await admin.list_groups()] if all_groups else sorted(set(groups or ()))
+        given = None if from_file is None else _read(from_file, named)
+        before, new = {}, {}
+        for group in named if given is None else given:
+            before[group] = await _committed(admin, group, cluster)
+            if given is not None:
+                new[group] = await _given(admin, given[group], cluster)
+                continue
+            partitions = await find_partitions(admin, wanted, cluster) if wanted else sorted(before[group])
+            new[group] = await _moved(admin, to, partitions, before[group])
         if execute:
-            await _commit(admin, group, new)
-        _print(group, committed, new, executed=execute, as_json=as_json)
+            for group, offsets in new.items():
+                await _commit(admin, group, offsets)
+        _print(before, new, executed=execute, as_json=as_json, export=export)
 
     run_with_admin(verb, cluster, timeout)
-
-
-def new_offsets(
-    to: To, partitions: Iterable[TopicPartition], known: Known
-) -> tuple[dict[TopicPartition, int], list[str]]:
-    """The offset of each partition, and a sentence for each that had to be moved into its log.
-
-    KafkaError where there is no old offset to shift.
-    """
-    from minikafka.errors import ErrorCode, KafkaError
-
-    new, notes = {}, []
-    for tp in partitions:
-        old, first, end = known.committed.get(tp), known.first[tp], known.end[tp]
-        if to.offset is not None:
-            wanted = to.offset
-        elif to.shift is not None:
-            if old is None:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{tp}: the group has no offset there to shift")
-            wanted = old + to.shift
-        elif to.at == EARLIEST:
-            wanted = first
-        elif to.at is None and old is not None:
-            new[tp] = old
-            continue
-        else:
-            at = known.at_time.get(tp, -1)
-            wanted = at if at >= 0 else end
-        new[tp] = min(max(wanted, first), end)
-        if new[tp] != wanted:
-            notes.append(f"{tp}: offset {wanted} not found: it has {first}..{end}; {new[tp]} is taken")
-    return new, notes
-
-
-def parse_topics(words: Iterable[str]) -> dict[str, list[int]]:
-    """``T`` and ``T:0,1`` by topic; no partitions for all."""
-    found: dict[str, list[int]] = {}
-    for word in words:
-        topic, separator, listed = word.partition(":")
-        indexes = listed.split(",") if separator else []
-        if not topic or not all(index.isascii() and index.isdigit() for index in indexes):
-            _refuse("--topic", f"{word!r} is not TOPIC or TOPIC:PARTITION[,PARTITION...]")
-        if topic in found:
-            _refuse("--topic", f"{topic!r} is given twice")
-        found[topic] = sorted({int(index) for index in indexes})
-    return found
-
-
-def parse_datetime(word: str) -> int:
-    """ISO 8601 in ms since 1970; in UTC if it has no offset, as Kafka's."""
-    from datetime import UTC, datetime
-
-    try:
-        moment = datetime.fromisoformat(word)
-    except ValueError:
-        _refuse("--to-datetime", f"{word!r} is no time as 2026-01-31T12:00:00.000 or 2026-01-31T12:00:00+01:00")
-    at = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if at.year < 1970:
-        _refuse("--to-datetime", f"{word!r} is before 1970")
-    return round(at.timestamp() * 1000)
-
-
-def parse_duration(word: str) -> int:
-    """ISO 8601 as ``P1DT2H3M4.5S``, in ms; years and months have no fixed length."""
-    found = _DURATION.fullmatch(word)
-    if found is None:
-        _refuse("--by-duration", f"{word!r} is no time span as PnDTnHnMnS: PT10M, PT1H30M, P7D")
-    return round(sum(float(part) * s for part, s in zip(found.groups(), _SECONDS, strict=True) if part) * 1000)
 
 
 def _now_ms() -> int:
@@ -194,6 +136,17 @@ def _now_ms() -> int:
 
 def _refuse(option: str, reason: str) -> NoReturn:
     raise typer.BadParameter(reason, param_hint=option)
+
+
+def _read(path: Path, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
+    from minikafka.cli.reset_plan import of_groups, read_plan
+    from minikafka.errors import ErrorCode, KafkaError
+
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{path}: this is no text") from None
+    return of_groups(read_plan(text, str(path)), groups, str(path))
 
 
 async def _committed(admin: Admin, group: str, cluster: Target) -> dict[TopicPartition, int]:
@@ -224,26 +177,31 @@ def _busy(group: str, why: str) -> Exception:
     )
 
 
-async def _partitions(admin: Admin, wanted: Mapping[str, list[int]], cluster: Target) -> list[TopicPartition]:
-    from minikafka.errors import ErrorCode, KafkaError
-    from minikafka.model import TopicPartition
+async def _moved(admin: Admin, to: To, partitions: list[TopicPartition], committed: Offsets) -> Offsets:
+    """Where the partitions go on; notes on stderr tell which offsets had to be moved into their logs."""
+    from minikafka.cli.reset_plan import new_offsets
 
-    found = []
-    for view in await admin.describe_topics(sorted(wanted)):
-        if view.error:
-            hint = f"topic {view.name!r} not found; {cluster.command('topic list')} shows those that are there"
-            raise KafkaError(view.error, hint)
-        indexes = wanted[view.name] or sorted(view.partitions)
-        for index in indexes:
-            if index not in view.partitions:
-                last = len(view.partitions) - 1
-                message = f"partition {index} not found: topic {view.name!r} has partitions 0 to {last}"
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-            found.append(TopicPartition(view.name, index))
-    return found
+    new, notes = new_offsets(to, partitions, await _known(admin, to, partitions, committed))
+    for note in notes:
+        print_note(note)
+    return new
+
+
+async def _given(admin: Admin, offsets: Mapping[TopicPartition, int], cluster: Target) -> Offsets:
+    """The offsets of a file, each within its log."""
+    from minikafka.cli.reset_plan import To
+
+    topics: dict[str, list[int]] = {}
+    for tp in offsets:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    partitions = await find_partitions(admin, topics, cluster)
+    unchanged = To(shift=0)  # of the file's offsets, instead of what the group has committed
+    return await _moved(admin, unchanged, [tp for tp in offsets if tp in partitions], offsets)
 
 
 async def _known(admin: Admin, to: To, partitions: Iterable[TopicPartition], committed: Offsets) -> Known:
+    from minikafka.cli.reset_plan import Known
+
     async def ask(at: int) -> dict[TopicPartition, int]:
         return {tp: found.offset for tp, found in (await admin.list_offsets(dict.fromkeys(partitions, at))).items()}
 
@@ -262,16 +220,37 @@ async def _commit(admin: Admin, group: str, new: Offsets) -> None:
         raise _busy(group, "has got members meanwhile") from None
 
 
-def _print(group: str, old: Offsets, new: Offsets, *, executed: bool, as_json: bool) -> None:
+def _print(
+    before: Mapping[str, Offsets], new: Mapping[str, Offsets], *, executed: bool, as_json: bool, export: bool
+) -> None:
+    if export:
+        from minikafka.cli.reset_plan import format_plan
+
+        sys.stdout.write(format_plan(new))
+        return
     if as_json:
-        rows: list[dict[str, Any]] = [
-            {"topic": tp.topic, "partition": tp.partition, "old_offset": old.get(tp), "new_offset": offset}
-            for tp, offset in new.items()
-        ]
-        print_json({"group": group, "executed": executed, "partitions": rows})
+        found = [_as_json(group, before[group], offsets, executed) for group, offsets in new.items()]
+        print_json(found[0] if len(found) == 1 else found)
         return
-    if not new:
-        print_line(f"group {group!r} has no offsets; name topics with --topic")
+    for group, offsets in new.items():
+        if not offsets:
+            print_line(f"group {group!r} has no offsets; name topics with --topic")
+    rows = [
+        (group, tp.topic, str(tp.partition), str(before[group].get(tp, "-")), str(at))
+        for group, offsets in new.items()
+        for tp, at in offsets.items()
+    ]
+    if not rows:
         return
-    print_table(COLUMNS, [(tp.topic, str(tp.partition), str(old.get(tp, "-")), str(at)) for tp, at in new.items()])
-    print_line(f"changed group {group}" if executed else "dry run: nothing is changed; --execute changes it")
+    first = 0 if len(new) > 1 else 1
+    print_table(COLUMNS[first:], [row[first:] for row in rows])
+    changed = ", ".join(group for group, offsets in new.items() if offsets)
+    print_line(f"changed {changed}" if executed else "dry run: nothing is changed; --execute changes it")
+
+
+def _as_json(group: str, old: Offsets, new: Offsets, executed: bool) -> dict[str, Any]:
+    rows = [
+        {"topic": tp.topic, "partition": tp.partition, "old_offset": old.get(tp), "new_offset": offset}
+        for tp, offset in new.items()
+    ]
+    return {"group": group, "executed": executed, "partitions": rows}

@@ -177,10 +177,12 @@ def test_topics_and_records_by_hand(server: LocalCluster) -> None:
     assert sum(each["lag"] for each in described["partitions"] if each["lag"]) == 1
     assert minikafka(*grouped[:-1], "1") == b"4\n"  # the group goes on behind what it was committed
     shown = [line.split() for line in minikafka("group", "describe", "readers-by-hand").decode().splitlines()]
-    assert shown[0] == ["readers-by-hand:", "Empty,", "0", "members"]
+    assert shown[0] == ["readers-by-hand:", "Empty,", "0", "members,", "classic", "protocol"]
     assert sum(int(row[2]) for row in shown[3:]) == sum(int(row[3]) for row in shown[3:]) == 4
     assert all(row[4:] == ["0", "-", "-"] for row in shown[3:])
-    assert ["readers-by-hand", "Empty"] in [line.split() for line in minikafka("group", "list").decode().splitlines()]
+    assert ["readers-by-hand", "classic", "Empty"] in [
+        line.split() for line in minikafka("group", "list").decode().splitlines()
+    ]
     reset_offsets(minikafka)
     assert minikafka("group", "delete", "--group", "readers-by-hand") == b"deleted readers-by-hand\n"
     assert b"group 'readers-by-hand' not found" in minikafka("group", "describe", "readers-by-hand", fails=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from minikafka.client.admin.configs import ConfigCalls, ConfigEntry
 from minikafka.client.admin.features import Feature, FeatureCalls, FeatureChange
-from minikafka.client.admin.groups import GroupCalls, GroupMember, GroupView
+from minikafka.client.admin.groups import GroupCalls, GroupListing, GroupMember, GroupView
 from minikafka.client.admin.offsets import OffsetCalls
 from minikafka.client.admin.quorum import QuorumCalls, QuorumView
 from minikafka.client.admin.quotas import QuotaCalls, QuotaEntity
@@ -37,6 +37,7 @@ __all__ = [
     "ConfigEntry",
     "Feature",
     "FeatureChange",
+    "GroupListing",
     "GroupMember",
     "GroupView",
     "LogDirectory",

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers."""
+"""Settings of topics, brokers, and whatever else has some: one path by the type of the resource."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from minikafka.client.broker_connection import BrokerConnection
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
 from minikafka.wire.messages.incremental_alter_configs import (
@@ -19,20 +20,33 @@ from minikafka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from minikafka.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+GROUP_RESOURCE: Final = 32
+ALL_BROKERS: Final = ""
+"""As the name of a broker: what is set for all of them."""
 SET: Final = 0
 DELETE: Final = 1
+SOURCE_ALL_BROKERS: Final = 3
 SOURCE_DEFAULT: Final = 5
 
 
 class ConfigEntry(NamedTuple):
-    """One setting: its value, and whether that is Kafka's own default. Sensitive values are None."""
+    """One setting: its value, and whether that is Kafka's own default. Sensitive values are None.
+
+    ``source``: Kafka's number for where the value comes from. ``synonyms``: (source, value) of every place that has
+    one, the value that counts first.
+    """
 
     name: str
     value: str | None
     is_default: bool
+    source: int = SOURCE_DEFAULT
+    is_read_only: bool = False
+    is_sensitive: bool = False
+    synonyms: tuple[tuple[int, str | None], ...] = ()
 
 
 class ConfigCalls(AdminCalls):
@@ -40,39 +54,53 @@ class ConfigCalls(AdminCalls):
 
     async def describe_configs(self, topic: str) -> list[ConfigEntry]:
         """Every setting of a topic, by name."""
-
-        async def attempt() -> list[ConfigEntry]:
-            return await self._describe_resource(await self._connections.to_controller(), TOPIC_RESOURCE, topic)
-
-        return await self._retrying(
-            attempt, f"describing {topic!r}", final=NO_TOPIC, believed_after_s=base.PROPAGATION_S
-        )
+        return await self.describe_resource(TOPIC_RESOURCE, topic)
 
     async def describe_broker_configs(self, node_id: int) -> list[ConfigEntry]:
         """Every setting of a broker, by name, from itself."""
+        return await self.describe_resource(BROKER_RESOURCE, str(node_id))
+
+    async def describe_resource(self, kind: int, name: str) -> list[ConfigEntry]:
+        """Every setting of a resource of Kafka's type ``kind``, by name. A broker is asked itself."""
+        node_id = int(name) if kind == BROKER_RESOURCE and name != ALL_BROKERS else None
 
         async def attempt() -> list[ConfigEntry]:
-            connection = await self._connections.to_node(node_id)
-            return await self._describe_resource(connection, BROKER_RESOURCE, str(node_id))
+            connections = self._connections
+            connection = await (connections.to_controller() if node_id is None else connections.to_node(node_id))
+            return await self._describe_resource(connection, kind, name)
 
-        return await self._retrying(attempt, f"describing broker {node_id}")
+        doing = f"describing {repr(name) if node_id is None else f'broker {name}'}"
+        return await self._retrying(attempt, doing, final=NO_TOPIC, believed_after_s=base.PROPAGATION_S)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change settings of a topic; None takes one back to its default. The others stay (KIP-339)."""
-        await self._alter_resource(TOPIC_RESOURCE, topic, changes, repr(topic))
+        await self.alter_resource(TOPIC_RESOURCE, topic, changes, what=repr(topic))
 
     async def alter_broker_configs(self, node_id: int | None, changes: Mapping[str, str | None]) -> None:
         """Change dynamic settings of a broker, or of all (None), while they run; None takes one back."""
-        name, what = ("", "all brokers") if node_id is None else (str(node_id), f"broker {node_id}")
-        await self._alter_resource(BROKER_RESOURCE, name, changes, what)
+        name, what = (ALL_BROKERS, "all brokers") if node_id is None else (str(node_id), f"broker {node_id}")
+        await self.alter_resource(BROKER_RESOURCE, name, changes, what=what)
 
-    async def _alter_resource(self, kind: int, name: str, changes: Mapping[str, str | None], what: str) -> None:
+    async def alter_resource(
+        self,
+        kind: int,
+        name: str,
+        changes: Mapping[str, str | None],
+        *,
+        what: str | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change settings of a resource; None takes one back to its default. All or none.
+
+        ``what``: the resource in an error's words. ``validate_only``: only find out whether it would be refused.
+        """
+        what = repr(name) if what is None else what
         configs = [
             AlterableConfig(name=setting, config_operation=DELETE if value is None else SET, value=value)
             for setting, value in changes.items()
         ]
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-        request = IncrementalAlterConfigsRequest(resources=[resource])
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
         async def attempt(connection: BrokerConnection) -> None:
             answer = await connection.call(request, IncrementalAlterConfigsResponse, timeout_s=self._answer_s)
@@ -81,12 +109,27 @@ class ConfigCalls(AdminCalls):
 
         await self._change(attempt, f"changing settings of {what}", final=NO_TOPIC)
 
+    async def list_config_resources(self, kind: int) -> list[str]:
+        """The names of the resources of a type that can have settings (KIP-1142)."""
+
+        async def attempt() -> list[str]:
+            request = ListConfigResourcesRequest(resource_types=[kind])
+            answer = await self._connections.call_once(request, ListConfigResourcesResponse, self._answer_s)
+            check(answer.error_code, None, "listing what has settings")
+            return sorted(each.resource_name for each in answer.config_resources if each.resource_type == kind)
+
+        return await self._retrying(attempt, "listing what has settings")
+
     async def _describe_resource(self, connection: BrokerConnection, kind: int, name: str) -> list[ConfigEntry]:
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-        request = DescribeConfigsRequest(resources=[resource])
+        request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
         answer = await connection.call(request, DescribeConfigsResponse, timeout_s=self._answer_s)
         result = answer.results[0]
         check(result.error_code, result.error_message, f"describing {name!r}")
-        return sorted(
-            ConfigEntry(entry.name, entry.value, entry.config_source == SOURCE_DEFAULT) for entry in result.configs
-        )
+        return sorted(map(_entry, result.configs))
+
+
+def _entry(row: DescribeConfigsResourceResult) -> ConfigEntry:
+    synonyms = tuple((each.source, each.value) for each in row.synonyms)
+    is_default = row.config_source == SOURCE_DEFAULT
+    return ConfigEntry(row.name, row.value, is_default, row.config_source, row.read_only, row.is_sensitive, synonyms)

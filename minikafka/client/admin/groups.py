@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from minikafka.client.admin.base import AdminCalls, check
+from minikafka.client.admin.base import NO_TOPIC, AdminCalls, check
 from minikafka.client.consuming.coordinator import Coordinator
+from minikafka.client.consuming.queries import indexes_by_topic
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, NO_NODE, OffsetAndEpoch, TopicPartition
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    DescribedAssignment,
     DescribedConsumerGroup,
 )
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from minikafka.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 
 DEAD: Final = "Dead"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class GroupMember(NamedTuple):
@@ -31,6 +41,18 @@ class GroupMember(NamedTuple):
     client_host: str
     group_instance_id: str | None
     assignment: tuple[TopicPartition, ...]
+    member_epoch: int | None = None
+    target: tuple[TopicPartition, ...] | None = None
+    """What it is to read soon. This and the epoch only in a group of the newer protocol (KIP-848)."""
+
+
+class GroupListing(NamedTuple):
+    """A group in a list. ``group_type``: classic or consumer, for example; empty from brokers before Kafka 3.7."""
+
+    group_id: str
+    state: str
+    group_type: str = ""
+    protocol_type: str = ""
 
 
 class GroupView(NamedTuple):
@@ -42,24 +64,29 @@ class GroupView(NamedTuple):
     protocol_type: str
     assignor: str
     members: tuple[GroupMember, ...]
+    group_type: str = CLASSIC
+    coordinator: int = NO_NODE
 
 
 class GroupCalls(AdminCalls):
     """Calls about groups."""
 
-    async def list_groups(self) -> list[tuple[str, str]]:
-        """Every group as (id, state), by id: each broker is asked for those it coordinates."""
+    async def list_groups(self) -> list[GroupListing]:
+        """Every group, by id: each broker is asked for those it coordinates."""
 
-        async def attempt() -> dict[str, str]:
-            found: dict[str, str] = {}
+        async def attempt() -> dict[str, GroupListing]:
+            found: dict[str, GroupListing] = {}
             for node_id in sorted((await self._connections.refresh([])).brokers):
                 connection = await self._connections.to_node(node_id)
                 answer = await connection.call(ListGroupsRequest(), ListGroupsResponse, timeout_s=self._answer_s)
                 check(answer.error_code, None, f"listing the groups of broker {node_id}")
-                found |= {group.group_id: group.group_state for group in answer.groups}
+                for group in answer.groups:
+                    found[group.group_id] = GroupListing(
+                        group.group_id, group.group_state, group.group_type, group.protocol_type
+                    )
             return found
 
-        return sorted((await self._retrying(attempt, "listing groups")).items())
+        return sorted((await self._retrying(attempt, "listing groups")).values())
 
     async def describe_group(self, group_id: str) -> GroupView:
         """A group and its members. GROUP_ID_NOT_FOUND when there is none."""
@@ -69,14 +96,14 @@ class GroupCalls(AdminCalls):
             answer = await coordinator.call(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
             if answer.groups[0].error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 coordinator.check(answer.groups[0].error_code, "describing it")
-            return _group_view(answer.groups[0])
+            return _group_view(answer.groups[0], coordinator.node_id)
 
         async def attempt_newer() -> GroupView:
             answer = await coordinator.call(
                 ConsumerGroupDescribeRequest(group_ids=[group_id]), ConsumerGroupDescribeResponse
             )
             coordinator.check(answer.groups[0].error_code, "describing it")
-            return _consumer_group_view(answer.groups[0])
+            return _consumer_group_view(answer.groups[0], coordinator.node_id)
 
         doing = f"describing group {group_id!r}"
         found = await self._retrying(attempt, doing)
@@ -108,6 +135,30 @@ class GroupCalls(AdminCalls):
 
         await self._retrying(attempt, f"changing the offsets of group {group_id!r}")
 
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete committed offsets; no effect where there is none (KIP-496).
+
+        GROUP_SUBSCRIBED_TO_TOPIC while members read one of the topics, GROUP_ID_NOT_FOUND; others may be deleted then.
+        """
+        coordinator = Coordinator(self._connections, group_id)
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+            )
+            for topic, indexes in indexes_by_topic(partitions).items()
+        ]
+
+        async def attempt() -> None:
+            request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+            answer = await coordinator.call(request, OffsetDeleteResponse)
+            coordinator.check(answer.error_code, "deleting offsets")
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    tp = TopicPartition(topic.name, partition.partition_index)
+                    coordinator.check(partition.error_code, f"deleting its offset of {tp}")
+
+        await self._retrying(attempt, f"deleting offsets of group {group_id!r}", final=NO_TOPIC)
+
     async def delete_group(self, group_id: str) -> None:
         """Delete a group that has no members, with its offsets. NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND otherwise."""
         coordinator = Coordinator(self._connections, group_id)
@@ -119,7 +170,7 @@ class GroupCalls(AdminCalls):
         await self._retrying(attempt, f"deleting group {group_id!r}")
 
 
-def _group_view(group: DescribedGroup) -> GroupView:
+def _group_view(group: DescribedGroup, coordinator: int) -> GroupView:
     members = []
     for member in group.members:
         partitions: tuple[TopicPartition, ...] = ()
@@ -128,25 +179,30 @@ def _group_view(group: DescribedGroup) -> GroupView:
         members.append(
             GroupMember(member.member_id, member.client_id, member.client_host, member.group_instance_id, partitions)
         )
-    return GroupView(group.group_id, group.group_state, group.protocol_type, group.protocol_data, tuple(members))
+    protocol, assignor = group.protocol_type, group.protocol_data
+    return GroupView(group.group_id, group.group_state, protocol, assignor, tuple(members), CLASSIC, coordinator)
 
 
-def _consumer_group_view(group: DescribedConsumerGroup) -> GroupView:
+def _consumer_group_view(group: DescribedConsumerGroup, coordinator: int) -> GroupView:
     members = tuple(
         GroupMember(
             member.member_id,
             member.client_id,
             member.client_host,
             member.instance_id,
-            tuple(
-                TopicPartition(topic.topic_name, index)
-                for topic in (() if member.assignment is None else member.assignment.topic_partitions)
-                for index in topic.partitions
-            ),
+            _partitions_in(member.assignment),
+            member.member_epoch,
+            _partitions_in(member.target_assignment),
         )
         for member in group.members
     )
-    return GroupView(group.group_id, group.group_state, PROTOCOL_TYPE, group.assignor_name, members)
+    state, assignor = group.group_state, group.assignor_name
+    return GroupView(group.group_id, state, PROTOCOL_TYPE, assignor, members, CONSUMER, coordinator)
+
+
+def _partitions_in(assignment: DescribedAssignment | None) -> tuple[TopicPartition, ...]:
+    topics = () if assignment is None else assignment.topic_partitions
+    return tuple(TopicPartition(topic.topic_name, index) for topic in topics for index in topic.partitions)
 
 
 def _read_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:

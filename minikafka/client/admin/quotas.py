@@ -52,8 +52,13 @@ class QuotaCalls(AdminCalls):
 
         return await self._retrying(attempt, "describing quotas")
 
-    async def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
-        """Set quotas of an entity by name, or remove them (None); all or none."""
+    async def alter_quotas(
+        self, entity: QuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Set quotas of an entity by name, or remove them (None); all or none.
+
+        ``validate_only``: only find out whether that would be refused.
+        """
         request = AlterClientQuotasRequest(
             entries=[
                 EntryData(
@@ -63,7 +68,8 @@ class QuotaCalls(AdminCalls):
                         for key, value in changes.items()
                     ],
                 )
-            ]
+            ],
+            validate_only=validate_only,
         )
 
         async def attempt(connection: BrokerConnection) -> None:

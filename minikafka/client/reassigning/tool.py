@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from minikafka.client.admin import Admin, LogDirectory, Reassignment
+from minikafka.client.admin import Admin, ConfigEntry, LogDirectory, Reassignment
 from minikafka.client.cluster import Cluster
 from minikafka.client.reassigning.checks import (
     check_brokers,
@@ -258,8 +258,8 @@ class Reassigner:
                 await self._admin.alter_replica_log_dirs(broker, {tp: holding[False]})
 
 
-def _set_ones(names: Iterable[str], entries: Iterable[tuple[str, str | None, bool]]) -> dict[str, str]:
-    return {name: value for name, value, is_default in entries if name in names and not is_default and value}
+def _set_ones(names: Iterable[str], entries: Iterable[ConfigEntry]) -> dict[str, str]:
+    return {each.name: each.value for each in entries if each.name in names and not each.is_default and each.value}
 
 
 def _more(count: int) -> str:

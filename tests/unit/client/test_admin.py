@@ -136,8 +136,8 @@ async def test_settings_are_described_and_altered_one_by_one(cluster: ScriptedCl
     answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=rows)])
     cluster.on(ApiKey.DESCRIBE_CONFIGS, lambda node_id, request: answer)
     expected = [("cleanup.policy", "delete", True), ("retention.ms", "7", False)]
-    assert await admin.describe_configs("t") == expected
-    assert await admin.describe_broker_configs(2) == expected
+    assert [entry[:3] for entry in await admin.describe_configs("t")] == expected
+    assert [entry[:3] for entry in await admin.describe_broker_configs(2)] == expected
     done = IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()])
     cluster.on(ApiKey.INCREMENTAL_ALTER_CONFIGS, lambda node_id, request: done)
     await admin.alter_configs("t", {"retention.ms": "8", "cleanup.policy": None})
@@ -157,7 +157,7 @@ async def test_groups_are_listed_from_every_broker(cluster: ScriptedCluster, adm
         return ListGroupsResponse(groups=[ListedGroup(group_id=f"g{3 - node_id}", group_state="Stable")])
 
     cluster.on(ApiKey.LIST_GROUPS, answer)
-    assert await admin.list_groups() == [("g1", "Stable"), ("g2", "Stable")]
+    assert [(each.group_id, each.state) for each in await admin.list_groups()] == [("g1", "Stable"), ("g2", "Stable")]
 
 
 async def test_a_group_is_described(cluster: ScriptedCluster, admin: Admin) -> None:
@@ -173,7 +173,7 @@ async def test_a_group_is_described(cluster: ScriptedCluster, admin: Admin) -> N
     cluster.next_only(ApiKey.DESCRIBE_GROUPS, moved, DescribeGroupsResponse(groups=[group]))
     view = await admin.describe_group("g")
     assert (view.group_id, view.state, view.assignor) == ("g", "Stable", "range")
-    assert view.members[0] == ("m", "c", "h", None, (TopicPartition("t", 1),))
+    assert view.members[0][:5] == ("m", "c", "h", None, (TopicPartition("t", 1),))
     assert view.members[1].assignment == ()
 
 
@@ -203,7 +203,9 @@ async def test_a_group_of_the_newer_protocol_is_described(cluster: ScriptedClust
     cluster.next_only(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeResponse(groups=[group]))
     view = await admin.describe_group("g")
     assert (view.state, view.assignor) == ("Reconciling", "uniform")
-    assert view.members == (("m", "c", "h", "i", (TopicPartition("t", 1),)),)
+    (reader,) = view.members
+    assert reader == ("m", "c", "h", "i", (TopicPartition("t", 1),), 0, ())
+    assert (view.group_type, view.coordinator) == ("consumer", 1)
 
 
 async def test_all_offsets_of_a_group(cluster: ScriptedCluster, admin: Admin) -> None:

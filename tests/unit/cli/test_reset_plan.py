@@ -1,4 +1,4 @@
-"""Where ``group reset-offsets`` puts a group, and what it makes of words."""
+"""Where ``group reset-offsets`` puts a group, and its files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from minikafka.cli.describing import EARLIEST, LATEST
-from minikafka.cli.reset_offsets import Known, To, new_offsets, parse_datetime, parse_duration, parse_topics
+from minikafka.cli.reset_plan import Known, To, format_plan, new_offsets, of_groups, parse_topics, read_plan
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 
@@ -68,34 +68,49 @@ def test_a_topic_is_named_once() -> None:
         parse_topics(["a:0", "a:1"])
 
 
+def test_a_file_of_one_group_does_not_name_it() -> None:
+    """As Kafka's own tool writes it."""
+    text = format_plan({"g": {READ: 15, UNREAD: 0}})
+    assert text == "t,0,15\nt,1,0\n"
+    assert of_groups(read_plan(text, "f"), ["g"], "f") == {"g": {READ: 15, UNREAD: 0}}
+
+
+def test_a_file_of_several_groups_names_them() -> None:
+    new = {"g": {READ: 15}, 'odd,"name"': {READ: 2}}
+    text = format_plan(new)
+    assert text == 'g,t,0,15\n"odd,""name""",t,0,2\n'
+    plan = read_plan(text + "\n", "f")
+    assert of_groups(plan, [], "f") == new
+    assert of_groups(plan, ["g"], "f") == {"g": {READ: 15}}
+
+
 @pytest.mark.parametrize(
-    ("word", "ms"),
+    ("text", "message"),
     [
-        ("1970-01-02T00:00:00", 86_400_000),
-        ("1970-01-02T00:00:00.250", 86_400_250),
-        ("1970-01-02T00:00:00Z", 86_400_000),
-        ("1970-01-02T01:00:00.000+01:00", 86_400_000),
+        ("", "f: no line in it"),
+        ("t,0,1\nt,0,2\n", "f: line 2 names t-0 again"),
+        ("t,0,1\ng,t,0,2\n", "f: some lines name a group, and some do not"),
+        ("t,0\n", "f: line 1 is not TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET: t,0"),
+        ("t,0,-1\n", "f: line 1 is not TOPIC"),
+        ("t,2147483648,1\n", "f: line 1 is not TOPIC"),
+        (",0,1\n", "f: line 1 is not TOPIC"),
     ],
 )
-def test_a_time_is_in_utc_unless_it_says_otherwise(word: str, ms: int) -> None:
-    assert parse_datetime(word) == ms
-
-
-@pytest.mark.parametrize("word", ["yesterday", "1969-12-31T00:00:00", ""])
-def test_no_time_is_refused(word: str) -> None:
-    with pytest.raises(typer.BadParameter):
-        parse_datetime(word)
+def test_what_is_wrong_with_a_file_is_named(text: str, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        read_plan(text, "f")
+    assert refused.value.message.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("word", "seconds"),
-    [("P7D", 604_800), ("PT10M", 600), ("PT1H30M", 5400), ("P1DT2H3M4.5S", 93_784.5), ("PT0S", 0)],
+    ("text", "groups", "message"),
+    [
+        ("t,0,1", [], "f: its lines name no group; name the one it is for"),
+        ("t,0,1", ["g", "h"], "f: its lines name no group; name the one it is for"),
+        ("g,t,0,1", ["h"], "f: no line for group 'h'"),
+    ],
 )
-def test_a_span_of_time(word: str, seconds: float) -> None:
-    assert parse_duration(word) == seconds * 1000
-
-
-@pytest.mark.parametrize("word", ["", "P", "PT", "P1DT", "1h", "P1Y", "PT1.5H", "-PT1H"])
-def test_no_span_of_time_is_refused(word: str) -> None:
-    with pytest.raises(typer.BadParameter, match="PT1H30M"):
-        parse_duration(word)
+def test_a_file_must_be_for_the_groups(text: str, groups: list[str], message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        of_groups(read_plan(text, "f"), groups, "f")
+    assert refused.value.message == message
