@@ -11,18 +11,20 @@
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``
 * ``group``, ``transaction``  ``minikafka group ...``, ``minikafka transaction ...``
-* ``quota``    ``minikafka quota ...``
-* ``reset_offsets``  ``minikafka group reset-offsets``
+* ``group_view``  what ``group describe`` shows; ``reset_offsets``  ``group reset-offsets``; ``reset_plan``: its files
+* ``config``   ``minikafka config ...``; ``config_resources``: whose settings; ``quota``: ``minikafka quota ...``
+* ``delete_records``  ``minikafka topic delete-records``
 * ``reassign``  ``minikafka reassign``: where replicas are
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``
 * ``progress``  the bar for replicas that move
-* ``log``      ``minikafka log ...``: look into files on disk
+* ``log``      ``minikafka log dump``: look into files on disk; ``verify``: ``minikafka log verify``
 * ``demo``, ``demo_transactions``  ``minikafka demo``, ``minikafka demo transactions``
 * ``pipeline/``  ``minikafka pipeline ...``: Spark over topics
 * ``lines``    records from the lines of a file or pipe; ``ledger``: the history that ``produce --history`` writes
 * ``options``  what several verbs take, in the same words; ``run``: how a verb's coroutine is run, and interrupted
 * ``waiting``  what a verb waits for, said after 3 s and when it gives up
 * ``paragraphs``  the text of ``--help``
+* ``times``    times and time spans as words; ``partitions``: ``TOPIC:0,2`` looked up in the cluster
 * ``output``   tables, JSON, sizes and errors
 
 A module imports what its verbs need inside the verb, so that ``minikafka --help`` and the quick verbs stay quick.

@@ -1,4 +1,4 @@
-"""``minikafka log``: look into the files of a partition."""
+"""``minikafka log dump``: look into the files of a partition."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
     Explain = Callable[[Record], str]
 
-app = typer.Typer(no_args_is_help=True, help="Inspect the files of a partition.")
-
-
-@app.callback()
-def _group() -> None:
-    pass  # with a callback, a group of one verb stays a group
+app = typer.Typer(no_args_is_help=True, help="Inspect the files of logs on disk: dump one, verify all.")
 
 
 @app.command()

@@ -31,6 +31,7 @@ from minikafka.cli import (
     status,
     topic,
     transaction,
+    verify,
 )
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
 from minikafka.cli.run import INTERRUPTED, open_closed_streams
@@ -93,6 +94,7 @@ cluster.app.command("list")(inventory.list_clusters)
 cluster.app.command("delete")(inventory.delete)
 cluster.app.add_typer(feature.app, name="feature")
 cluster.app.command("unpause", hidden=True)(cluster.resume)  # as docker calls it
+log.app.command("verify")(verify.verify)
 topic.app.command("move")(move.move)
 topic.app.command("delete-records")(delete_records.delete_records)
 topic.app.command("rm", hidden=True)(topic.delete)

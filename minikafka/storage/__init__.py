@@ -36,7 +36,7 @@
 ``meta``             ``meta.properties`` and ``partition.metadata``
 ``registration``     claims of a node's next registration; ``registration_file``: the registration in which a directory
                      was last used
-``dump``             content of the files, for people
+``dump``             content of the files, for people; ``examination``: damage in them, without a node
 ===================  ===============================================================================================
 
 Three rules hold everywhere. (1) Log data is written with raw system calls, never through a user-space buffer: committed

@@ -47,6 +47,15 @@ def parse_checkpoint(data: bytes) -> list[list[str]]:
     return parse_rows(without_checksum(data))  # a line that is malformed is one row too many
 
 
+def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint file of a log directory; ValueError when it is not one."""
+    rows = parse_checkpoint(data)
+    return {
+        TopicPartition(topic, parse_number(partition, 32)): parse_number(offset, 64)
+        for topic, partition, offset in rows
+    }
+
+
 def with_checksum(content: bytes) -> bytes:
     """The lines, followed by the line with their checksum."""
     return content + _checksum_line(content)
@@ -108,11 +117,7 @@ class OffsetCheckpoint:
     def read(self) -> dict[TopicPartition, int]:
         """The offsets; empty when the file is absent or unreadable: every user is safe without them."""
         try:
-            rows = parse_checkpoint(read_small_file(self._disk, self._path))
-            offsets = {
-                TopicPartition(topic, parse_number(partition, 32)): parse_number(offset, 64)
-                for topic, partition, offset in rows
-            }
+            offsets = parse_offsets(read_small_file(self._disk, self._path))
         except FileNotFoundError:
             return {}
         except (DamagedCheckpointError, ValueError) as error:

@@ -6,7 +6,7 @@ is; nothing is repaired here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from minikafka.errors import KafkaError
@@ -93,20 +93,50 @@ def dump_producers(disk: Disk, path: str) -> list[ProducerEntry]:
 
 def index_problems(disk: Disk, log_path: str) -> list[str]:
     """What the indexes beside a ``.log`` file say that the batches do not, one sentence each."""
-    batches = {batch.position: batch.header for batch in dump_log(disk, log_path) if isinstance(batch, DumpedBatch)}
     stem = log_path.removesuffix(LOG_SUFFIX)
-    problems = []
-    for entry in dump_offset_index(disk, stem + OFFSET_INDEX_SUFFIX):
-        header = batches.get(entry.position)
-        if header is None or header.last_offset != entry.offset:
-            found = "no batch" if header is None else f"a batch that ends at {header.last_offset}"
-            problems.append(f"the index puts offset {entry.offset} at byte {entry.position}, where there is {found}")
-    by_last_offset = {header.last_offset: header for header in batches.values()}
-    for time_entry in dump_time_index(disk, stem + TIME_INDEX_SUFFIX):
-        header = by_last_offset.get(time_entry.offset)
-        if header is None or header.max_timestamp != time_entry.timestamp:
-            found = "no batch ends" if header is None else f"the largest is {header.max_timestamp}"
-            problems.append(
-                f"the time index puts timestamp {time_entry.timestamp} at offset {time_entry.offset}, where {found}"
+    offsets = dump_offset_index(disk, stem + OFFSET_INDEX_SUFFIX)
+    check = IndexCheck(offsets, dump_time_index(disk, stem + TIME_INDEX_SUFFIX))
+    for batch in dump_log(disk, log_path):
+        if isinstance(batch, DumpedBatch):
+            check.see(batch.position, batch.header)
+    return [*check.offset_problems(), *check.time_problems()]
+
+
+class IndexCheck:
+    """Compares both indexes of a segment with its batches, which are seen one after the other."""
+
+    def __init__(self, offsets: Iterable[OffsetEntry], times: Iterable[TimeEntry]) -> None:
+        self._by_position = {entry.position: entry.offset for entry in offsets}
+        self._by_offset = {entry.offset: entry.timestamp for entry in times}
+        self._offset_problems: list[str] = []
+        self._time_problems: list[str] = []
+
+    def see(self, position: int, header: BatchHeader) -> None:
+        """The next batch."""
+        offset = self._by_position.pop(position, header.last_offset)
+        if offset != header.last_offset:
+            self._offset_problems.append(
+                _offset_problem(offset, position, f"a batch that ends at {header.last_offset}")
             )
-    return problems
+        timestamp = self._by_offset.pop(header.last_offset, header.max_timestamp)
+        if timestamp != header.max_timestamp:
+            found = f"the largest is {header.max_timestamp}"
+            self._time_problems.append(_time_problem(timestamp, header.last_offset, found))
+
+    def offset_problems(self) -> list[str]:
+        """After the last batch: what is wrong with the ``.index`` file, one sentence each."""
+        rest = [_offset_problem(offset, position, "no batch") for position, offset in self._by_position.items()]
+        return self._offset_problems + rest
+
+    def time_problems(self) -> list[str]:
+        """The same of the ``.timeindex`` file."""
+        rest = [_time_problem(timestamp, offset, "no batch ends") for offset, timestamp in self._by_offset.items()]
+        return self._time_problems + rest
+
+
+def _offset_problem(offset: int, position: int, found: str) -> str:
+    return f"the index puts offset {offset} at byte {position}, where there is {found}"
+
+
+def _time_problem(timestamp: int, offset: int, found: str) -> str:
+    return f"the time index puts timestamp {timestamp} at offset {offset}, where {found}"

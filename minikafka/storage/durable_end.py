@@ -40,12 +40,20 @@ def read_durable_end(disk: Disk, directory: str) -> int | None:
     except UnreadableFileError as error:
         log.error("the durable end cannot be read", path=path, why=str(error))
         return None
+    try:
+        return parse_durable_end(data)
+    except ValueError as error:
+        log.error("the durable end cannot be read", path=path, why=str(error))
+        return None
+
+
+def parse_durable_end(data: bytes) -> int:
+    """The synced end in the file; ValueError when it is damaged."""
     rows: list[tuple[int, int]] = list(_ROW.iter_unpack(data[: len(data) // _ROW.size * _ROW.size]))
     if len(rows) > 1 and not _is_sound(rows[-1]):
         rows.pop()
     if not rows or not all(map(_is_sound, rows)):
-        log.error("the durable end cannot be read", path=path, why=f"a row of {len(data)} bytes is damaged")
-        return None
+        raise ValueError(f"a row of {len(data)} bytes is damaged")
     return max(offset for offset, _check in rows)
 
 

@@ -52,7 +52,7 @@ class LeaderEpochCache:
         """The cache of a partition directory; None when its file is unreadable or absent."""
         path = f"{directory}/{FILE_NAME}"
         try:
-            return cls(_parse(read_small_file(disk, path)))
+            return cls(parse_epochs(read_small_file(disk, path)))
         except FileNotFoundError:
             return None
         except (DamagedCheckpointError, ValueError) as error:
@@ -144,7 +144,8 @@ class LeaderEpochCache:
         self.latest_epoch = self._epochs[-1] if self._epochs else NO_EPOCH
 
 
-def _parse(data: bytes) -> list[EpochEntry]:
+def parse_epochs(data: bytes) -> list[EpochEntry]:
+    """The entries in the file; ValueError when it is damaged."""
     entries = [
         EpochEntry(parse_number(epoch, 32), parse_number(start_offset, 64))
         for epoch, start_offset in parse_checkpoint(data)

@@ -101,6 +101,11 @@ def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[Lo
     except UnreadableFileError as error:
         logger.warning("log ends not read", path=path, why=str(error), remedy=_REMEDY)
         return None
+    return parse_log_ends(data, boot_id)
+
+
+def parse_log_ends(data: bytes, boot_id: str | None) -> Mapping[LogKey, Noted] | None:
+    """The slots in the file; None if it is of another boot, or damaged."""
     if boot_id is None or data[: _HEADER.size] != _header(boot_id):
         return None
     ends: dict[LogKey, Noted] = {}

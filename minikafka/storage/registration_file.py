@@ -47,21 +47,25 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
     """What is recorded in ``directory``; None when nothing is, or nothing that can be read and understood."""
     path = f"{directory}/{REGISTRATION_FILE}"
     try:
-        text = read_small_file(disk, path).decode()
-        rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
-        if int(rows["version"]) != REGISTRATION_VERSION:
-            return None
-        directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
-        paths = _paths(rows.get("directory.paths", ""))
-        broker_epoch = int(rows["broker.epoch"])
-        if not 0 <= broker_epoch <= _EPOCH_MAX:
-            return None
-        return Registration(broker_epoch, rows["boot.id"] or None, directories, synced, paths)
+        return parse_registration(read_small_file(disk, path))
     except FileNotFoundError:
         return None
     except (KeyError, ValueError) as error:
         log.warning("registration unreadable", path=path, why=str(error), effect="no replica of this node is claimed")
         return None
+
+
+def parse_registration(data: bytes) -> Registration | None:
+    """The content of the file; None for one of another version. KeyError or ValueError when it is damaged."""
+    rows = dict(line.split("=", 1) for line in data.decode().splitlines() if not line.startswith("#"))
+    if int(rows["version"]) != REGISTRATION_VERSION:
+        return None
+    directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
+    paths = _paths(rows.get("directory.paths", ""))
+    broker_epoch = int(rows["broker.epoch"])
+    if not 0 <= broker_epoch <= _EPOCH_MAX:
+        return None
+    return Registration(broker_epoch, rows["boot.id"] or None, directories, synced, paths)
 
 
 def _uuids(text: str) -> tuple[UUID, ...]:

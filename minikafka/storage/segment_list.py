@@ -165,13 +165,18 @@ def _store(file: SmallFile, version: int, rows: Sizes) -> None:
         file.store(version, f"{crc32c(content):08x}\n".encode() + content)
 
 
+def parse_segments(data: bytes) -> Sizes:
+    """The list in the file; ValueError when it is damaged."""
+    crc, _, content = data.partition(b"\n")
+    if int(crc, 16) != crc32c(content):
+        raise DamagedCheckpointError("the checksum is wrong")
+    return {int(base): int(size) for base, size in parse_rows(content)}
+
+
 def _read(disk: Disk, path: str) -> Sizes | None:
     """None when there is no list; one that cannot be read tells nothing, and is made anew."""
     try:
-        crc, _, content = read_small_file(disk, path).partition(b"\n")
-        if int(crc, 16) != crc32c(content):
-            raise DamagedCheckpointError("the checksum is wrong")
-        return {int(base): int(size) for base, size in parse_rows(content)}
+        return parse_segments(read_small_file(disk, path))
     except FileNotFoundError:
         return None
     except (DamagedCheckpointError, ValueError) as error:

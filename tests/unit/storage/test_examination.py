@@ -1,0 +1,120 @@
+"""Looking at a log directory offline: whole ones have nothing, every damage is seen, and nothing is changed.
+
+What is damage is what a start of the node takes for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from simulator.disk import SimulatedDisk
+from storage_damage import BOOT, OTHER, ROOT, STOPS, WAYS, WHERE, cases, leave, open_store
+
+from minikafka.model import ZERO_TOPIC_ID
+from minikafka.storage.disk import Disk
+from minikafka.storage.examination import Finding, Findings, Severity, examine_directory
+from minikafka.storage.examination.facts import is_running
+
+READING: Final = {"exists", "is_dir", "listdir", "open_read", "read_bytes", "size"}
+
+
+class ReadOnly:
+    """A disk that cannot be changed, and fails who tries."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in READING, f"{name} is not for who only reads"
+        return getattr(self._disk, name)
+
+
+def examine(disk: Disk, *, decodes: bool = False) -> list[Finding]:
+    findings = Findings()
+    examine_directory(ReadOnly(disk), ROOT, BOOT, findings, decodes=decodes)  # type: ignore[arg-type]
+    return findings.found
+
+
+@pytest.fixture(scope="module", params=STOPS)
+def left(request: pytest.FixtureRequest) -> SimulatedDisk:
+    platter, _whole = leave(request.param)
+    return platter
+
+
+@pytest.mark.parametrize("decodes", [False, True])
+def test_what_a_process_leaves_is_whole(left: SimulatedDisk, decodes: bool) -> None:
+    assert examine(left.mount(), decodes=decodes) == []
+
+
+def test_what_is_read_is_counted() -> None:
+    findings, read = Findings(), []
+    findings.on_read = read.append
+    disk = leave("stopped")[0].mount()
+    examine_directory(disk, ROOT, BOOT, findings)
+    names = [f"{ROOT}/{tp}/{name}" for tp in (WHERE, OTHER) for name in disk.listdir(f"{ROOT}/{tp}")]
+    logs = [name for name in names if name.endswith(".log")]
+    assert (findings.partitions, findings.segments, findings.batches) == (2, len(logs), 17)
+    assert sum(read) == findings.bytes_read == sum(disk.size(name) for name in logs)
+
+
+def test_every_damage_is_seen(left: SimulatedDisk) -> None:
+    """Whatever makes a start mark the log as damaged. That an id is another topic's is for metadata to tell."""
+    for name, way in cases(left.mount()):
+        platter = left.copy()
+        disk = platter.mount()
+        WAYS[way](disk, f"{ROOT}/{WHERE}/{name}")
+        try:
+            found = examine(disk)
+            is_damaged = start_finds_damage(platter.copy().mount())
+            assert Severity.DAMAGE in {each.severity for each in found} or not is_damaged, found
+        except Exception as error:
+            error.add_note(f"{name}: {way}")
+            raise
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000.txnindex", "00000000000000000012.txnindex"])
+def test_an_index_of_aborted_transactions_that_is_gone_is_seen(name: str) -> None:
+    """A start takes it for one of a segment in which nothing was aborted, and readers would get what was."""
+    disk = leave("stopped")[0].mount()
+    disk.unlink(f"{ROOT}/{WHERE}/{name}")
+    (found,) = examine(disk)
+    assert (found.severity, found.path) == (Severity.DAMAGE, f"{ROOT}/{WHERE}/{name}")
+    assert "is not in it: readers of committed records get its records" in found.what
+
+
+def start_finds_damage(disk: Disk) -> bool:
+    store = open_store(disk)
+    log = store.get(WHERE)
+    store.abandon()
+    return log is None or log.corruption is not None or log.topic_id == ZERO_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "meta.properties", "registration"]
+)
+@pytest.mark.parametrize("way", ["cut", "zeros", "a directory"])
+def test_damage_to_a_file_of_the_directory_is_seen(name: str, way: str) -> None:
+    disk = leave("stopped")[0].mount()
+    WAYS[way](disk, f"{ROOT}/{name}")
+    assert f"{ROOT}/{name}" in {each.path for each in examine(disk)}
+
+
+def test_a_log_that_is_gone_is_missed() -> None:
+    disk = leave("stopped")[0].mount()
+    disk.remove_tree(f"{ROOT}/{WHERE}")
+    (found,) = examine(disk)
+    assert (found.severity, found.path) == (Severity.DAMAGE, f"{ROOT}/{WHERE}")
+    assert found.what.startswith("missing: the log had records up to offset ")
+
+
+def test_a_node_that_runs_is_seen_by_its_lock(tmp_path: Path) -> None:
+    lock = tmp_path / ".lock"
+    locks = tmp_path / "locks"
+    locks.write_text("1: FLOCK  ADVISORY  WRITE 7 00:1f:1 0 EOF\n")
+    assert not is_running(str(tmp_path), str(locks))
+    lock.touch()
+    assert not is_running(str(tmp_path), str(locks))
+    locks.write_text(f"1: FLOCK  ADVISORY  WRITE 7 00:1f:{lock.stat().st_ino} 0 EOF\n")
+    assert is_running(str(tmp_path), str(locks))
