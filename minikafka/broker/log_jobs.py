@@ -230,9 +230,9 @@ class LogJobs:
             log.complete_cut(job)
 
     async def _remake(self, partition: Partition) -> None:
-        """Again, in growing pauses, unless the directory failed."""
+        """Again, in growing pauses, unless the directory failed, or the replica left meanwhile."""
         pause_s = FIRST_PAUSE_S
-        while True:
+        while not partition.replica.is_offline:
             try:
                 self.events.remake(partition)
             except (StorageFailure, PassingFailure):
@@ -242,6 +242,7 @@ class LogJobs:
                 pause_s = min(2 * pause_s, LAST_PAUSE_S)
             else:
                 return
+        raise StorageFailure(f"{partition.topic_partition} is not made again: it left, or its directory failed")
 
     @staticmethod
     def _refuse(queue: _Queue, failure: StorageFailure) -> None:

@@ -39,6 +39,7 @@ class Events:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.cuts = 0
+        self.remakes = 0
 
     def on_synced(self, partition: Partition) -> None:
         self.rig.replicas.on_synced(partition)
@@ -46,6 +47,10 @@ class Events:
     def on_cut(self, partition: Partition) -> None:
         self.cuts += 1
         self.rig.replicas.carry_out(partition, partition.replica.on_cut(0))
+
+    def remake(self, partition: Partition) -> None:
+        self.remakes += 1
+        raise PassingFailure("too many open files")
 
     def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         self.rig.on_storage_failed(partition, failure)
@@ -248,3 +253,22 @@ async def test_a_cut_that_lacks_something_when_the_node_stops_fails_no_disk(
     assert (rig.failures, partition.log.failure) == ([], None)
     with pytest.raises(PassingFailure):
         partition.log.prepare_close()
+
+
+async def test_a_log_is_not_made_again_for_a_replica_that_left_meanwhile(
+    rig: Rig, jobs: LogJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store did not know it, or knew the log of a topic with the same name, and the node ended."""
+    monkeypatch.setattr(log_jobs, "FIRST_PAUSE_S", 0.001)
+    partition = rig.partition()
+    rig.follow(partition, FOLLOWER, 1)
+    partition.log.lose_files("somebody removed them")
+    rig.replicas.carry_out(partition, partition.replica.truncate(0, 0))
+    events = jobs.events
+    assert isinstance(events, Events)
+    await eventually(lambda: events.remakes, "the first attempt")
+    rig.replicas.remove(partition.topic_partition)
+    partition.replica.on_removed()
+    attempts = events.remakes
+    await jobs.close()
+    assert (events.remakes, events.cuts) == (attempts, 0)
