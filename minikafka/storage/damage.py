@@ -116,7 +116,7 @@ class DamageFound:
 
 
 def has_topic_id(disk: Disk, directory: str) -> bool:
-    """The partition was created here: the file with its topic id is written first."""
+    """The partition was created here, with a segment: the file with its topic id is written last."""
     return disk.exists(f"{directory}/{PARTITION_METADATA_FILE}")
 
 

@@ -299,8 +299,8 @@ class LogDir:
         self._disk.mkdir(directory)
         if damage is not None:  # first: a log with a topic id and without a mark is whole
             write_refetch_mark(self._disk, directory, damage)
-        write_topic_id(self._disk, directory, topic_id)
         log = self.open_log(tp, config, topic_id=topic_id, directory=directory, cache=SegmentCache())
+        write_topic_id(self._disk, directory, topic_id)  # last: without a segment it lost its files
         log.corruption = damage
         return log
 
@@ -362,11 +362,12 @@ class LogDir:
         """
         log = self.logs[tp]
         log.topic_id = topic_id
+        had_records = log.log_end_offset > 0 or self.ends.has_lost(LogKey(topic_id, tp.partition))
         self.ends.add(log)
         path = f"{log.directory}/{PARTITION_METADATA_FILE}"
         log.flusher.take_along(path)
         try:
-            if log.log_end_offset > 0:
+            if had_records:
                 log.corruption = unidentified(log.directory)
                 write_refetch_mark(self._disk, log.directory, log.corruption)
             write_topic_id(self._disk, log.directory, topic_id)

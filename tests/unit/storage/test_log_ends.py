@@ -15,7 +15,7 @@ from simulator.killed import Killed
 from storage_batches import append, batch, stage
 
 from minikafka.errors import KafkaError
-from minikafka.model import NO_EPOCH, TopicPartition
+from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.records.batch import iter_batches
 from minikafka.storage import log_ends
 from minikafka.storage.config import LogConfig
@@ -296,6 +296,27 @@ def test_a_write_that_the_kill_interrupted_was_promised_to_nobody(platter: Simul
     assert (log.log_end_offset, log.corruption) == (1, None)
 
 
+@pytest.mark.spec("P1")
+def test_a_log_that_was_being_made_lacks_nothing_whenever_the_process_is_killed() -> None:
+    """Between its topic's id and its first segment it seemed to have lost all its files."""
+    for turns in range(1_000):
+        platter = SimulatedDisk()
+        countdown = Countdown(platter, 1_000_000)
+        store = open_store(platter.mount(countdown))
+        countdown.turns = turns
+        try:
+            store.create(WHERE, TOPIC_ID, CONFIG)
+        except Killed:
+            platter.kill()
+            store = open_store(platter.mount(), registers=False)
+            log = store.get(WHERE)
+            assert log is None or log.corruption is None, (turns, log.corruption)
+            assert not store.is_missing(WHERE, TOPIC_ID)
+        else:
+            assert turns > 3
+            return
+
+
 CUTS: Final[dict[str, Callable[[Log], object]]] = {
     "to an offset": lambda log: log.truncate_to(3),
     "in an older segment": lambda log: log.truncate_to(1),
@@ -563,6 +584,32 @@ def test_a_log_whose_directory_is_gone_is_missing_until_it_is_made_anew(
     store.delete(gone)
     platter.kill()
     assert not open_store(platter.mount(), *roots).is_missing(gone, UUID(int=8)), "it was deleted"
+
+
+@pytest.mark.spec("P5")
+def test_a_log_is_missing_whenever_the_process_is_killed_that_makes_it_anew() -> None:
+    """Without a name and without records it seemed to be new."""
+    for turns in range(1_000):
+        platter = SimulatedDisk()
+        append(open_store(platter.mount()).create(WHERE, TOPIC_ID, CONFIG), b"x")
+        platter.kill()
+        platter.mount().remove_tree(DIRECTORY)
+        countdown = Countdown(platter, 1_000_000)
+        store = open_store(platter.mount(countdown))
+        countdown.turns = turns
+        try:
+            store.create(WHERE, TOPIC_ID, CONFIG)
+        except Killed:
+            store = open_store(platter.mount(), registers=False)
+            log = store.get(WHERE)
+            if log is None:
+                assert store.is_missing(WHERE, TOPIC_ID)
+            elif log.topic_id == ZERO_TOPIC_ID:
+                store.identify(WHERE, TOPIC_ID)
+                assert log.corruption is not None, turns
+        else:
+            assert turns > 3
+            return
 
 
 def test_a_log_without_records_is_missing_if_it_had_some(platter: SimulatedDisk, store: LogStore) -> None:
