@@ -399,7 +399,7 @@ class Log:
     def leave(self, failure: StorageFailure) -> None:
         """The log is removed or replaced: offline, and its end is no longer noted."""
         self.go_offline(failure)
-        self.end_slot.free()
+        self.end_slot.free(is_in_use=self.writers > 0)
         self.end_slot = NOT_NOTED
 
     def fail(self, what: str, error: OSError) -> NoReturn:
@@ -443,7 +443,8 @@ class Log:
     def writing(self) -> Iterator[None]:
         """Around a job in a thread that changes files of the log by their names.
 
-        Until it ends, no other log is made under the same path: the job would change that log's files.
+        Until it ends, no other log is made under the same path, or gets its slot in the file of log ends: the job would
+        change that log's files, or its noted end.
         """
         self.writers += 1
         try:

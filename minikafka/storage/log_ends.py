@@ -135,8 +135,8 @@ class UnknownEnd:
     def note_start(self, base_offset: int) -> None:
         """Note the start of the first segment, before earlier ones are removed. Otherwise as :meth:`note`."""
 
-    def free(self) -> None:
-        """The log is removed."""
+    def free(self, *, is_in_use: bool = False) -> None:
+        """The log is removed. ``is_in_use``: a job of it in a thread may still note something."""
 
 
 NOT_NOTED: Final = UnknownEnd()
@@ -171,8 +171,8 @@ class EndSlot(UnknownEnd):
         except OSError as error:
             self._ends.discard(error)
 
-    def free(self) -> None:
-        self._ends.free(self._slot_position)
+    def free(self, *, is_in_use: bool = False) -> None:
+        self._ends.free(self._slot_position, is_in_use=is_in_use)
 
 
 class LogEnds:
@@ -244,10 +244,11 @@ class LogEnds:
         self._write(position, _slot_of(log, key))
         log.end_slot = EndSlot(self, self._file, position, key)
 
-    def free(self, position: int) -> None:
-        """Free the slot for another log."""
+    def free(self, position: int, *, is_in_use: bool = False) -> None:
+        """Free the slot for another log; it stays empty if it is still in use."""
         self._write(position, bytes(_SLOT.size))
-        self._free.append(position)
+        if not is_in_use:
+            self._free.append(position)
 
     def discard(self, error: OSError) -> None:
         """A slot could not be written, so the file is wrong: remove it. In any thread. OSError: that failed, too."""

@@ -556,6 +556,22 @@ def test_slots_are_used_again_and_the_file_grows_when_it_must(platter: Simulated
     assert platter.mount().size(PATH) == size + SLOT_BYTES
 
 
+def test_a_job_of_a_deleted_log_notes_nothing_in_the_slot_of_another(
+    platter: SimulatedDisk, store: LogStore, log: Log
+) -> None:
+    """The end of the other one was not known any more: after a kill it was not claimed as whole."""
+    other, key = TopicPartition("other", 0), LogKey(UUID(int=8), 0)
+    append(log, *[b"x"] * 5)
+    job = log.prepare_truncation(1)
+    assert job is not None
+    with log.writing():
+        store.delete(WHERE)
+        append(store.create(other, key.topic_id, CONFIG), b"x")
+        job.run()
+    assert ends(platter) == {key: 1}
+    assert platter.mount().size(PATH) == HEADER_BYTES + 2 * SLOT_BYTES
+
+
 @pytest.mark.spec("P5")
 def test_a_log_whose_directory_is_gone_is_missing_until_it_is_made_anew(
     platter: SimulatedDisk, store: LogStore, log: Log
