@@ -5,13 +5,16 @@ Forwarded to the active controller.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, wait_until_seen
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, wait_until_seen
+from minikafka.broker.pacing import portions
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
-from minikafka.metadata.records import QuotaPart
+from minikafka.metadata.records import QuotaEntity, QuotaPart
 from minikafka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -24,24 +27,28 @@ from minikafka.wire.messages.alter_client_quotas import (
 async def handle(
     request: AlterClientQuotasRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
 ) -> AlterClientQuotasResponse:
-    """One result per entity; answered when they are committed, and seen here."""
-    try:
-        answer = await controller.call(request, AlterClientQuotasResponse, timeout_s=LONGEST_TIMEOUT_S / 2)
-    except KafkaError as error:
-        return AlterClientQuotasResponse(entries=[_refused(entry, error) for entry in request.entries])
+    """One result per entity; answered when they are committed, and the last of them is seen here."""
+    made: list[EntryData] = []
+
+    async def ask(entries: Sequence[EntryData]) -> list[AlteredEntryData]:
+        forwarded = AlterClientQuotasRequest(entries=list(entries), validate_only=request.validate_only)
+        answer = await controller.call(forwarded, AlterClientQuotasResponse, timeout_s=LONGEST_TIMEOUT_S / 2)
+        results = zip(entries, answer.entries, strict=True)
+        made[:] = [entry for entry, result in results if result.error_code == ErrorCode.NONE] or made
+        return answer.entries
+
+    results = await asked_in_portions(portions(request.entries, _entity), ask, _refused)
     if not request.validate_only:
-        made = [
-            entry
-            for entry, result in zip(request.entries, answer.entries, strict=True)
-            if result.error_code == ErrorCode.NONE
-        ]
         await wait_until_seen(metadata, lambda image: all(_shows(image, entry) for entry in made))
-    return answer
+    return AlterClientQuotasResponse(entries=results)
+
+
+def _entity(entry: EntryData) -> QuotaEntity:
+    return tuple(sorted((QuotaPart(part.entity_type, part.entity_name) for part in entry.entity), key=str))
 
 
 def _shows(image: MetadataImage, entry: EntryData) -> bool:
-    entity = tuple(sorted((QuotaPart(part.entity_type, part.entity_name) for part in entry.entity), key=str))
-    values = image.client_quotas.get(entity, {})
+    values = image.client_quotas.get(_entity(entry), {})
     return all(values.get(op.key) == (None if op.remove else op.value) for op in entry.ops)
 
 

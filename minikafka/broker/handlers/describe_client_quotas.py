@@ -22,6 +22,8 @@ from minikafka.wire.messages.describe_client_quotas import (
 )
 
 KNOWN_TYPES = (USER, CLIENT_ID, "ip")
+ENTITIES_OF_A_ROW = 5
+"""That do not match."""
 
 
 class MatchType(IntEnum):
@@ -44,9 +46,9 @@ async def handle(
         return
     entries: list[bytes] = []
     async with long_answers.prepare(context) as answer:
-        for entity, values in sorted(metadata.image.client_quotas.items(), key=str):
+        for at, (entity, values) in enumerate(metadata.image.client_quotas.items()):
             if not _matches(entity, request):
-                await answer.add(0)
+                await answer.add(at % ENTITIES_OF_A_ROW == 0)
                 continue
             entry = EntryData(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],

@@ -28,18 +28,31 @@ def describe_consumer_group(shard: Shard, group_id: str) -> DescribedConsumerGro
         why = f"group {group_id!r} not found" if group is None else f"group {group_id!r} is not a consumer group"
         error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, why)
         return DescribedConsumerGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-    consumer = group.consumer
+    consumer, names = group.consumer, _Names(shard.topics)
     return DescribedConsumerGroup(
         group_id=group_id,
         group_state=consumer.state.value,
         group_epoch=consumer.epoch,
         assignment_epoch=consumer.assignment_epoch,
         assignor_name=assignor_of(consumer, shard.settings.consumer_assignors),
-        members=[_member(consumer, member_id, shard.topics) for member_id in consumer.subscriptions],
+        members=[_member(consumer, member_id, names) for member_id in consumer.subscriptions],
     )
 
 
-def _member(consumer: ConsumerGroup, member_id: str, topics: Topics) -> DescribedConsumerMember:
+class _Names(dict[UUID, str | None]):
+    """Of topics, by id, each looked up once: hundreds of members have partitions of the same; None if it is deleted."""
+
+    def __init__(self, topics: Topics) -> None:
+        super().__init__()
+        self._topics = topics
+
+    def __missing__(self, topic_id: UUID) -> str | None:
+        topic = self._topics.with_id(topic_id)
+        name = self[topic_id] = None if topic is None else topic.name
+        return name
+
+
+def _member(consumer: ConsumerGroup, member_id: str, names: _Names) -> DescribedConsumerMember:
     subscription, current = consumer.subscriptions[member_id], consumer.current(member_id)
     return DescribedConsumerMember(
         member_id=member_id,
@@ -50,18 +63,18 @@ def _member(consumer: ConsumerGroup, member_id: str, topics: Topics) -> Describe
         client_host=subscription.client_host,
         subscribed_topic_names=list(subscription.topic_names),
         subscribed_topic_regex=subscription.topic_regex or None,
-        assignment=_assignment(current.assigned, topics),
-        target_assignment=_assignment(consumer.targets.get(member_id, {}), topics),
+        assignment=_assignment(current.assigned, names),
+        target_assignment=_assignment(consumer.targets.get(member_id, {}), names),
         member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _assignment(partitions: Mapping[UUID, Iterable[int]], topics: Topics) -> DescribedAssignment:
+def _assignment(partitions: Mapping[UUID, Iterable[int]], names: _Names) -> DescribedAssignment:
     """By topic name; a topic that is deleted has none, and is left out."""
-    known = [(topic, partitions[topic_id]) for topic_id in partitions if (topic := topics.with_id(topic_id))]
+    known = sorted((name, topic_id) for topic_id in partitions if (name := names[topic_id]) is not None)
     return DescribedAssignment(
         topic_partitions=[
-            DescribedTopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(indexes))
-            for topic, indexes in sorted(known, key=lambda pair: pair[0].name)
+            DescribedTopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(partitions[topic_id]))
+            for name, topic_id in known
         ]
     )

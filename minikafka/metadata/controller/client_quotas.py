@@ -19,13 +19,20 @@ from minikafka.wire.messages.alter_client_quotas import (
     OpData,
 )
 
+ENTITIES_MAX: Final = 10_000
+"""Users and client ids with quotas of their own: each change copies the list of all, on each node."""
 NAME_MAX: Final = 1000
 """Characters of a user or a client id: each node keeps them all."""
 
 
 def alter_client_quotas(state: ControllerState, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Per entity all changes are made, or none. Errors of an entity: INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    """Per entity all changes are made, or none.
+
+    Errors of an entity: INVALID_REQUEST, UNSUPPORTED_VERSION, POLICY_VIOLATION when there are too many.
+    """
     asked = Counter(_named(entry) for entry in request.entries)
+    records: list[ClientQuotaRecord] = []
+    room = ENTITIES_MAX - len(state.image.client_quotas)
     answers = []
     for entry in request.entries:
         answer = AlteredEntryData(
@@ -37,10 +44,17 @@ def alter_client_quotas(state: ControllerState, request: AlterClientQuotasReques
         try:
             if asked[_named(entry)] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the entity is in the request more than once")
-            _alter(state, entry, request.validate_only)
+            changes = _changes(state, entry)
+            if changes and changes[0].entity not in state.image.client_quotas:
+                if room <= 0:
+                    raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{ENTITIES_MAX} users and client ids have quotas")
+                room -= 1
+            records += changes
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
         answers.append(answer)
+    if not request.validate_only:
+        state.write(*records)
     return AlterClientQuotasResponse(entries=answers)
 
 
@@ -48,7 +62,7 @@ def _named(entry: EntryData) -> QuotaEntity:
     return tuple(sorted((QuotaPart(part.entity_type, part.entity_name) for part in entry.entity), key=str))
 
 
-def _alter(state: ControllerState, entry: EntryData, validate_only: bool) -> None:
+def _changes(state: ControllerState, entry: EntryData) -> list[ClientQuotaRecord]:
     entity = _named(entry)
     _check_entity(entity)
     keys = [op.key for op in entry.ops]
@@ -56,13 +70,9 @@ def _alter(state: ControllerState, entry: EntryData, validate_only: bool) -> Non
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota is in the request more than once")
     for op in entry.ops:
         _check(op)
-    if validate_only:
-        return
     before = state.image.client_quotas.get(entity, {})
-    for op in entry.ops:
-        value = None if op.remove else op.value
-        if before.get(op.key) != value:
-            state.write(ClientQuotaRecord(entity, op.key, value))
+    values = {op.key: None if op.remove else op.value for op in entry.ops}
+    return [ClientQuotaRecord(entity, key, value) for key, value in values.items() if before.get(key) != value]
 
 
 def _check_entity(entity: QuotaEntity) -> None:

@@ -12,6 +12,7 @@ from broker_node import create_topic
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.metadata.client_quotas import quota_of
+from minikafka.metadata.controller import client_quotas as controller_quotas
 from minikafka.metadata.records import QuotaPart
 from minikafka.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from minikafka.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -188,3 +189,24 @@ async def test_changes_of_partitions_are_bounded(node: Node, dial: Dial, client:
     assert [each.error_code for each in answer.topics] == [0, 0], "an old client does not know the error"
     assert answer.throttle_time_ms > 0
     assert (await client.ask(CreateTopicsRequest(topics=[CreatableTopic(name="d", num_partitions=1)]), 6)).topics
+
+
+async def test_quotas_of_many_clients_are_set_in_portions(node: Node, client: Client) -> None:
+    many = [entry({"client_id": f"c{number}"}, producer_byte_rate=1000) for number in range(1_100)]
+    twice = entry({"client_id": "c7"}, consumer_byte_rate=1000)
+    codes = [code for code, _ in await alter(client, *many, twice)]
+    assert sorted(codes) == [0] * 1_099 + [ErrorCode.INVALID_REQUEST] * 2, "who is named twice is so in every portion"
+    assert len(await described(client)) == 1_099
+
+
+async def test_quotas_are_for_so_many_clients_and_no_more(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_quotas, "ENTITIES_MAX", 2)
+    some = [entry({"client_id": name}, producer_byte_rate=1000) for name in "abc"]
+    assert [code for code, _ in await alter(client, *some)] == [0, 0, ErrorCode.POLICY_VIOLATION]
+    assert await alter(client, entry({"client_id": "a"}, consumer_byte_rate=5)) == [(0, None)], "it has some already"
+    assert await alter(client, entry({"client_id": "a"}, producer_byte_rate=None, consumer_byte_rate=None)) == [
+        (0, None)
+    ]
+    assert await alter(client, some[2]) == [(0, None)]
