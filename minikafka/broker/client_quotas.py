@@ -33,6 +33,10 @@ T = TypeVar("T")
 CLIENTS_MAX: Final = 10_000
 """Whose debts are remembered; whoever was silent for longest is forgotten: a client may have any number of names."""
 
+FETCH_WINDOWS: Final = 10
+"""As in Apache Kafka by default: quota.window.num - 1."""
+NO_BOUND: Final = 2**31 - 1
+
 
 class Admitted(NamedTuple, Generic[T]):
     """What may be done now, and what not; ``error`` says so, and the client is to wait ``throttle_ms``."""
@@ -71,6 +75,12 @@ class ClientQuotas:
         """A consumer is being sent so many bytes."""
         if CONSUMER_BYTE_RATE in self.bound_keys:
             context.throttle(self._spend(CONSUMER_BYTE_RATE, context.client_id, size))
+
+    def fetch_max_bytes(self, client_id: str | None) -> int:
+        """Most bytes of one answer: what the quota has in ten windows. A client whose answer took all of
+        ``fetch.max.bytes`` could be muted for an hour."""
+        quota = self._quota(CONSUMER_BYTE_RATE, client_id or "")
+        return NO_BOUND if quota is None else int(quota.bound * FETCH_WINDOWS * self._window_ms / 1000)
 
     def on_request(self, context: RequestContext) -> None:
         """A client asks something; its earlier requests may have taken too long. It waits for a window at most."""

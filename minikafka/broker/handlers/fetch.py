@@ -78,6 +78,12 @@ class _ConsumerFetch(Fetch):
     def _note(self, cached: CachedPartition, partition: Partition) -> None:
         """Nobody has to know."""
 
+    def _max_bytes(self) -> int:
+        """No more than its quota has in some seconds: it is muted until that is paid."""
+        most = super()._max_bytes()
+        quotas = self._parts.client_quotas
+        return min(most, quotas.fetch_max_bytes(self._context.client_id)) if quotas.bound_keys else most
+
     def _throttle_ms(self, response: FetchResponse) -> int:
         quotas, context = self._parts.client_quotas, self._context
         if quotas.bound_keys:

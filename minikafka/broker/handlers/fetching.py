@@ -247,7 +247,7 @@ class Fetch(ABC):
 
     def _read(self, partitions: Iterable[CachedPartition]) -> None:
         """Results in order, their bytes, and whether one of them must be answered without waiting."""
-        room = min(self._request.max_bytes, self._parts.config.fetch_max_bytes)
+        room = self._max_bytes()
         size, results = self._size, self._results
         for cached in partitions:
             try:
@@ -265,6 +265,10 @@ class Fetch(ABC):
                 size += len(data.records)
             results.append((cached, data))
         self._size = size
+
+    def _max_bytes(self) -> int:
+        """Of the records in the answer; only a first batch that is larger is sent all the same."""
+        return min(self._request.max_bytes, self._parts.config.fetch_max_bytes)
 
     def _partition(self, cached: CachedPartition) -> Partition:
         tp = cached.tp

@@ -158,6 +158,22 @@ async def test_a_consumer_is_told_to_wait(node: Node, dial: Dial, client: Client
     assert len(answer.responses[0].partitions[0].records) > 30_000
 
 
+async def test_an_answer_is_no_larger_than_a_quota_has_in_ten_windows(node: Node, dial: Dial, client: Client) -> None:
+    await create_topic(node, "orders")
+    for _ in range(5):
+        await client.produce("orders", b"x" * 8_000)
+    reading = await named(dial, node, "reader")
+    whole = await reading.send_fetch("orders", 0)
+    assert len(whole.responses[0].partitions[0].records) > 40_000
+    assert await alter(client, entry({"client_id": "reader"}, consumer_byte_rate=2_000)) == [(0, None)]
+    answer = await reading.send_fetch("orders", 0)
+    assert 16_000 < len(answer.responses[0].partitions[0].records) <= 20_000
+    assert answer.throttle_time_ms <= 10_000
+    assert await alter(client, entry({"client_id": "reader"}, consumer_byte_rate=10)) == [(0, None)]
+    answer = await (await named(dial, node, "reader")).send_fetch("orders", 0)
+    assert len(answer.responses[0].partitions[0].records) > 8_000, "a batch that is larger goes alone"
+
+
 async def test_time_of_requests_is_bounded(node: Node, dial: Dial, client: Client) -> None:
     busy = await named(dial, node, "busy")
     assert await alter(client, entry({"client_id": "busy"}, request_percentage=0.001)) == [(0, None)]
