@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-# Modules that go to one process, because what they share is dear: the first and the second half of the tests on Spark.
-TOGETHER = ("tests/spark/test_[a-d]*", "tests/spark/*")
+# Modules that go to one process, because what they share is dear: the first and the second half of the tests on Spark,
+# and those of Kafka's tools.
+TOGETHER = ("tests/spark/test_[a-d]*", "tests/spark/*", "tests/cluster/test_kafka_tools*")
 # What begins, because it takes long.
 FIRST = ("tests/spark/", "tests/unit/raft/", "tests/unit/replication/", "tests/sim/", "tests/cluster/")
 

@@ -45,21 +45,28 @@ class NotHereError(Exception):
     """Java or a library is not on this machine."""
 
 
-def compiled(directory: Path, program: Path = PROGRAM, wanted: Sequence[str] = _LIBRARIES) -> str:
-    """Compile a program into ``directory``. Returns its class path. Raises NotHereError, and says what to install."""
+def compiled(
+    directory: Path, program: Path = PROGRAM, wanted: Sequence[str] = _LIBRARIES, artifacts: Sequence[str] = (WANTED,)
+) -> str:
+    """Compile a program into ``directory``. Returns its class path. Raises NotHereError, and says what to install:
+    Java, or the ``artifacts`` with all that they need."""
     if not shutil.which("javac"):
         raise NotHereError("javac is not installed; get it with: apt-get install openjdk-17-jdk-headless (Debian)")
-    found = [sorted(_REPOSITORY.glob(pattern)) for pattern in wanted]
+    found = [sorted(_REPOSITORY.glob(pattern), key=_version) for pattern in wanted]
     for pattern, jars in zip(wanted, found, strict=True):
         if not jars:
-            raise NotHereError(
-                f"{_REPOSITORY / pattern} not found; get it with: mvn dependency:get -Dartifact={WANTED}"
-            )
+            commands = " && ".join(f"mvn dependency:get -Dartifact={artifact}" for artifact in artifacts)
+            raise NotHereError(f"{_REPOSITORY / pattern} not found; get it with: {commands}")
     libraries = [str(jars[-1]) for jars in found]
     fast = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-implicit:none")
     class_path = ":".join([str(directory), *libraries])
     subprocess.run(("javac", *fast, "-cp", class_path, "-d", str(directory), str(program)), check=True)
     return class_path
+
+
+def _version(jar: Path) -> Sequence[int]:
+    """Of the directory that Maven keeps it in: 1.10.1 is newer than 1.2.0."""
+    return [int(number) for number in re.findall(r"\d+", jar.parent.name)]
 
 
 class Counting(Applications):

@@ -16,7 +16,9 @@ from minikafka.chaos.local_cluster import LocalCluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from cluster_counting import NotHereError
 from cluster_load import Load
+from cluster_tools import Tools, running_tools
 
 
 @pytest.fixture
@@ -43,6 +45,33 @@ def load(cluster: LocalCluster) -> Iterator[Load]:
     load = Load(cluster)
     yield load
     load.abandon()
+
+
+# -- for Kafka's tools ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def tooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three nodes for all of Kafka's tools."""
+    directory = tmp_path_factory.mktemp("tools") / "cluster"
+    with running_cluster(directory, group_initial_rebalance_delay_ms="0") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def tools(tooled: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    """The JVM that runs them, where their libraries are."""
+    try:
+        with running_tools(tmp_path_factory.mktemp("java"), tooled.bootstrap_servers) as tools:
+            yield tools
+    except NotHereError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """What a tool is given as a file."""
+    return tmp_path / "plan.json"
 
 
 # -- for bad input ----------------------------------------------------------------------------------------------------
