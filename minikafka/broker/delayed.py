@@ -10,6 +10,7 @@ from uuid import UUID
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
+from minikafka.records.validate import RecordsError
 from minikafka.timing.purgatory import DelayedOperation
 
 _WHY: Final = {
@@ -34,6 +35,8 @@ class ProduceResult:
     """In which it was appended."""
     topic_id: UUID = ZERO_TOPIC_ID
     """As the request named it."""
+    wrong_records: Sequence[int] = ()
+    """Why the batch was refused, by their indexes in it; none where it is none's fault, or the whole batch's."""
 
     @classmethod
     def failed(cls, tp: TopicPartition, error: KafkaError) -> ProduceResult:
@@ -46,6 +49,7 @@ class ProduceResult:
         """Replace the answer by an error."""
         self.error = error.code
         self.message = error.message or None
+        self.wrong_records = error.indexes if isinstance(error, RecordsError) else ()
         self.base_offset = -1
         self.log_append_time = -1
         self.required_offset = -1

@@ -71,12 +71,12 @@ def _recompressed(batch: Buffer, codec: Codec) -> bytearray | KafkaError:
     try:
         return recompress(batch, codec)
     except KafkaError as error:
-        return KafkaError(error.code, error.message)  # as below
+        return KafkaError(error.code, error.message)  # ``error`` refers to the batch
 
 
 def _key_error(batch: Buffer) -> KafkaError | None:
     try:
         validate_keys(batch, parse_header(batch))
     except KafkaError as error:
-        return KafkaError(error.code, error.message)  # ``error`` refers to all that was decompressed
+        return error.with_traceback(None)  # that refers to all that was decompressed
     return None

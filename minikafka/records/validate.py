@@ -6,6 +6,8 @@ what is inside a batch is between the producer and its consumers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple, NoReturn
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -33,6 +35,8 @@ ZSTD_MIN_PRODUCE_VERSION: Final = 7
 MAX_KEYED_BYTES: Final = 32 * 1024 * 1024
 """What a batch for a compacted topic may decompress to: a broker looks inside."""
 RECORDS_LOOKED_AT_ONCE: Final = 1_000
+RECORDS_NAMED_MAX: Final = 1_000
+"""Of so many records a producer is told that they are why the batch was refused; of others when it sends the rest."""
 
 _CODEC_MAX: Final = int(Compression.ZSTD)
 _CODEC_ZSTD: Final = int(Compression.ZSTD)
@@ -111,19 +115,28 @@ def validate_produce(records: Buffer | None, limits: BatchLimits, produce_versio
     return header
 
 
+class RecordsError(KafkaError):
+    """A batch is refused for some of its records, at ``indexes``: its producer may send the others again (KIP-467)."""
+
+    def __init__(self, message: str, indexes: Sequence[int]) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+        self.indexes = indexes
+
+
 def is_costly_inside(header: BatchHeader) -> bool:
     """True when :func:`validate_keys` may take longer than an event loop should: run it beside the loop."""
     return bool(header.attributes & COMPRESSION_MASK) or header.record_count > RECORDS_LOOKED_AT_ONCE
 
 
 def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_KEYED_BYTES) -> None:
-    """KafkaError(INVALID_RECORD) if a record has no key, as none may lack one in a compacted topic.
+    """RecordsError for the records that have no key, as none may lack one in a compacted topic.
 
     The only check that looks inside a batch. MESSAGE_TOO_LARGE when more than ``max_bytes`` come out of decompression.
     """
-    for record in iter_records(records, 0, header, max_bytes=max_bytes):
-        if record.key is None:
-            _refuse(ErrorCode.INVALID_RECORD, "a record without a key; the topic is compacted, which is done by key")
+    each = enumerate(iter_records(records, 0, header, max_bytes=max_bytes))
+    keyless = list(islice((index for index, record in each if record.key is None), RECORDS_NAMED_MAX))
+    if keyless:
+        raise RecordsError("a record without a key; the topic is compacted, which is done by key", keyless)
 
 
 def _check_producer(header: BatchHeader) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
@@ -320,9 +321,33 @@ def test_transactions_are_seen_whole_or_not_at_all(
     assert poll(committed, 0.3) == []
 
 
+def test_only_records_without_a_key_are_refused_by_a_compacted_topic(
+    servers: str, topic: str, create: Callable[..., None]
+) -> None:
+    """The others of their batch are told to be sent again."""
+    create(topic, cleanup_policy="compact")
+    told: dict[int, str] = {}
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 60_000})
+    for number in range(9):
+        key = None if number % 3 == 0 else b"key"
+
+        def on_delivery(error: Any, _message: Message, number: int = number) -> None:
+            told[number] = error.name()
+
+        producer.produce(topic, b"value", key, partition=0, on_delivery=on_delivery)
+    assert producer.flush(PATIENCE_S) == 0
+    again = "_INVALID_DIFFERENT_RECORD"
+    assert told == {number: again if number % 3 else "INVALID_RECORD" for number in range(9)}
+
+
 def test_the_cluster_and_its_topics_are_described(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
     create(topic, 3)
-    described = admin.describe_cluster().result(PATIENCE_S)
+    described = admin.describe_cluster(include_authorized_operations=True).result(PATIENCE_S)
+    assert len(described.authorized_operations) == 7, "all that there are, as no ACLs are"
+    named = admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True)[topic].result(
+        PATIENCE_S
+    )
+    assert len(named.authorized_operations) == 8
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]
     assert described.controller.id in (1, 2, 3)
     metadata = admin.list_topics(topic, PATIENCE_S).topics[topic]
@@ -414,7 +439,9 @@ def test_groups_are_listed_described_and_deleted(
 
     listed = {each.group_id: each for each in admin.list_consumer_groups().result(PATIENCE_S).valid}
     assert listed[group].state.name == "STABLE"
-    described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
+    asked = admin.describe_consumer_groups([group], include_authorized_operations=True)
+    described = asked[group].result(PATIENCE_S)
+    assert {"READ", "DESCRIBE", "DELETE"} <= {each.name for each in described.authorized_operations}
     assert [each.client_id for each in described.members] == ["tester"]
     assert [p.topic for p in described.members[0].assignment.topic_partitions] == [topic]
     with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):

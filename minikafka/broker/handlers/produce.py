@@ -45,6 +45,7 @@ from minikafka.wire.codec import decoder
 from minikafka.wire.decoder import Decoder
 from minikafka.wire.hot import ProduceResponses
 from minikafka.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -327,6 +328,10 @@ class PendingProduce:
                     base_offset=result.base_offset,
                     log_append_time_ms=result.log_append_time,
                     log_start_offset=result.log_start_offset,
+                    record_errors=[
+                        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=result.message)
+                        for index in result.wrong_records
+                    ],
                     error_message=result.message,
                     current_leader=leader and LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch),
                 )

@@ -14,7 +14,9 @@ from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
 from minikafka.records.validate import (
     DEFAULT_LIMITS,
+    RECORDS_NAMED_MAX,
     BatchLimits,
+    RecordsError,
     validate_keys,
     validate_produce,
 )
@@ -177,6 +179,13 @@ def test_keys_are_demanded_where_a_topic_is_compacted() -> None:
     with pytest.raises(KafkaError, match="without a key") as caught:
         validate_keys(keyless, parse_header(keyless))
     assert caught.value.code is ErrorCode.INVALID_RECORD
+    many = build_batch(
+        [Record(0, NOW_MS, None if number % 3 else b"k", b"") for number in range(RECORDS_NAMED_MAX * 2)]
+    )
+    with pytest.raises(RecordsError) as named:
+        validate_keys(many, parse_header(many))
+    assert list(named.value.indexes[:4]) == [1, 2, 4, 5]
+    assert len(named.value.indexes) == RECORDS_NAMED_MAX, "no answer grows without bound"
     keyed = build_batch([Record(0, NOW_MS, b"", b"v" * 500)], compression=Compression.LZ4)
     validate_keys(keyed, parse_header(keyed))
 

@@ -316,6 +316,17 @@ async def test_a_compacted_topic_needs_keys(node: Node, client: Client) -> None:
     assert led(node, tp).log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+async def test_the_records_that_are_wrong_are_named(node: Node, client: Client, compression: Compression) -> None:
+    """KIP-467: the producer sends the others again. A compressed batch is looked into in a thread."""
+    await create_topic(node, "table", cleanup_policy="compact")
+    records = batch(*[b"value"] * 4, keys=(b"k", None, b"k", None), compression=compression)
+    answer = (await client.ask(produce_request("table", records))).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert [each.batch_index for each in answer.record_errors] == [1, 3]
+    assert all("without a key" in each.batch_index_error_message for each in answer.record_errors)
+
+
 @pytest.mark.spec("P6")
 @pytest.mark.parametrize("compression", list(Compression))
 async def test_damage_inside_a_batch_is_found_where_it_is_looked_into(
