@@ -16,7 +16,14 @@ from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
-from minikafka.storage.index import OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from minikafka.storage.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    OffsetEntry,
+    OffsetIndex,
+    TimeEntry,
+    TimeIndex,
+)
 from minikafka.storage.producer_state import ProducerEntry
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment_names import LOG_SUFFIX, MAX_OFFSET, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -71,14 +78,20 @@ def dump_offset_index(disk: Disk, path: str) -> list[OffsetEntry]:
     """The entries of an ``.index`` file; DamagedIndexError when it cannot be one."""
     log_path = path.removesuffix(OFFSET_INDEX_SUFFIX) + LOG_SUFFIX
     size = disk.size(log_path) if disk.exists(log_path) else 2**31
-    index = OffsetIndex.decode(base_offset_of(path), disk.read_bytes(path), size)
+    data = _without_padding(disk.read_bytes(path), OFFSET_ENTRY_BYTES)
+    index = OffsetIndex.decode(base_offset_of(path), data, size)
     return [index[at] for at in range(len(index))]
 
 
 def dump_time_index(disk: Disk, path: str) -> list[TimeEntry]:
     """The entries of a ``.timeindex`` file; DamagedIndexError when it cannot be one."""
-    index = TimeIndex.decode(base_offset_of(path), disk.read_bytes(path))
+    index = TimeIndex.decode(base_offset_of(path), _without_padding(disk.read_bytes(path), TIME_ENTRY_BYTES))
     return [index[at] for at in range(len(index))]
+
+
+def _without_padding(data: bytes, entry_bytes: int) -> bytes:
+    """Apache Kafka allocates the index of an active segment in full, and zeros follow its last entry."""
+    return data[: -(-len(data.rstrip(b"\0")) // entry_bytes) * entry_bytes]
 
 
 def dump_transaction_index(disk: Disk, path: str) -> list[AbortedTransaction]:

@@ -52,6 +52,16 @@ def test_indexes_agree_with_the_batches(disk: OsDisk, log_path: str) -> None:
     assert index_problems(disk, log_path) == []
 
 
+def test_zeros_follow_the_last_entry_in_an_active_segment_of_apache_kafka(disk: OsDisk, log_path: str) -> None:
+    stem = log_path.removesuffix(".log")
+    for kind, dump, entry_bytes in ((".index", dump_offset_index, 8), (".timeindex", dump_time_index, 12)):
+        entries = list(dump(disk, stem + kind))
+        disk.write_bytes(stem + kind, disk.read_bytes(stem + kind) + bytes(1000 * entry_bytes))
+        assert list(dump(disk, stem + kind)) == entries
+        disk.write_bytes(stem + kind, bytes(1000 * entry_bytes))
+        assert list(dump(disk, stem + kind)) == []
+
+
 def test_indexes_that_disagree(disk: OsDisk, log_path: str) -> None:
     stem = log_path.removesuffix(".log")
     for kind, at, expected in ((".index", 7, "the index puts"), (".timeindex", 7, "the time index puts")):
