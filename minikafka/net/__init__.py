@@ -8,9 +8,11 @@
 - ``http``        a listener for GET: metrics and health checks
 - ``liveness``    finds out that a peer is gone without reading from it
 - ``outbox``      unsent bytes of a connection: one write per event, sendfile for large regions
+- ``closings``    the log's lines on connections that were closed for what their peers did
 - ``duplicates``  the share of file descriptors for sendfile
 - ``channel``     the dialling side: one outgoing connection, requests matched to responses by correlation id
 - ``control``     both sides of the msgpack control plane over those
+- ``strangers``   what a client of Kafka's protocol is told there
 - ``probe``       finds out whether an endpoint refuses connections
 - ``peer``        a connection to another node's REPLICATION listener
 - ``identity``    proof of identity between nodes

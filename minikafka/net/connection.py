@@ -22,18 +22,15 @@ import asyncio
 from collections import deque
 from typing import Final, Protocol, cast
 
-import structlog
-
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
+from minikafka.net.closings import Closings
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.net.reply import WAITING_BYTES, Reply
 from minikafka.net.turns import REQUEST_COST, Turns
 from minikafka.wire.framing import FrameError, ReceiveBuffer
-
-log = structlog.get_logger(__name__)
 
 MAX_REPLIES_IN_FLIGHT: Final = 1_000
 MAX_HELD_BYTES: Final = 4 * 1024 * 1024
@@ -58,12 +55,13 @@ class FrameHandler(Protocol):
 class Shared:
     """Shared objects of the connections of one listener."""
 
-    __slots__ = ("budget", "duplicates", "turns")
+    __slots__ = ("budget", "closings", "duplicates", "turns")
 
     def __init__(self, budget: Budget, turns: Turns, duplicates: Duplicates) -> None:
         self.budget = budget
         self.turns = turns
         self.duplicates = duplicates
+        self.closings = Closings()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -231,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         if why:
-            log.info("connection closed", listener=self.listener, peer=self.peer_host, why=why)
+            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, why)
         if self._outbox is not None:
             self._outbox.close()
         self._buffer.discard()  # before others hear that there is room
