@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import IO, Any, Self
 
 import pytest
 
-from minikafka.cli.produce import _produce, _Tally
+from minikafka.cli.produce import _Sending, _Tally, _Transactions
+from minikafka.cli.record_input import LineForm
 from minikafka.errors import ErrorCode, KafkaError
 
 
@@ -54,6 +57,77 @@ async def test_a_failed_record_ends_it_and_the_others_are_awaited_only_where_the
 ) -> None:
     producer, tally = Failing(code), _Tally()
     with pytest.raises(KafkaError, match="line 2 was not written: no"):
-        await _produce(producer, "events", lines, None, tally, False, None)  # type: ignore[arg-type]
+        await _Sending(producer, "events", lines, LineForm().parse, tally).run(False)  # type: ignore[arg-type]
     assert producer.sent < 5
     assert producer.flushed == flushed
+
+
+class Transactional:
+    """A producer that notes which records were committed together. Its 23rd record fails, if it gets so far."""
+
+    def __init__(self) -> None:
+        self.committed: list[list[bytes]] = []
+        self.aborted: list[list[bytes]] = []
+        self._open: list[bytes] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        self._open = []
+        try:
+            yield
+        except BaseException:
+            self.aborted.append(self._open)
+            raise
+        self.committed.append(self._open)
+
+    async def send(self, _topic: str, value: bytes, **_how: Any) -> asyncio.Future[None]:
+        self._open.append(value)
+        delivery = asyncio.get_running_loop().create_future()
+        if value == b"23":
+            delivery.set_exception(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "no"))
+        else:
+            delivery.set_result(None)
+        await asyncio.sleep(0)
+        return delivery
+
+    async def flush(self) -> None:
+        await asyncio.sleep(0)
+
+
+async def send_in_transactions(tmp_path: Path, count: int, every: int | None) -> Transactional:
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"%d\n" % n for n in range(1, count + 1)))
+    producer, tally = Transactional(), _Tally()
+    with path.open("rb") as file:
+        sending = _Sending(producer, "events", file, LineForm().parse, tally)  # type: ignore[arg-type]
+        transactions = _Transactions(every)
+        with suppress(KafkaError) if count >= 23 else nullcontext():
+            await sending.run(False, transactions)
+    assert transactions.committed == sum(map(len, producer.committed))
+    return producer
+
+
+@pytest.mark.parametrize(("every", "sizes"), [(None, [20]), (10, [10, 10]), (8, [8, 8, 4]), (50, [20])])
+async def test_records_are_committed_together(tmp_path: Path, every: int | None, sizes: list[int]) -> None:
+    producer = await send_in_transactions(tmp_path, 20, every)
+    assert list(map(len, producer.committed)) == sizes
+    assert [value for values in producer.committed for value in values] == [b"%d" % n for n in range(1, 21)]
+
+
+@pytest.mark.parametrize(("every", "committed"), [(None, 0), (10, 20)])
+async def test_a_failed_record_aborts_its_transaction(tmp_path: Path, every: int | None, committed: int) -> None:
+    producer = await send_in_transactions(tmp_path, 30, every)
+    assert sum(map(len, producer.committed)) == committed
+    (aborted,) = producer.aborted
+    assert b"23" in aborted
+
+
+async def test_nothing_to_write_is_no_transaction(tmp_path: Path) -> None:
+    producer = await send_in_transactions(tmp_path, 0, None)
+    assert (producer.committed, producer.aborted) == ([], [])
