@@ -110,12 +110,12 @@ def boolean() -> Kind[bool]:
     return Kind(ConfigType.BOOLEAN, "true or false", parse, lambda value: "true" if value else "false")
 
 
-def no_tiers() -> Kind[bool]:
-    """false: there is no tiered storage."""
+def only_false(why: str) -> Kind[bool]:
+    """A setting of Kafka's for what is not there, and why."""
 
     def parse(raw: object) -> bool:
         if boolean().parse(raw):
-            raise ValueError("false: there is no tiered storage")
+            raise ValueError(f"false: {why}")
         return False
 
     return Kind(ConfigType.BOOLEAN, "false", parse, boolean().format)

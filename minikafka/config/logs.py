@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import INT_MAX, LONG_MAX, choice, integer, long, nullable, ratio, words
+from minikafka.config.kinds import INT_MAX, LONG_MAX, choice, integer, long, nullable, only_false, ratio, words
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -60,6 +60,13 @@ class LogSettings(SettingGroup):
         kafka="none",
         doc="""Time after the start at which a stray log is deleted: one that metadata does not place on this node. Its
         directory is renamed to end in -stray. Apache Kafka keeps such logs.""",
+    )
+    log_preallocate = Setting(
+        only_false("a segment's file is as long as what was written to it"),
+        False,
+        dynamic=True,
+        doc="""Segments of their full length from the start are not there: true is refused. The length of a file tells
+        where its log ends.""",
     )
     log_index_interval_bytes = Setting(
         integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index; at most 65536 count."

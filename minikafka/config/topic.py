@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.config.broker import BrokerConfig
-from minikafka.config.kinds import ReplicaList, boolean, long, no_tiers, replica_list
+from minikafka.config.kinds import ReplicaList, boolean, long, only_false, replica_list
 from minikafka.config.overrides import Fallback, OwnConfig, OwnSetting, like
 from minikafka.config.setting import ConfigSource
 
@@ -52,9 +52,7 @@ class TopicConfig(OwnConfig):
     min_cleanable_dirty_ratio = like(BrokerConfig.log_cleaner_min_cleanable_ratio)
     min_compaction_lag_ms = like(BrokerConfig.log_cleaner_min_compaction_lag_ms)
     min_insync_replicas = like(BrokerConfig.min_insync_replicas)
-    preallocate = OwnSetting(
-        boolean(), default=False, doc="Accepted for Kafka's sake: a segment's file grows as it is written."
-    )
+    preallocate = like(BrokerConfig.log_preallocate)
     remote_log_copy_disable = OwnSetting(
         boolean(), default=False, doc="For a topic with tiered storage, which is not there: without effect."
     )
@@ -62,7 +60,9 @@ class TopicConfig(OwnConfig):
         boolean(), default=False, doc="For a topic with tiered storage, which is not there: without effect."
     )
     remote_storage_enable = OwnSetting(
-        no_tiers(), default=False, doc="Tiered storage is not there: true is refused, as by Kafka where it is off."
+        only_false("there is no tiered storage"),
+        default=False,
+        doc="Tiered storage is not there: true is refused, as by Kafka where it is off.",
     )
     retention_bytes = like(BrokerConfig.log_retention_bytes)
     retention_ms = OwnSetting(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from minikafka.broker.partition import Partition, log_config
 from minikafka.config import TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, OffsetAndEpoch
+from minikafka.storage.config import LogConfig
 
 
 def test_an_index_has_entries_enough_and_not_too_many_whatever_its_topic_wants() -> None:
@@ -16,6 +18,35 @@ def test_an_index_has_entries_enough_and_not_too_many_whatever_its_topic_wants()
     assert log_config(TopicConfig({"segment.index.bytes": "2147483647"})).segment_index_bytes == 10 * 1024**2
     assert log_config(TopicConfig({"index.interval.bytes": "2147483647"})).index_interval_bytes == 64 * 1024
     assert log_config(TopicConfig({"index.interval.bytes": "0"})).index_interval_bytes == 0
+
+
+def test_what_is_set_for_a_topic_reaches_its_logs() -> None:
+    """Each setting, with a value that is not its default."""
+    own = {
+        "cleanup.policy": "compact",
+        "delete.retention.ms": "1",
+        "file.delete.delay.ms": "2",
+        "flush.messages": "3",
+        "flush.ms": "4",
+        "index.interval.bytes": "5",
+        "max.compaction.lag.ms": "600",
+        "min.cleanable.dirty.ratio": "0.7",
+        "min.compaction.lag.ms": "8",
+        "retention.bytes": "9",
+        "retention.ms": "10",
+        "segment.bytes": "11000",
+        "segment.index.bytes": "12",
+        "segment.jitter.ms": "13",
+        "segment.ms": "1400",
+    }
+    changed = log_config(TopicConfig({**own, "message.timestamp.type": "LogAppendTime"}))
+    unchanged = log_config(TopicConfig())
+    kept = {field.name for field in fields(LogConfig) if getattr(changed, field.name) == getattr(unchanged, field.name)}
+    assert kept == {"notes_durable_end"}, "that is the metadata log's"
+    found = {name: getattr(changed, name.replace(".", "_")) for name in own}
+    assert found == {name: type(found[name])(value) for name, value in own.items()} | {
+        "cleanup.policy": frozenset({"compact"})
+    }
 
 
 @pytest.fixture

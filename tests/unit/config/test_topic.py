@@ -7,7 +7,7 @@ import pytest
 from minikafka.config import BrokerConfig, ConfigError, ConfigSource, ConfigSynonym, TopicConfig
 from minikafka.config.overrides import OwnSetting
 
-ONLY_OF_TOPICS = {"local.retention.bytes", "local.retention.ms", "preallocate"}
+ONLY_OF_TOPICS = {"local.retention.bytes", "local.retention.ms"}
 
 
 def test_defaults_are_kafkas() -> None:

@@ -191,6 +191,12 @@ def test_what_lies_below_the_log_start_goes_whatever_the_policy(daily: Log) -> N
     assert daily.log_start_offset == 3
 
 
+def test_a_log_without_a_policy_keeps_everything(daily: Log) -> None:
+    configure(daily, cleanup_policy=frozenset(), retention_ms=1, retention_bytes=1)
+    assert daily.delete_old_segments(6, NOW_MS + 100 * DAY_MS) == 0
+    assert not daily.config.is_compacted
+
+
 def test_no_limits_keep_everything(daily: Log) -> None:
     configure(daily, retention_ms=-1)
     assert daily.delete_old_segments(6, NOW_MS + 10_000 * DAY_MS) == 0
