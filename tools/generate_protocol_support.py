@@ -38,8 +38,8 @@ that listener is our own; the messages inside are Kafka's. A client that speaks 
 (`--bootstrap-controller`) is answered ApiVersions without anything else, so that it ends at once.
 
 Kafka's own command-line tools (4.3.1) are tested with every verb, by `tests/cluster/test_kafka_tools.py` and
-`test_kafka_tools_on_records.py`. What they cannot do here: SCRAM credentials, delegation tokens, quotas of IP addresses,
-loggers of a broker (`kafka-configs.sh --entity-type broker-loggers`), and changes of the quorum's voters.
+`test_kafka_tools_on_records.py`. What they cannot do here: SCRAM credentials, delegation tokens, quotas of IP
+addresses, loggers of a broker (`kafka-configs.sh --entity-type broker-loggers`), and changes of the quorum's voters.
 
 Not served, and not announced:
 SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071. A group with
