@@ -118,16 +118,18 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
     altered = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
+    records: list[ConfigRecord] = []  # each write copies the list of all resources with settings
     for (kind, name), resource in altered.items():
         result = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
         try:
             if counts[kind, name] > 1:
                 message = f"{name!r} is in the request {counts[kind, name]} times"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-            _alter(state, resource, request.validate_only)
+            records += _alter(state, resource, request.validate_only)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
+    state.write(*records)
     return IncrementalAlterConfigsResponse(responses=results)
 
 
@@ -175,7 +177,8 @@ def _replacement(state: ControllerState, asked: ReplacedResource) -> AlterConfig
     )
 
 
-def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: bool) -> None:
+def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: bool) -> list[ConfigRecord]:
+    """Records that are still to be written: nothing else in the request depends on them."""
     resource = _resource(state, asked)
     before = state.image.config_of(resource)
     after = dict(before)
@@ -187,16 +190,19 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
     if after and resource.resource_type in CHECKS:
         CHECKS[resource.resource_type](state, after)
     if validate_only:
-        return
+        return []
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     records = [ConfigRecord(*resource, name, after.get(name)) for name in changed]
-    if DECISIVE.isdisjoint(changed):
-        state.write(*records)
-        return
-    if resource.resource_type is ConfigResourceType.TOPIC:
+    is_topic, is_decisive = resource.resource_type is ConfigResourceType.TOPIC, not DECISIVE.isdisjoint(changed)
+    if is_topic and is_decisive:
         _write_decisive(state, records, state.topic(resource.name))
-    else:
+    elif is_topic:
+        return records
+    elif is_decisive:
         _write_decisive_of_all(state, records)
+    else:
+        state.write(*records)
+    return []
 
 
 def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], topic: TopicImage) -> None:
