@@ -152,13 +152,14 @@ def choice(*choices: str) -> Kind[str]:
 
 
 def words(*choices: str, may_be_empty: bool = False) -> Kind[tuple[str, ...]]:
-    """A comma-separated list (or a TOML array) without repetition, of the given words when there are any."""
+    """A comma-separated list (or a TOML array), of the given words when there are any. Of those, each counts once;
+    others may not be repeated."""
     allowed = f"a list of {' and '.join(choices)}" if choices else "a comma-separated list"
     if may_be_empty:
         allowed += ", or empty"
 
     def parse(raw: object) -> tuple[str, ...]:
-        items = _items(raw)
+        items = tuple(dict.fromkeys(_items(raw))) if choices else _items(raw)
         if not (items or may_be_empty) or len(set(items)) != len(items) or (choices and not set(items) <= set(choices)):
             raise ValueError(allowed)
         return items

@@ -72,7 +72,14 @@ def check_group_settings(state: ControllerState, own: Mapping[str, str]) -> None
 
 
 def canonical_broker_setting(name: str, value: str) -> str:
-    """The value in the form of the record. Raises KafkaError(INVALID_CONFIG) if a running broker cannot take it."""
+    """The value in the form of the record.
+
+    Raises KafkaError: INVALID_CONFIG for an invalid value, INVALID_REQUEST for a setting that is read at the start.
+    """
+    row = BrokerConfig.rows().get(name)
+    if row is not None and not row.dynamic:
+        message = f"{name} is read when a node starts; set it in the node's configuration and restart it"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     return _canonical(BrokerConfig.rows(), parse_dynamic_setting, name, value)
 
 

@@ -27,6 +27,7 @@ from minikafka.model import Endpoint
         (kinds.choice("a", "b"), "b", "b"),
         (kinds.words(), "a, b,", ("a", "b")),
         (kinds.words("x", "y"), ["y"], ("y",)),
+        (kinds.words("x", "y"), "y,x,y", ("y", "x")),
         (kinds.nullable(kinds.integer(1)), "", None),
         (kinds.nullable(kinds.integer(1)), None, None),
         (kinds.nullable(kinds.integer(1)), "3", 3),

@@ -138,7 +138,7 @@ async def test_changes_that_make_no_sense_are_refused(node: Node, client: Client
         (TOPIC, "orders", "no.such.setting", SET, "1", ErrorCode.INVALID_CONFIG),
         (TOPIC, "orders", "retention.ms", SET, None, ErrorCode.INVALID_REQUEST),
         (TOPIC, "nowhere", "retention.ms", SET, "1", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (BROKER, "1", "node.id", SET, "7", ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", "node.id", SET, "7", ErrorCode.INVALID_REQUEST),
     ]:
         code, message = await alter(client, kind, name, setting, operation, value)
         assert code == error, (name, setting, value)

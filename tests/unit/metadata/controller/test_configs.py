@@ -123,7 +123,7 @@ def test_validate_only(topic: Any) -> None:
         (TOPIC, "t", ("flush.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
         (TOPIC, "t", ("no.such", SET, "1"), ErrorCode.INVALID_CONFIG),
         (TOPIC, "t", ("no.such", APPEND, "1"), ErrorCode.INVALID_CONFIG),
-        (BROKER, "1", ("node.id", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ("node.id", SET, "1"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("flush.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
         (BROKER, "9", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
