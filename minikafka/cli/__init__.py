@@ -23,7 +23,8 @@
 * ``lines``    records from the lines of a file or pipe; ``ledger``: the history that ``produce --history`` writes
 * ``options``  what several verbs take, in the same words; ``run``: how a verb's coroutine is run, and interrupted
 * ``waiting``  what a verb waits for, said after 3 s and when it gives up
-* ``paragraphs``  the text of ``--help``
+* ``paragraphs``  the text of ``--help``; ``elsewhere``: what other tools call our verbs
+* ``completion``  names of topics and groups for a shell
 * ``times``    times and time spans as words; ``partitions``: ``TOPIC:0,2`` looked up in the cluster
 * ``output``   tables, JSON, sizes and errors
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
+from minikafka.cli import completion
 from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import Bootstrap, Directory, Target, target
 from minikafka.cli.output import print_note
@@ -63,7 +64,10 @@ class IsolationLevel(StrEnum):
 
 def consume(
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics to read.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC]...", help="Topics to read.", show_default=False, autocompletion=completion.topics
+        ),
     ] = None,
     include: Annotated[
         str | None,
@@ -81,7 +85,13 @@ def consume(
         bool, typer.Option("--until-end", "-e", help="Stop at the end of the topics as it is now.")
     ] = False,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Consumer group: share its partitions and commit offsets.")
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Consumer group: share its partitions and commit offsets.",
+            autocompletion=completion.groups,
+        ),
     ] = None,
     partitions: Annotated[
         list[str] | None, typer.Option("--partition", "-p", metavar="P[,P...]", help="Only these partitions.")
@@ -126,7 +136,6 @@ def consume(
         list[str] | None,
         typer.Option(
             "--property",
-            "--formatter-property",
             metavar="NAME=VALUE",
             help="As Kafka's: print.key=true, null.literal=-",
         ),

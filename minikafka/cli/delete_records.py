@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from minikafka.cli import completion
 from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table
@@ -29,7 +30,12 @@ TO_LATEST: Final = -1
 def delete_records(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC...", help="Topics; TOPIC:0,2 for some partitions.", show_default=False),
+        typer.Argument(
+            metavar="TOPIC...",
+            help="Topics; TOPIC:0,2 for some partitions.",
+            show_default=False,
+            autocompletion=completion.topics,
+        ),
     ] = None,
     before: Annotated[
         int | None, typer.Option("--before", metavar="OFFSET", help="Delete the records before it.", min=0)

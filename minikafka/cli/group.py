@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from minikafka.cli import completion
 from minikafka.cli.group_view import Shown, ask_partitions, group_as_json, print_group
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table
@@ -57,7 +58,10 @@ def list_groups(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups. Default: all.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[GROUP]...", help="Groups. Default: all.", show_default=False, autocompletion=completion.groups
+        ),
     ] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", hidden=True)] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Only the partitions.")] = False,
@@ -107,7 +111,9 @@ app.command("reset-offsets")(reset_offsets)
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)],
+    names: Annotated[
+        list[str], typer.Argument(metavar="GROUP...", show_default=False, autocompletion=completion.groups)
+    ],
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
@@ -131,7 +137,7 @@ def delete(
 
 @app.command("delete-offsets")
 def delete_offsets(
-    name: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="GROUP", show_default=False, autocompletion=completion.groups)],
     topics: Annotated[
         list[str],
         typer.Option("--topic", metavar="T[:P,...]", help="Topic, or some of its partitions; may be repeated."),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from minikafka.cli import completion
+
 if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
 
@@ -32,7 +34,9 @@ Bootstrap = Annotated[
         envvar=SERVERS_VARIABLE,
     ),
 ]
-Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", show_default=False)]
+Groups = Annotated[
+    list[str] | None, typer.Argument(metavar="[GROUP]...", show_default=False, autocompletion=completion.groups)
+]
 ADMIN_TIMEOUT_S: Final = 30.0
 Timeout = Annotated[
     float,

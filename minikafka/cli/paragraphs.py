@@ -1,4 +1,4 @@
-"""Makes ``--help`` fit the terminal and the verbs fit their users: a verb by another name is told by its own.
+"""Makes ``--help`` fit the terminal and the verbs fit their users: see :mod:`minikafka.cli.elsewhere` for the latter.
 
 Typer keeps the line breaks that paragraphs have in the source, cuts long names of options off, writes ``<bool>`` behind
 those that take no value, and puts brackets of its own around the names of arguments.
@@ -16,33 +16,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-ELSEWHERE: Final = {
-    "up": "start",
-    "down": "stop",
-    "ps": "status",
-    "ls": "list",
-    "rm": "delete",
-    "info": "status",
-    "brokers": "status",
-    "metadata-quorum": "status",
-    "topics": "topic",
-    "groups": "group",
-    "consumer-groups": "group",
-    "transactions": "transaction",
-    "forceTerminateTransaction": "terminate",
-    "console-producer": "produce",
-    "console-consumer": "consume",
-    "reassign-partitions": "reassign",
-    "leader-election": "elect-leaders",
-    "get-offsets": "describe",
-    "features": "feature",
-    "config": "alter",
-    "configs": "alter",
-    "dump-log": "dump",
-    "version": "--version",
-    "help": "--help",
-}
-"""What other tools call our verbs, Kafka's own without ``kafka-`` before their names."""
+from minikafka.cli.elsewhere import ELSEWHERE, NOT_HERE, command_line, spelled_as_ours, why_not_here, with_action
 
 NARROW_COLUMNS: Final = 76
 NARROW_NAME_COLUMNS: Final = 24
@@ -58,6 +32,11 @@ class FittingCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)
+        ours = {name for param in params for name in (*param.opts, *param.secondary_opts)}
+        args = [spelled_as_ours(arg, ours) for arg in args]
+        for arg in args:
+            if (why := why_not_here(arg, ours)) is not None:
+                ctx.fail(f"No such option: {arg.partition('=')[0]}. {why}")
         named = [param.metavar or "" for param in params if param.param_type_name == "argument"]
         for option in ("--topic", "--group"):
             is_argument = any(option.removeprefix("--").upper() in metavar for metavar in named)
@@ -75,7 +54,7 @@ class FittingGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0].startswith("--") and args[0][2:] in self.commands:  # as to Kafka's own tools
-            ctx.fail(f"No such option: {args[0]}. Try: {ctx.command_path} {args[0][2:]}")
+            ctx.fail(f"No such option: {args[0]}. Try: {command_line(ctx.command_path, [args[0][2:]], args[1:])}")
         if args and args[0].startswith("-") and not _takes(self, args[0]) and any(_verbs_that_take(self, args[0])):
             ctx.fail(f"No such option: {args[0]}. It belongs behind the verb: {ctx.command_path} ... {args[0]} ...")
         return super().parse_args(ctx, args)
@@ -83,9 +62,12 @@ class FittingGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         called = args[0].removeprefix("kafka-").removesuffix(".sh")
         name = ELSEWHERE.get(called, called)
+        if args[0] not in self.commands and called in NOT_HERE:
+            ctx.fail(f"No such command {args[0]!r}: {NOT_HERE[called]}")
         if args[0] not in self.commands and (found := _called(self, name)):
-            words = " or ".join(f"{ctx.command_path} {words}" for words in found)
-            ctx.fail(f"No such command {args[0]!r}. Try: {words}")
+            rest = args[1:] if len(found) == 1 else []
+            lines = [command_line(ctx.command_path, *with_action(self, words.split(), rest)) for words in found]
+            ctx.fail(f"No such command {args[0]!r}. Try: {' or '.join(lines)}")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from minikafka.cli import completion
 from minikafka.cli.options import AsJson, Bootstrap, Directory, target
 from minikafka.cli.output import print_json, print_note, size
 from minikafka.cli.partitioners import Choose, Partitioner, choice
@@ -70,7 +71,14 @@ class Input(StrEnum):
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to; created if the cluster allows it.")],
+    topic: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC",
+            help="Topic to write to; created if the cluster allows it.",
+            autocompletion=completion.topics,
+        ),
+    ],
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", help="Input file. Default: standard input.", exists=True, dir_okay=False),
@@ -131,7 +139,7 @@ def produce(
     ] = DELIVERY_TIMEOUT_S,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--property", "--reader-property", metavar="NAME=VALUE", help="As Kafka's: parse.key=true, ..."),
+        typer.Option("--property", metavar="NAME=VALUE", help="As Kafka's: parse.key=true, ..."),
     ] = None,
     producer_properties: Annotated[
         list[str] | None, typer.Option("--producer-property", "--command-property", hidden=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from minikafka.cli import completion
 from minikafka.cli.describing import ask_details, ask_held_back, missing, print_topics
 from minikafka.cli.options import (
     ADMIN_TIMEOUT_S,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete, move.")
 
-Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, autocompletion=completion.topics)]
 WithInternal = Annotated[bool, typer.Option("--internal", help="Include internal topics.")]
 
 
@@ -109,7 +110,10 @@ def list_topics(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics. Default: all.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC]...", help="Topics. Default: all.", show_default=False, autocompletion=completion.topics
+        ),
     ] = None,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only under-replicated partitions.")
@@ -195,7 +199,9 @@ def alter(
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    names: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", show_default=False, autocompletion=completion.topics)
+    ],
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,

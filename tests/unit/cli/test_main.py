@@ -95,24 +95,48 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
         ("ps", "minikafka status"),
         ("topics list", "minikafka topic"),
         ("topic --list", "minikafka topic list"),
-        ("kafka-topics.sh --list", "minikafka topic"),
-        ("console-consumer --topic x", "minikafka consume"),
-        ("kafka-consumer-groups.sh --list", "minikafka group"),
+        ("kafka-topics.sh --list", "minikafka topic list"),
+        ("console-consumer --topic x", "minikafka consume --topic x"),
+        ("kafka-consumer-groups.sh --list", "minikafka group list"),
         ("kafka-reassign-partitions --verify", "minikafka reassign"),
         ("leader-election", "minikafka elect-leaders"),
-        ("configs --describe", "minikafka topic alter"),
+        ("configs --describe --topic x", "minikafka config get --topic x"),
+        ("kafka-configs.sh --alter --topic x --add-config a=1", "minikafka config set --topic x --add-config a=1"),
+        ("delete-records --offset-json-file f", "minikafka topic delete-records --offset-json-file f"),
         ("get-offsets --topic x", "minikafka topic describe"),
         ("dump-log", "minikafka log dump"),
         ("cluster info", "minikafka cluster status"),
         ("version", "minikafka --version"),
         ("help", "minikafka --help"),
-        ("topic --create --topic x", "minikafka topic create"),
+        ("topic --create --topic x", "minikafka topic create --topic x"),
     ],
 )
 def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) -> None:
     said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
     assert said.exit_code == 2
     assert f". Try: {hint} " in said.output
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("acls --list", "there are no ACLs"),
+        ("topic list --zookeeper localhost", "There is no ZooKeeper: name a broker with --bootstrap-server"),
+        ("group list --command-config=f", "There is no TLS and no SASL here"),
+        ("consume t --formatter kafka.x", "What is printed is said with --json"),
+    ],
+)
+def test_what_is_not_here_is_told_with_the_reason(words: str, why: str) -> None:
+    said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "150"})
+    assert said.exit_code == 2
+    assert why in said.output
+
+
+@pytest.mark.parametrize("option", ["--bootstrap-servers", "--bootstrap.servers=127.0.0.1:1", "--broker-list", "-b"])
+def test_bootstrap_servers_may_be_spelled_otherwise(option: str) -> None:
+    given = [option] if "=" in option else [option, "127.0.0.1:1"]
+    result = CliRunner().invoke(app, ["topic", "list", *given, "--timeout", "0.1"])
+    assert "no broker answers" in str(result.exception)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +183,17 @@ def test_hints_name_the_cluster_that_was_asked_for(tmp_path: Path) -> None:
         silent = minikafka_command(*verb.split(), "--dir", str(where), directory=tmp_path).stderr
         start = f"minikafka cluster start --dir '{where}'"
         assert silent == f"minikafka: every node of the cluster in {where} is down; start it with: {start}\n"
+
+
+def test_a_shell_completes_verbs_and_names_nothing_where_there_is_no_cluster(tmp_path: Path) -> None:
+    """Nor does it print an error into the line that is being typed."""
+    for line, expected in (
+        ("minikafka topic de", "describe\ndelete\ndelete-records"),
+        ("minikafka topic describe t", ""),
+    ):
+        asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MINIKAFKA_COMPLETE": "complete_bash"}
+        done = CliRunner().invoke(app, [], prog_name="minikafka", env={**asked, "MINIKAFKA_DIR": str(tmp_path)})
+        assert (done.stdout.strip(), done.stderr) == (expected, "")
 
 
 def test_the_version() -> None:

@@ -1,0 +1,56 @@
+"""Names for the completion of a shell: topics and groups of the cluster that the command line is for.
+
+Whoever presses Tab waits a second at most, and sees no error: without an answer there is nothing to choose from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin
+
+PATIENCE_S: Final = 1.0
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Topics that begin so."""
+
+    async def names(admin: Admin) -> list[str]:
+        return [topic.name for topic in await admin.list_topics()]
+
+    return _ask(ctx, incomplete, names)
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Groups that begin so."""
+
+    async def names(admin: Admin) -> list[str]:
+        return [group.group_id for group in await admin.list_groups()]
+
+    return _ask(ctx, incomplete, names)
+
+
+def _ask(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
+    from minikafka.cli.options import target
+
+    async def ask() -> list[str]:
+        from minikafka.client import Admin
+
+        async with asyncio.timeout(PATIENCE_S), Admin(cluster.servers) as admin:
+            return await names(admin)
+
+    try:
+        with redirect_stderr(StringIO()):
+            directory = ctx.params.get("directory")
+            cluster = target(ctx.params.get("bootstrap"), None if directory is None else Path(directory))
+            return [name for name in asyncio.run(ask()) if name.startswith(incomplete)]
+    except (Exception, SystemExit):  # whatever it is: a Tab is no place for it
+        return []
