@@ -9,13 +9,14 @@ from select import select
 from typing import IO
 
 import pytest
-from cluster_counting import FAST, LIBRARIES_OF_CLIENTS, NotHereError, compiled
 from confluent_kafka import Producer
 from live_cluster import PATIENCE_S, StartCluster, wait_until_known
+from live_java import FAST, LIBRARIES_OF_CLIENTS, VERSION, NotHereError, compiled
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
 
+WANTED = f"org.apache.kafka:kafka-clients:{VERSION}"
 TOPIC, GROUP, RECORDS = "work", "java-workers", 60
 REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 2
 
@@ -24,7 +25,7 @@ REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 2
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     program = Path(__file__).with_name("ConsumerGroup.java")
     try:
-        return compiled(tmp_path_factory.mktemp("consumers"), program, LIBRARIES_OF_CLIENTS)
+        return compiled(tmp_path_factory.mktemp("consumers"), program, LIBRARIES_OF_CLIENTS, WANTED)
     except NotHereError as error:
         pytest.skip(str(error))
 

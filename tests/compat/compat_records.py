@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import pytest
+
 COMPRESSIONS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS: Final = ["none", *(pytest.param(name, marks=pytest.mark.feature(name)) for name in COMPRESSIONS[1:])]
+"""The same, each a feature of the client that is tried with it."""
 PARTITIONS: Final = 4
 
 EVERY_BYTE: Final = bytes(range(256))

@@ -19,7 +19,36 @@ from minikafka.chaos.local_cluster import LocalCluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import clients_table  # from this folder
+
 _numbers = count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Notes which features the tests of Python's clients and of kcat are marked with, before any is deselected."""
+    for item in items:
+        for name in _features(item):
+            clients_table.CLAIMS.setdefault(_client(item), set()).add(name)
+
+
+@pytest.fixture(autouse=True)
+def _tell_of_its_features(request: pytest.FixtureRequest) -> Iterator[None]:
+    """To the README's table."""
+    yield
+    for name in _features(request.node):
+        client = _client(request.node)
+        clients_table.tell(client, name, clients_table.installed_version(client))
+
+
+def _features(item: pytest.Item) -> set[str]:
+    return {name for mark in item.iter_markers("feature") for name in mark.args}
+
+
+def _client(item: pytest.Item) -> str:
+    assert isinstance(item, pytest.Function)
+    name: str = item.module.CLIENT
+    return name
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,10 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import ProducerFenced, TopicAlreadyExistsError
-from compat_records import COMPRESSIONS, PARTITIONS, samples
+from compat_records import CODECS, PARTITIONS, samples
 from live_cluster import PATIENCE_S
 
+CLIENT = "aiokafka"
 START_MS = 1_700_000_000_000
 
 MakeConsumer = Callable[..., Awaitable[AIOKafkaConsumer]]
@@ -101,7 +102,8 @@ async def read(count: int, *consumers: AIOKafkaConsumer) -> list[ConsumerRecord]
     return records
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.feature("headers", "idempotence")
+@pytest.mark.parametrize("compression", CODECS)
 async def test_records_come_back_byte_equal(
     servers: str,
     topic: str,
@@ -142,6 +144,7 @@ async def test_a_producer_without_idempotence_works_with_any_acks(
     assert [record.value for record in await read(100, reader)] == [b"%d" % number for number in range(100)]
 
 
+@pytest.mark.feature("seek by time", "timestamps")
 async def test_it_seeks_by_timestamp(
     topic: str, create: Create, producer: AIOKafkaProducer, consumer: MakeConsumer
 ) -> None:
@@ -161,11 +164,14 @@ async def test_it_seeks_by_timestamp(
     assert await offset_at(0) == 0
     assert await offset_at(START_MS + 49_001) is None
     reader.seek(tp, 11)
-    assert [record.value for record in await read(14, reader)] == [b"%d" % number for number in range(22, 50, 2)]
+    records = await read(14, reader)
+    assert [record.value for record in records] == [b"%d" % number for number in range(22, 50, 2)]
+    assert records[0].timestamp == START_MS + 22_000
     assert await reader.beginning_offsets([tp]) == {tp: 0}
     assert await reader.end_offsets([tp]) == {tp: 25}
 
 
+@pytest.mark.feature("groups")
 @pytest.mark.parametrize(
     "assignor", [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor], ids=lambda a: a.name
 )
@@ -200,6 +206,7 @@ async def test_a_group_of_two_rebalances(
     assert [await first.committed(TopicPartition(topic, n)) for n in range(PARTITIONS)] == [30] * PARTITIONS
 
 
+@pytest.mark.feature("resume")
 async def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     topic: str, create: Create, producer: AIOKafkaProducer, consumer: MakeConsumer
 ) -> None:
@@ -240,6 +247,7 @@ async def test_offsets_are_committed_in_transactions(
                 assert await reader.committed(tp) == before
 
 
+@pytest.mark.feature("transactions")
 async def test_transactions_are_seen_whole_or_not_at_all(
     topic: str, servers: str, create: Create, producer: AIOKafkaProducer, consumer: MakeConsumer
 ) -> None:
@@ -287,6 +295,7 @@ async def test_transactions_are_seen_whole_or_not_at_all(
     assert await committed.getmany(timeout_ms=300) == {}
 
 
+@pytest.mark.feature("topics")
 async def test_topics_are_created_described_extended_and_deleted(
     admin: AIOKafkaAdminClient, topic: str, create: Create, wait_until_known: Callable[[str, int], None]
 ) -> None:

@@ -8,9 +8,10 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from compat_records import COMPRESSIONS, NOTHING, PARTITIONS, samples
+from compat_records import CODECS, NOTHING, PARTITIONS, samples
 from confluent_kafka import (
     OFFSET_END,
+    TIMESTAMP_CREATE_TIME,
     Consumer,
     ConsumerGroupTopicPartitions,
     ElectionType,
@@ -32,6 +33,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from live_cluster import PATIENCE_S, eventually
+
+CLIENT = "confluent-kafka"
 
 
 @pytest.fixture
@@ -96,7 +99,8 @@ def flush(producer: Producer) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.feature("headers", "idempotence")
+@pytest.mark.parametrize("compression", CODECS)
 def test_records_come_back_byte_equal(
     servers: str,
     topic: str,
@@ -137,6 +141,7 @@ def test_a_producer_without_idempotence_works_with_any_acks(
     assert [message.value() for message in read(reader, 100)] == [b"%d" % number for number in range(100)]
 
 
+@pytest.mark.feature("seek by time", "timestamps")
 def test_it_seeks_by_timestamp(
     topic: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
 ) -> None:
@@ -150,10 +155,13 @@ def test_it_seeks_by_timestamp(
     assert found == [10, 11, 0, OFFSET_END]
 
     reader.assign([TopicPartition(topic, 0, found[1])])
-    assert [message.value() for message in read(reader, 14)] == [b"%d" % number for number in range(22, 50, 2)]
+    messages = read(reader, 14)
+    assert [message.value() for message in messages] == [b"%d" % number for number in range(22, 50, 2)]
+    assert messages[0].timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_022_000)
     assert reader.get_watermark_offsets(TopicPartition(topic, 0), PATIENCE_S) == (0, 25)
 
 
+@pytest.mark.feature("groups")
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 def test_a_group_of_two_rebalances(
     topic: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer], strategy: str
@@ -210,6 +218,7 @@ def test_a_group_of_two_rebalances(
     assert [tp.offset for tp in committed] == [30] * PARTITIONS
 
 
+@pytest.mark.feature("resume")
 def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     topic: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
 ) -> None:
@@ -269,6 +278,7 @@ def test_offsets_are_committed_in_transactions(
     assert after.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset == 4
 
 
+@pytest.mark.feature("transactions")
 def test_transactions_are_seen_whole_or_not_at_all(
     topic: str, servers: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
 ) -> None:
@@ -395,6 +405,7 @@ def test_a_brokers_settings_are_described(admin: AdminClient) -> None:
     assert settings["cluster.secret.file"].value != ""
 
 
+@pytest.mark.feature("topics")
 def test_partitions_are_added_and_topics_deleted(
     admin: AdminClient,
     topic: str,

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Pro
 from confluent_kafka.admin import AdminClient, NewTopic
 from live_cluster import eventually
 
+CLIENT = "confluent-kafka"
 PARTITIONS = 6
 
 NewConsumer = Callable[..., Consumer]
@@ -91,6 +92,7 @@ def shares(members: list[Consumer]) -> list[int]:
 
 
 @pytest.mark.spec("G3", "G4", "G11")
+@pytest.mark.feature("consumer protocol")
 def test_three_members_share_the_partitions_and_go_on_where_they_were(
     servers: str, topic: str, create: Callable[[str], None], consumer: NewConsumer, admin: AdminClient
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from compat_records import COMPRESSIONS, PARTITIONS, samples
+from compat_records import CODECS, PARTITIONS, samples
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -24,6 +24,7 @@ from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata
 from live_cluster import PATIENCE_S, eventually
 
+CLIENT = "kafka-python"
 START_MS = 1_700_000_000_000
 POLL_MS = 500
 
@@ -122,7 +123,8 @@ class Member(Thread):
             raise self.error
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.feature("headers", "idempotence")
+@pytest.mark.parametrize("compression", CODECS)
 def test_records_come_back_byte_equal(
     servers: str,
     topic: str,
@@ -160,6 +162,7 @@ def test_a_producer_without_idempotence_works_with_any_acks(
     assert [record.value for record in read(100, reader)] == [b"%d" % number for number in range(100)]
 
 
+@pytest.mark.feature("seek by time", "timestamps")
 def test_it_seeks_by_timestamp(topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer) -> None:
     create(topic, 2)
     for number in range(50):
@@ -179,11 +182,14 @@ def test_it_seeks_by_timestamp(topic: str, create: Create, producer: KafkaProduc
     assert offset_at(0) == 0
     assert offset_at(START_MS + 49_001) is None
     reader.seek(tp, 11)
-    assert [record.value for record in read(14, reader)] == [b"%d" % number for number in range(22, 50, 2)]
+    records = read(14, reader)
+    assert [record.value for record in records] == [b"%d" % number for number in range(22, 50, 2)]
+    assert records[0].timestamp == START_MS + 22_000
     assert reader.beginning_offsets([tp]) == {tp: 0}
     assert reader.end_offsets([tp]) == {tp: 25}
 
 
+@pytest.mark.feature("groups")
 @pytest.mark.parametrize(
     "assignor", [RangePartitionAssignor, StickyPartitionAssignor], ids=lambda assignor: assignor.name
 )
@@ -220,6 +226,7 @@ def test_a_group_of_two_rebalances(
     assert [observer.committed(TopicPartition(topic, n)) for n in range(PARTITIONS)] == [30] * PARTITIONS
 
 
+@pytest.mark.feature("resume")
 def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer
 ) -> None:
@@ -238,6 +245,7 @@ def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     assert [record.value for record in read(3, after)] == [b"7", b"8", b"9"]
 
 
+@pytest.mark.feature("transactions")
 def test_transactions_are_seen_whole_or_not_at_all(
     topic: str, servers: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer
 ) -> None:
@@ -284,6 +292,7 @@ def test_transactions_are_seen_whole_or_not_at_all(
     assert committed.poll(300) == {}
 
 
+@pytest.mark.feature("topics")
 def test_topics_are_created_described_extended_and_deleted(
     admin: KafkaAdminClient, topic: str, create: Create, wait_until_known: Callable[[str, int], None]
 ) -> None:

@@ -12,8 +12,10 @@ from threading import Thread
 from typing import IO, Any
 
 import pytest
-from compat_records import COMPRESSIONS, EVERY_BYTE, PARTITIONS
+from compat_records import CODECS, EVERY_BYTE, PARTITIONS
 from live_cluster import PATIENCE_S, eventually
+
+CLIENT = "kcat"
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 Run = Callable[..., bytes]
@@ -38,7 +40,8 @@ def consume(run: Run, topic: str, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.feature("headers", "idempotence")
+@pytest.mark.parametrize("compression", CODECS)
 def test_records_come_back_byte_equal(
     run: Run, topic: str, stored_compressions: Callable[[str], set[str]], compression: str
 ) -> None:
@@ -62,6 +65,7 @@ def test_a_file_comes_back_byte_equal(run: Run, topic: str, tmp_path: Path) -> N
     assert run("-C", "-q", "-t", topic, "-p", "0", "-e", "-D", "") == source.read_bytes()
 
 
+@pytest.mark.feature("seek by time", "timestamps")
 def test_it_seeks_by_timestamp(run: Run, topic: str) -> None:
     for number in range(3):  # one process after the other, so that their timestamps differ
         run("-P", "-t", topic, "-p", "0", given=b"%d\n" % number)
@@ -115,6 +119,7 @@ class Member:
             thread.join(PATIENCE_S)
 
 
+@pytest.mark.feature("groups", "resume")
 def test_a_group_of_two_rebalances(kcat: Start, run: Run, servers: str, topic: str) -> None:
     group = f"group-of-{topic}"
 

@@ -1,0 +1,106 @@
+"""Clients of other languages: a program each, in ``programs/``, that tries every feature its client has.
+
+A program gets the servers and a prefix for its topics. It prints its client's version, and of each feature "ok" or what
+went wrong, in lines of JSON. A feature of which it says nothing is one that its client does not have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from live_java import FAST, LIBRARIES_OF_CLIENTS, LIBRARIES_OF_CODECS, VERSION, NotHereError, compiled
+
+SOURCES: Final = Path(__file__).with_name("programs")
+BUILT: Final = Path(sys.prefix) / "clients"
+TIME_TO_RUN_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """How to build a client's program in a copy of its folder, and how to start it there."""
+
+    compiler: str
+    build: Sequence[str]
+    start: Sequence[str]
+    is_dear: bool = False  # to build: a minute of CPU time and more, when nothing is cached
+
+    def built(self, client: str) -> Sequence[str]:
+        """Its command, after it was built if need be. Raises NotHereError, and says what is missing."""
+        compiler = shutil.which(self.compiler, path=f"{os.environ['PATH']}:/usr/local/go/bin")
+        if compiler is None:
+            raise NotHereError(f"{self.compiler} is not installed: {client} is not tried")
+        directory = BUILT / client
+        stamp, wanted = directory / "built-from", _digest(SOURCES / client)
+        if not stamp.exists() or stamp.read_text() != wanted:
+            if self.is_dear and os.environ.get("CLIENTS") != "all":
+                raise NotHereError(f"{client} takes a minute to build: CLIENTS=all builds and tries it")
+            shutil.copytree(SOURCES / client, directory, dirs_exist_ok=True)
+            pipe = subprocess.PIPE
+            build = subprocess.run((compiler, *self.build), cwd=directory, stdout=pipe, stderr=subprocess.STDOUT)
+            if build.returncode:
+                raise NotHereError(f"{client} cannot be built here: {build.stdout.decode(errors='replace')[-2000:]}")
+            stamp.write_text(wanted)
+        return [word.format(directory=directory) for word in self.start]
+
+
+class JavaProgram(Program):
+    """Java has its libraries where Maven keeps them."""
+
+    def built(self, client: str) -> Sequence[str]:
+        directory = BUILT / client
+        directory.mkdir(parents=True, exist_ok=True)
+        wanted = f"org.apache.kafka:kafka-clients:{VERSION}"
+        libraries = (*LIBRARIES_OF_CLIENTS, *LIBRARIES_OF_CODECS)
+        class_path = compiled(directory, SOURCES / client / "EveryFeature.java", libraries, wanted)
+        return ["java", *FAST, "-cp", class_path, "EveryFeature"]
+
+
+PROGRAMS: Final[Mapping[str, Program]] = {
+    "Java": JavaProgram("javac", (), ()),
+    "kafkajs": Program(
+        "npm", ("ci", "--no-audit", "--no-fund", "--ignore-scripts"), ("node", "{directory}/every_feature.js")
+    ),
+    "franz-go": Program("go", ("build", "-o", "every-feature", "."), ("{directory}/every-feature",), is_dear=True),
+    "rskafka": Program("cargo", ("build",), ("{directory}/target/debug/every-feature",), is_dear=True),
+}
+
+
+def _digest(folder: Path) -> str:
+    """Of all its files."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass
+class Report:
+    """What a program told."""
+
+    prefix: str
+    version: str = ""
+    outcomes: dict[str, str] = field(default_factory=dict)
+
+
+def report_of(client: str, servers: str) -> Report:
+    """Run a client's program. Raises NotHereError if that cannot be here; fails if it breaks off."""
+    command = PROGRAMS[client].built(client)
+    report = Report(client.lower())
+    ended = subprocess.run((*command, servers, report.prefix), capture_output=True, text=True, timeout=TIME_TO_RUN_S)
+    for line in map(json.loads, ended.stdout.splitlines()):
+        if "version" in line:
+            report.version = line["version"]
+        else:
+            report.outcomes[line["feature"]] = line["outcome"]
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return report

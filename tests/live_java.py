@@ -1,0 +1,46 @@
+"""Programs in Java for tests: compiled for each run, with the libraries that Maven keeps on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+VERSION: Final = "4.3.1"
+FAST: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+_REPOSITORY: Final = Path.home() / ".m2" / "repository"
+LIBRARIES_OF_CLIENTS: Final = (
+    f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar",
+    "org/slf4j/slf4j-api/1.7*/*.jar",
+)
+LIBRARIES_OF_CODECS: Final = (
+    "at/yawk/lz4/lz4-java/*/*.jar",
+    "org/xerial/snappy/snappy-java/*/*.jar",
+    "com/github/luben/zstd-jni/*/*.jar",
+)
+
+
+class NotHereError(Exception):
+    """A program, a compiler or a library is not on this machine."""
+
+
+def compiled(directory: Path, program: Path, libraries: Sequence[str], wanted: str) -> str:
+    """Compile a program into ``directory``. Returns its class path. Raises NotHereError, and says what to install.
+
+    ``libraries`` are paths in Maven's repository; ``wanted`` is the artifact that brings them.
+    """
+    if not shutil.which("javac"):
+        raise NotHereError("javac is not installed; get it with: apt-get install openjdk-17-jdk-headless (Debian)")
+    found = [sorted(_REPOSITORY.glob(pattern)) for pattern in libraries]
+    for pattern, jars in zip(libraries, found, strict=True):
+        if not jars:
+            raise NotHereError(
+                f"{_REPOSITORY / pattern} not found; get it with: mvn dependency:get -Dartifact={wanted}"
+            )
+    fast = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-implicit:none")
+    class_path = ":".join([str(directory), *(str(jars[-1]) for jars in found)])
+    subprocess.run(("javac", *fast, "-cp", class_path, "-d", str(directory), str(program)), check=True)
+    return class_path
