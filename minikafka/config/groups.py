@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import integer, words
+from minikafka.config.kinds import choice, integer, words
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -44,6 +44,13 @@ class GroupSettings(SettingGroup):
         ("uniform", "range"),
         doc="""Assignors that members of consumer groups may ask for with group.remote.assignor; the first one serves
         those that ask for none.""",
+    )
+    group_consumer_migration_policy = Setting(
+        choice("disabled", "upgrade", "downgrade", "bidirectional", any_case=True),
+        "bidirectional",
+        doc="""In which direction groups with members change their protocol. upgrade: a classic group becomes a consumer
+        group when the first member with group.protocol=consumer joins. downgrade: it goes back when the last of them
+        leaves. Groups without members change it in any case.""",
     )
     group_consumer_regex_refresh_interval_ms = Setting(
         integer(10_000),

@@ -139,14 +139,16 @@ def secret() -> Kind[str]:
     return Kind(ConfigType.PASSWORD, "text", text().parse, lambda _value: "(hidden)")
 
 
-def choice(*choices: str) -> Kind[str]:
-    """One of the given words."""
+def choice(*choices: str, any_case: bool = False) -> Kind[str]:
+    """One of the given words; ``any_case``: they are in lower case, and may be given in upper case."""
     allowed = choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
 
     def parse(raw: object) -> str:
-        if not isinstance(raw, str) or raw.strip() not in choices:
+        word = raw.strip() if isinstance(raw, str) else ""
+        word = word.lower() if any_case else word
+        if word not in choices:
             raise ValueError(allowed)
-        return raw.strip()
+        return word
 
     return Kind(ConfigType.STRING, allowed, parse)
 

@@ -82,7 +82,10 @@ def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, toke
         shard.extend_session(group, member, member.session_timeout_ms)
     response = commit_answer(request, ErrorCode.NONE)
     is_stale = stale_partitions(group, request.member_id, request.generation_id_or_member_epoch)
-    records = commit_records(shard, request, response, is_stale, request.retention_time_ms)
+    # Classic members do not know the newer error.
+    is_classic = group.consumer is not None and consumer_offsets.is_classic(group.consumer, request.member_id)
+    stale_error = ErrorCode.REBALANCE_IN_PROGRESS if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+    records = commit_records(shard, request, response, is_stale, request.retention_time_ms, stale_error)
     if records:
         shard.write(group, records, partial(offsets_written, shard, token, response))
     else:
@@ -125,6 +128,7 @@ def commit_records(
     response: CommitResponse,
     is_stale: Callable[[UUID, int], bool] | None,
     retention_ms: int = DEFAULT_RETENTION,
+    stale_error: ErrorCode = ErrorCode.STALE_MEMBER_EPOCH,
 ) -> list[OffsetCommitRecord]:
     """The records to write. An offset that cannot be written gets its error in `response`."""
     timestamp = shard.wall_clock_ms()
@@ -142,7 +146,7 @@ def commit_records(
                 continue
             if is_stale is not None and is_stale(topic_id, partition.partition_index):
                 is_transactional = isinstance(request, TxnOffsetCommitRequest)
-                result.error_code = ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+                result.error_code = ErrorCode.ILLEGAL_GENERATION if is_transactional else stale_error
                 continue
             key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
             records.append(OffsetCommitRecord(key, _commit_value(partition, topic_id, timestamp, expires)))

@@ -47,7 +47,7 @@ from minikafka.groups.consumer.queries import describe_consumer_group
 from minikafka.groups.consumer.question import AssignmentQuestion, Targets
 from minikafka.groups.consumer.topics import NoTopics, Topics
 from minikafka.groups.effects import Effect
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller, Join
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
 from minikafka.groups.settings import CoordinatorSettings, MemberTimes
@@ -194,7 +194,7 @@ class GroupCoordinator:
         """JoinGroup 0-9; the answer may wait for the end of the joining phase."""
         if error := self._refusal(request.group_id):
             return [Respond(token, JoinGroupResponse(error_code=error, member_id=request.member_id))]
-        return self._step(now_ms, joining.join_group, joining.Join(request, caller, token))
+        return self._step(now_ms, joining.join_group, Join(request, caller, token))
 
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int

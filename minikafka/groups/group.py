@@ -13,6 +13,8 @@ States and the transitions between them (Kafka's ``ClassicGroupState``)::
     Stable               --a member joins, leaves, changes or times out-----------> PreparingRebalance
     Empty                --no offset and no record is left------------------------> Dead
     (start of a shard)   --a persisted generation has members---------------------> Stable
+    (any)                --a member of the newer protocol joins-------------------> (a consumer group)
+    (a consumer group)   --only classic members are left--------------------------> PreparingRebalance
 
 Entering PreparingRebalance ends the generation for its members (heartbeats say REBALANCE_IN_PROGRESS); leaving it
 begins the next one. Invariants, checked by :meth:`Group.check`: the leader is a member, and in CompletingRebalance one
@@ -24,9 +26,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from minikafka.coordination.effects import Token
 from minikafka.groups.consumer.group import ConsumerGroup
@@ -76,7 +78,7 @@ class Member:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: Protocols
-    assignment: bytes = b""
+    assignment: bytes = b""  # the last one that may have been given to it, until the group is stable again
     is_new: bool = False  # its first join is not answered: it does not know its id and cannot heartbeat
     session_deadline_ms: int = 0
     timer_ms: int | None = None  # when its timer fires, which may be before the deadline
@@ -139,6 +141,18 @@ class Group:
     def is_empty(self) -> bool:
         """True without members, of whatever protocol."""
         return self.state is GroupState.EMPTY and not (self.consumer is not None and self.consumer.subscriptions)
+
+    def take_membership(self) -> dict[str, Any]:
+        """Leave the group without classic members, generation and state; what is taken can be put back."""
+        empty = Group(self.group_id)
+        taken = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in OF_EITHER_PROTOCOL}
+        self.put_back({name: getattr(empty, name) for name in taken})
+        return taken
+
+    def put_back(self, taken: dict[str, Any]) -> None:
+        """Undo :meth:`take_membership`."""
+        for name, value in taken.items():
+            setattr(self, name, value)
 
     def transition_to(self, state: GroupState) -> None:
         """Change state along :data:`TRANSITIONS`."""
@@ -245,8 +259,6 @@ class Group:
         self.generation_id += 1
         self.phase_deadline_ms = None
         self.pending_sync = set(self.awaiting_join)
-        for member in self.members.values():
-            member.assignment = b""
         if self.members:
             self.protocol_name = self.select_protocol()
             self.transition_to(GroupState.COMPLETING_REBALANCE)
@@ -298,3 +310,9 @@ class Group:
             assert self.consumer.is_blank or not self.members
             self.consumer.check()
         assert self.protocols_bytes == sum(size_in_bytes(member.protocols) for member in self.members.values())
+
+
+OF_EITHER_PROTOCOL: Final = frozenset(
+    {"group_id", "writes_in_flight", "offsets_in_flight", "offsets", "pending", "persisted", "consumer"}
+)
+"""Fields of a group that stay when it changes its protocol."""

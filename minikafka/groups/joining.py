@@ -12,15 +12,14 @@ Three kinds of join (Kafka's ``classicGroupJoin``):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
-from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
+from minikafka.groups.consumer import classic_members
 from minikafka.groups.consumer.change import Change
-from minikafka.groups.group import Group, GroupState, Member, Protocols, size_in_bytes
+from minikafka.groups.group import Group, GroupState, Member, size_in_bytes
+from minikafka.groups.joins import Join
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import (
     answer_parked_join,
@@ -36,51 +35,7 @@ from minikafka.groups.shard import Shard
 from minikafka.groups.timers import MemberTimer
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-MEMBER_ID_REQUIRED_FROM_VERSION = 4
 SKIP_ASSIGNMENT_FROM_VERSION = 9
-NAME_LENGTH_MAX = 255
-"""Characters of a client id in a member id. All members are told of it, and a string has 32,767 bytes at most."""
-
-
-class Caller(NamedTuple):
-    """The sender of a request: client id, host, and version of the request."""
-
-    client_id: str
-    client_host: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A JoinGroup request with its sender and the token of its response."""
-
-    request: JoinGroupRequest
-    caller: Caller
-    token: Token
-
-    @property
-    def protocols(self) -> Protocols:
-        """The assignors offered, with the metadata for each."""
-        return tuple((protocol.name, protocol.metadata) for protocol in self.request.protocols)
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        """Version 0 has only the session timeout."""
-        timeout_ms = self.request.rebalance_timeout_ms
-        return timeout_ms if timeout_ms >= 0 else self.request.session_timeout_ms
-
-    def new_member(self, member_id: str) -> Member:
-        """A new member, made from this join."""
-        return Member(
-            member_id=member_id,
-            group_instance_id=self.request.group_instance_id,
-            client_id=self.caller.client_id,
-            client_host=self.caller.client_host,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.request.session_timeout_ms,
-            protocols=self.protocols,
-            is_new=True,
-        )
 
 
 def join_group(shard: Shard, join: Join) -> None:
@@ -91,8 +46,11 @@ def join_group(shard: Shard, join: Join) -> None:
         _refuse(shard, join, error, request.member_id)
         return
     group = shard.group_or_new(request.group_id)
-    if group.is_consumer:
-        _join_consumer_group(shard, group, join)
+    if group.consumer is not None and group.is_consumer:
+        if group.is_empty:
+            _join_empty_consumer_group(shard, group, join)
+        else:
+            classic_members.join_group(shard, group, group.consumer, join)
     elif not (_has_room(shard, group, request.member_id) and _has_room_for_protocols(shard, group, join)):
         _turn_away(shard, group, join)
     elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
@@ -104,11 +62,8 @@ def join_group(shard: Shard, join: Join) -> None:
     shard.maybe_forget(group)
 
 
-def _join_consumer_group(shard: Shard, group: Group, join: Join) -> None:
-    """Row G9: a consumer group without members becomes a classic one, once its rows are gone. Others refuse."""
-    if not group.is_empty:
-        _refuse(shard, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, join.request.member_id)
-        return
+def _join_empty_consumer_group(shard: Shard, group: Group, join: Join) -> None:
+    """Row G9: a consumer group without members becomes a classic one, once its rows are gone."""
     if join.request.member_id:
         _refuse(shard, join, ErrorCode.UNKNOWN_MEMBER_ID, join.request.member_id)
         return
@@ -174,10 +129,10 @@ def _turn_away(shard: Shard, group: Group, join: Join) -> None:
 
 def _join_first(shard: Shard, group: Group, join: Join) -> None:
     instance_id = join.request.group_instance_id
-    member_id = f"{(instance_id or join.caller.client_id)[:NAME_LENGTH_MAX]}-{shard.new_member_suffix()}"
+    member_id = join.new_member_id(shard.new_member_suffix())
     if instance_id is not None and instance_id in group.static_members:
         _replace_static_member(shard, group, join, group.static_members[instance_id], member_id)
-    elif instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM_VERSION:
+    elif join.needs_member_id:
         group.pending_members.add(member_id)
         shard.set_timer(MemberTimer(group.group_id, member_id), shard.now_ms + join.request.session_timeout_ms)
         _refuse(shard, join, ErrorCode.MEMBER_ID_REQUIRED, member_id)

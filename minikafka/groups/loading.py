@@ -6,10 +6,10 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.records import MemberState
 from minikafka.groups.deletion import look_for_deleted_topics
 from minikafka.groups.group import Group, GroupState, Member
-from minikafka.groups.rebalance import answer_parked_join, fail_parked_syncs, maybe_prepare_rebalance
+from minikafka.groups.rebalance import fail_parked_joins, fail_parked_syncs, maybe_prepare_rebalance
 from minikafka.groups.records import GroupMetadataValue, MemberMetadata
 from minikafka.groups.shard import Shard
-from minikafka.groups.timers import RetentionTimer, RevocationTimer, WriteTimer
+from minikafka.groups.timers import RetentionTimer, WriteTimer
 from minikafka.model import NO_TIMESTAMP
 
 
@@ -46,7 +46,8 @@ def _restore(shard: Shard, group: Group, persisted: GroupMetadataValue) -> None:
     if persisted.leader in group.members:
         group.leader_id = persisted.leader
     group.state = GroupState.STABLE
-    if len(group.members) > shard.settings.max_size:
+    # Nobody has led this generation: it was a consumer group, and the partitions of who left it are free.
+    if persisted.leader is None or len(group.members) > shard.settings.max_size:
         maybe_prepare_rebalance(shard, group)
 
 
@@ -57,9 +58,7 @@ def _restore_consumers(shard: Shard, group: Group) -> None:
     shard.match_sessions(group)
     for member_id, current in consumer.currents.items():
         if current.state is MemberState.UNREVOKED_PARTITIONS and member_id in consumer.sessions:
-            deadline_ms = shard.now_ms + max(consumer.subscriptions[member_id].rebalance_timeout_ms, 0)
-            consumer.sessions[member_id].revocation_deadline_ms = deadline_ms
-            shard.set_timer(RevocationTimer(group.group_id, member_id), deadline_ms)
+            shard.set_rebalance_deadline(group, consumer, member_id)
 
 
 def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
@@ -81,8 +80,7 @@ def resign(shard: Shard) -> None:
     The new leader's log decides the fate of pending writes; here they count as failed.
     """
     for group in shard.groups.values():
-        for member_id in list(group.awaiting_join):
-            answer_parked_join(shard, group, member_id, ErrorCode.NOT_COORDINATOR)
+        fail_parked_joins(shard, group, ErrorCode.NOT_COORDINATOR)
         fail_parked_syncs(shard, group, ErrorCode.NOT_COORDINATOR)
         for member_id in (*group.members, *sorted(group.pending_members)):
             shard.end_session(group, member_id)

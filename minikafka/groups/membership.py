@@ -5,6 +5,7 @@ from __future__ import annotations
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import identities, leave_answer
+from minikafka.groups.consumer import classic_members
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.rebalance import drop_member, maybe_complete_join, maybe_prepare_rebalance
 from minikafka.groups.shard import Shard
@@ -27,6 +28,9 @@ def member_error(group: Group | None, member_id: str, group_instance_id: str | N
 def heartbeat(shard: Shard, request: HeartbeatRequest, token: Token) -> None:
     """Extend the member's session; during a rebalance, tell it to rejoin."""
     group = shard.groups.get(request.group_id)
+    if group is not None and group.consumer is not None and group.is_consumer:
+        classic_members.heartbeat(shard, group, group.consumer, request, token)
+        return
     error = member_error(group, request.member_id, request.group_instance_id)
     if group is not None and error is ErrorCode.NONE:
         if request.generation_id != group.generation_id:
@@ -42,6 +46,9 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, token: Token) -> None:
 def leave_group(shard: Shard, request: LeaveGroupRequest, version: int, token: Token) -> None:
     """Remove the named members (KIP-345: several, also by instance id alone), then rebalance once."""
     group = shard.groups.get(request.group_id)
+    if group is not None and group.consumer is not None and group.is_consumer:
+        classic_members.leave_group(shard, group, group.consumer, request, version, token)
+        return
     leaving = identities(request, version)
     size = 0 if group is None else len(group.members)
     errors = [_leave(shard, group, identity) for identity in leaving]

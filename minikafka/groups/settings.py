@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 
@@ -11,6 +12,25 @@ class MemberTimes(NamedTuple):
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
+
+
+class MigrationPolicy(Enum):
+    """In which direction groups with members change their protocol; groups without members do so in any case."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """A classic group becomes a consumer group when a member of the newer protocol joins."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """A consumer group becomes a classic one when all members that are left are classic ones."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +48,7 @@ class CoordinatorSettings:
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
     consumer_max_size: int = 2_147_483_647  # group.consumer.max.size
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors; the first is the default
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL  # group.consumer.migration.policy
     consumer_regex_refresh_interval_ms: int = 600_000  # group.consumer.regex.refresh.interval.ms
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes

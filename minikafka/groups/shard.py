@@ -40,8 +40,10 @@ class PendingWrite:
     records: tuple[GroupRecord, ...]
     done: Done | None
     producer_id: int = NO_PRODUCER_ID
+    undo: Callable[[], None] | None = None
+    """Called before ``done`` when the records are not in the log and never will be."""
     followers: list[Done] = field(default_factory=list)
-    """Of steps that wrote nothing, and wait for this."""
+    """Of those who wrote nothing, and wait for this."""
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -186,11 +188,29 @@ class Shard:
             return
         for member_id in [name for name in consumer.sessions if name not in consumer.subscriptions]:
             self.end_consumer_session(group, member_id)
-        timeout_ms = self.times_of(group.group_id).session_timeout_ms
         for member_id in consumer.subscriptions:
             if member_id not in consumer.sessions:
-                session = consumer.sessions[member_id] = Session(member_id)
-                self.extend_session(group, session, timeout_ms)
+                consumer.sessions[member_id] = Session(member_id)
+                self.extend_consumer_session(group, consumer, member_id)
+
+    def extend_consumer_session(self, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
+        """A member of a consumer group lives. A classic one has a session timeout of its own."""
+        classic = consumer.subscriptions[member_id].classic
+        timeout_ms = self.times_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.extend_session(group, consumer.sessions[member_id], timeout_ms)
+
+    def set_rebalance_deadline(self, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
+        """From now on a member of a consumer group has its rebalance timeout to do what the group waits for."""
+        session = consumer.sessions[member_id]
+        session.rebalance_deadline_ms = self.now_ms + max(consumer.subscriptions[member_id].rebalance_timeout_ms, 0)
+        self.set_timer(RevocationTimer(group.group_id, member_id), session.rebalance_deadline_ms)
+
+    def clear_rebalance_deadline(self, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
+        """The member has done it."""
+        session = consumer.sessions[member_id]
+        if session.rebalance_deadline_ms is not None:
+            session.rebalance_deadline_ms = None
+            self.cancel_timer(RevocationTimer(group.group_id, member_id))
 
     def end_consumer_session(self, group: Group, member_id: str) -> None:
         """Forget the deadlines of a member of a consumer group."""
@@ -198,7 +218,7 @@ class Shard:
         session = None if consumer is None else consumer.sessions.pop(member_id, None)
         if session is not None:
             self.cancel_timer(MemberTimer(group.group_id, member_id))
-            if session.revocation_deadline_ms is not None:
+            if session.rebalance_deadline_ms is not None:
                 self.cancel_timer(RevocationTimer(group.group_id, member_id))
 
     def after_writes(self, group: Group, done: Done) -> None:
@@ -212,36 +232,45 @@ class Shard:
         else:
             write.followers.append(done)
 
-    def _undo(self, group: Group, records: Iterable[GroupRecord]) -> None:
+    def _undo(self, failed: PendingWrite) -> None:
         """A write has failed: rows of a consumer group, which are applied when they are written, are taken back."""
-        if group.consumer is None or not any(isinstance(record, ConsumerGroupRecord) for record in records):
-            return
-        others = (record for write in self.writes.values() if write.group is group for record in write.records)
-        group.consumer.rebuild(record for record in others if isinstance(record, ConsumerGroupRecord))
-        self.match_sessions(group)
+        group = failed.group
+        if group.consumer is not None and any(isinstance(record, ConsumerGroupRecord) for record in failed.records):
+            others = (record for write in self.writes.values() if write.group is group for record in write.records)
+            group.consumer.rebuild(record for record in others if isinstance(record, ConsumerGroupRecord))
+            self.match_sessions(group)
+        if failed.undo is not None:
+            failed.undo()
 
     # writes
 
     def write(
-        self, group: Group, records: Iterable[GroupRecord], done: Done, producer: ProducerIdentity | None = None
+        self,
+        group: Group,
+        records: Iterable[GroupRecord],
+        done: Done,
+        producer: ProducerIdentity | None = None,
+        undo: Callable[[], None] | None = None,
+        followers: list[Done] | None = None,
     ) -> None:
         """Append `records` of `group`; `done` runs when they are committed and replayed, or when the append failed.
 
-        Rows of a consumer group are applied already. ``producer``: they belong to its transaction.
+        Rows of a consumer group are applied already. ``producer``: they belong to its transaction. ``undo`` runs before
+        ``done`` if they were not appended; ``followers`` run after it.
         """
-        records = tuple(records)
-        if len(self.writes) >= self.settings.writes_in_flight_max:
-            self._undo(group, records)
-            done(ErrorCode.NOT_ENOUGH_REPLICAS)
-            return
-        encoded = tuple(record.encode() for record in records)
-        write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
         producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
-        write = self.writes[write_id] = PendingWrite(group, records, done, producer_id)
+        write = PendingWrite(group, tuple(records), done, producer_id, undo, [] if followers is None else followers)
+        if len(self.writes) >= self.settings.writes_in_flight_max:
+            self._undo(write)
+            write.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return
+        encoded = tuple(record.encode() for record in write.records)
+        write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
+        self.writes[write_id] = write
         group.writes_in_flight += 1
         group.offsets_in_flight.update(write.partitions)
         if producer is not None:
-            self._transaction_of(producer_id).records += len(records)
+            self._transaction_of(producer_id).records += len(write.records)
         self._effects.append(Write(write_id, encoded, producer))
         self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.offsets_commit_timeout_ms)
 
@@ -252,7 +281,7 @@ class Shard:
             for record in write.records:
                 self.replay(record, producer_id=write.producer_id)
         else:
-            self._undo(write.group, write.records)
+            self._undo(write)
             if write.producer_id in self.open_transactions:
                 self._take_back(write.producer_id, len(write.records))
         write.group.writes_in_flight -= 1

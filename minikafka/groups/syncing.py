@@ -13,6 +13,7 @@ from functools import partial
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
+from minikafka.groups.consumer import classic_members
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import answer_parked_sync, fail_parked_syncs, metadata_record, prepare_rebalance
@@ -23,6 +24,9 @@ from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 def sync_group(shard: Shard, request: SyncGroupRequest, token: Token) -> None:
     """Answer with the member's assignment, now or once it is committed."""
     group = shard.groups.get(request.group_id)
+    if group is not None and group.consumer is not None and group.is_consumer:
+        classic_members.sync_group(shard, group, group.consumer, request, token)
+        return
     error = _refusal(group, request)
     if group is None or error is not ErrorCode.NONE:
         shard.respond(token, SyncGroupResponse(error_code=error))

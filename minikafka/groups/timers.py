@@ -22,7 +22,10 @@ class RebalanceTimer:
 
 @dataclass(frozen=True, slots=True)
 class RevocationTimer:
-    """The end of the time in which a member of a consumer group must give partitions up."""
+    """The end of the time in which a member of a consumer group must give partitions up.
+
+    A classic member must join again in it, and then fetch its assignment.
+    """
 
     group_id: str
     member_id: str

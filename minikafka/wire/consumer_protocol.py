@@ -33,6 +33,15 @@ def decode_subscription(blob: Buffer) -> ConsumerProtocolSubscription:
     return _decode(ConsumerProtocolSubscription, blob)
 
 
+def version_of_metadata(blob: Buffer) -> int:
+    """The newest version that a member with this metadata reads, and that is known here. Raises WireError."""
+    try:
+        (version,) = _version.unpack_from(blob)
+    except struct_error:
+        raise WireError("the metadata has no version") from None
+    return min(max(int(version), 0), VERSION_LATEST)
+
+
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = VERSION_LATEST) -> bytes:
     """The assignment of a SyncGroup."""
     return _version.pack(version) + encode(assignment, version)

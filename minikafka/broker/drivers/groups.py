@@ -21,7 +21,7 @@ from minikafka.errors import KafkaError
 from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import MakeAssignment, ResolveRegexes
-from minikafka.groups.settings import CoordinatorSettings, MemberTimes
+from minikafka.groups.settings import CoordinatorSettings, MemberTimes, MigrationPolicy
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import group_config
 from minikafka.metadata.image import MetadataImage
@@ -157,6 +157,7 @@ def _settings(config: BrokerConfig) -> CoordinatorSettings:
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
+        consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,

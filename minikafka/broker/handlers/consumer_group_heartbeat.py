@@ -16,7 +16,7 @@ from minikafka.coordination.effects import Write
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import Effect
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller
 from minikafka.metadata.features import has_consumer_groups
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import Coordinators
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | INVALID_REQUEST | a field is missing that a join needs, or is empty |
 | UNSUPPORTED_ASSIGNOR | the broker does not have the assignor |
-| GROUP_ID_NOT_FOUND | no such group, or it is a classic one with members |
+| GROUP_ID_NOT_FOUND | no such group, or a classic one that does not become a consumer group |
 | GROUP_MAX_SIZE_REACHED | the group is full, or its subscriptions are too large |
 | UNKNOWN_MEMBER_ID | no such member: its session has ended, or it has left |
 | FENCED_MEMBER_EPOCH | a member with another epoch: it gives all up, and joins again |
@@ -66,14 +66,14 @@ def _invalid(why: str) -> KafkaError:
 
 
 def consumer_group(shard: Shard, group_id: str, *, joins: bool) -> Group:
-    """The group; who joins makes it, of nothing or of an empty classic group (row G9)."""
+    """The group; who joins makes it, of nothing or of a classic group (rows G9 and G14)."""
     group = shard.groups.get(group_id)
     if group is not None and group.is_consumer:
         return group
     if group is None or (group.is_empty and group.persisted is None and not group.writes_in_flight):
         if not joins:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"consumer group {group_id!r} not found")
-    elif not (joins and group.is_empty):
+    elif not joins:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} is not a consumer group")
     return shard.group_or_new(group_id)
 
@@ -108,7 +108,9 @@ def admit(
     if request.instance_id is not None:
         holder = consumer.static_members.get(request.instance_id)
         if joins and holder is not None and holder != member_id:
-            if consumer.current(holder).member_epoch != LEAVE_GROUP_STATIC:
+            # A classic member that is stopped does not say so: its session would have to end.
+            is_classic = consumer.subscriptions[holder].classic is not None
+            if not is_classic and consumer.current(holder).member_epoch != LEAVE_GROUP_STATIC:
                 raise KafkaError(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"instance id {request.instance_id!r} is used by member {holder}, which has not left",

@@ -6,12 +6,12 @@ way: what it tells may come from them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.records import ConsumerGroupRecord, GroupEpoch, Kind, Value
 from minikafka.groups.group import Group
-from minikafka.groups.records import GroupRecord
+from minikafka.groups.records import GroupMetadataRecord, GroupRecord
 from minikafka.groups.shard import Done, Shard
 
 
@@ -24,7 +24,15 @@ class Change:
         self.group = group
         self.consumer = group.consumer or ConsumerGroup(group.group_id)
         group.consumer = self.consumer
+        self.undo: Callable[[], None] | None = None
+        """What else is to be taken back if the write fails."""
+        self.followers: list[Done] = []
+        """Of others who wait for the write."""
         self._records: list[GroupRecord] = [*records]
+
+    def add(self, record: GroupMetadataRecord) -> None:
+        """Write a record of a classic group."""
+        self._records.append(record)
 
     def put(self, kind: Kind, name: str, value: Value | None) -> None:
         """Write a row, or remove it."""
@@ -75,7 +83,7 @@ class Change:
         """Write the records; ``done`` runs when they, and all earlier ones of the group, are committed."""
         if self._records:
             self.shard.match_sessions(self.group)
-            self.shard.write(self.group, self._records, done)
+            self.shard.write(self.group, self._records, done, undo=self.undo, followers=self.followers)
         else:
             self.shard.after_writes(self.group, done)
         self.shard.maybe_forget(self.group)

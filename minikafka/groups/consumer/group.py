@@ -72,7 +72,7 @@ class Session:
     member_id: str
     session_deadline_ms: int = 0
     timer_ms: int | None = None  # when its timer fires, which may be before the deadline
-    revocation_deadline_ms: int | None = None  # for the partitions that it was told to give up
+    rebalance_deadline_ms: int | None = None  # by when it must give partitions up; a classic one: join again, or sync
 
 
 @dataclass(slots=True)
@@ -242,6 +242,14 @@ class ConsumerGroup:
         assert self.assignment_epoch <= self.epoch
         assert all(current.member_epoch <= self.assignment_epoch for current in self.currents.values())
         assert self.sessions.keys() == self.subscriptions.keys()
+
+
+def consumer_of(group_id: str, rows: Iterable[ConsumerGroupRecord]) -> ConsumerGroup:
+    """The group that these rows are."""
+    consumer = ConsumerGroup(group_id)
+    for row in rows:
+        consumer.apply(row)
+    return consumer
 
 
 def _put(table: dict[str, V], name: str, value: V | None) -> None:

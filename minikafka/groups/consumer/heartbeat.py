@@ -10,27 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 from uuid import UUID
 
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.answers import group_write_error
-from minikafka.groups.consumer import admission, leaving, regexes, target
+from minikafka.groups.consumer import admission, conversion, leaving, regexes
+from minikafka.groups.consumer.admission import JOIN
 from minikafka.groups.consumer.change import Change
-from minikafka.groups.consumer.reconciliation import Target, ToldOwned, reconcile
-from minikafka.groups.consumer.records import CurrentAssignment, Kind, MemberState, Owned, Subscription
-from minikafka.groups.joining import Caller
+from minikafka.groups.consumer.group import consumer_of
+from minikafka.groups.consumer.reconciliation import ToldOwned
+from minikafka.groups.consumer.records import CurrentAssignment, MemberState, Owned, Subscription
+from minikafka.groups.consumer.steps import replace_static_member, step, subscribe
+from minikafka.groups.joins import Caller
 from minikafka.groups.shard import Shard
-from minikafka.groups.timers import RevocationTimer
 from minikafka.wire.messages.consumer_group_heartbeat import (
     AssignedTopicPartitions,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     HeartbeatAssignment,
 )
-
-JOIN: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,85 +89,47 @@ def consumer_group_heartbeat(shard: Shard, beat: Beat) -> None:
 
 
 def _serve(shard: Shard, beat: Beat) -> None:
-    request = beat.request
-    group = admission.consumer_group(shard, request.group_id, joins=request.member_epoch == JOIN)
+    request, is_certain = beat.request, beat.request.member_epoch == JOIN
+    group = admission.consumer_group(shard, request.group_id, joins=is_certain)
+    rows = [] if group.is_empty or group.is_consumer else conversion.rows_of_classic(shard, group)
+    consumer = consumer_of(group.group_id, rows) if rows else group.consumer
     member_id = request.member_id or shard.new_member_suffix()
-    replaced = admission.admit(shard, group.consumer, request, member_id, beat.told)
-    before = admission.subscription_of(group.consumer, replaced or member_id)
+    replaced = admission.admit(shard, consumer, request, member_id, beat.told)
+    before = admission.subscription_of(consumer, replaced or member_id)
     wanted = beat.subscription(before)
     if wanted is not before:
-        admission.check_size(shard, group.consumer, member_id, wanted)
+        admission.check_size(shard, consumer, member_id, wanted)
     # From here on nothing is refused.
-    change = Change(shard, group, admission.forget_classic(shard, group))
+    change = Change(shard, group, [] if rows else admission.forget_classic(shard, group))
+    if rows:
+        conversion.upgrade(change, rows)
     if replaced is not None:
-        _replace(change, replaced, member_id)
-    _subscribe(change, member_id, before, wanted)
+        replace_static_member(change, replaced, member_id)
+    subscribe(change, member_id, before, wanted)
     if member_id not in change.consumer.sessions:
         shard.match_sessions(group)
-    times = shard.times_of(group.group_id)
-    shard.extend_session(group, change.consumer.sessions[member_id], times.session_timeout_ms)
-    target.maybe_assign(change)
+    shard.extend_consumer_session(group, change.consumer, member_id)
     had = change.consumer.current(member_id)
-    has = _reconcile(change, member_id, beat)
-    is_told = request.member_epoch == JOIN or beat.is_full or not _same_partitions(had.assigned, has.assigned)
+    has = step(change, member_id, beat.told, is_certain=is_certain)
+    if has != had or before.classic is not None:
+        _watch_revocation(change, member_id, has)
+    is_told = is_certain or beat.is_full or not _same_partitions(had.assigned, has.assigned)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=has.member_epoch,
-        heartbeat_interval_ms=times.heartbeat_interval_ms,
+        heartbeat_interval_ms=shard.times_of(group.group_id).heartbeat_interval_ms,
         assignment=_assignment(has) if is_told else None,
     )
     regexes.maybe_resolve(shard, change.consumer)
     change.finish(partial(_written, shard, beat.token, response))
 
 
-def _replace(change: Change, old_id: str, member_id: str) -> None:
-    """A static member is back under another id: it goes on with what its predecessor had (KIP-345)."""
-    consumer = change.consumer
-    subscription, targets, current = (
-        consumer.subscriptions[old_id],
-        consumer.targets.get(old_id),
-        consumer.current(old_id),
-    )
-    consumer.is_asked_in_vain = True  # its target assignment goes to the new id
-    change.remove_member(old_id)
-    change.put(Kind.MEMBER, member_id, subscription)
-    if targets is not None:
-        change.put(Kind.TARGET, member_id, targets)
-    change.put(Kind.CURRENT, member_id, replace(current, member_epoch=JOIN, previous_member_epoch=JOIN))
-
-
-def _subscribe(change: Change, member_id: str, before: Subscription, wanted: Subscription) -> None:
-    """Note what the member wants, and begin a new group epoch if the target assignment depends on it."""
-    consumer = change.consumer
-    is_new = member_id not in consumer.subscriptions
-    if is_new or wanted is not before:
-        change.put(Kind.MEMBER, member_id, wanted)
-    has_other_regex = wanted.topic_regex != before.topic_regex
-    if has_other_regex:
-        change.drop_unused_regexes()
-    is_resolved = not wanted.topic_regex or wanted.topic_regex in consumer.regexes
-    if consumer.epoch == 0 or wanted.topic_names != before.topic_names or (has_other_regex and is_resolved):
-        change.raise_epoch()
-    elif has_other_regex or consumer.topics_version != change.shard.topics_version:
-        change.maybe_raise_epoch()
-
-
-def _reconcile(change: Change, member_id: str, beat: Beat) -> CurrentAssignment:
-    consumer, shard = change.consumer, change.shard
-    had = consumer.current(member_id)
-    towards = Target(consumer.assignment_epoch, consumer.targets.get(member_id, {}))
-    joins = beat.request.member_epoch == JOIN
-    has = reconcile(member_id, had, towards, beat.told, consumer.owner_of, joins=joins)
-    if has != had:
-        change.put(Kind.CURRENT, member_id, has)
-        session = consumer.sessions[member_id]
-        if has.state is MemberState.UNREVOKED_PARTITIONS:
-            session.revocation_deadline_ms = shard.now_ms + consumer.subscriptions[member_id].rebalance_timeout_ms
-            shard.set_timer(RevocationTimer(consumer.group_id, member_id), session.revocation_deadline_ms)
-        elif session.revocation_deadline_ms is not None:
-            session.revocation_deadline_ms = None
-            shard.cancel_timer(RevocationTimer(consumer.group_id, member_id))
-    return has
+def _watch_revocation(change: Change, member_id: str, has: CurrentAssignment) -> None:
+    """Who has to give partitions up has its rebalance timeout for it."""
+    if has.state is MemberState.UNREVOKED_PARTITIONS:
+        change.shard.set_rebalance_deadline(change.group, change.consumer, member_id)
+    else:
+        change.shard.clear_rebalance_deadline(change.group, change.consumer, member_id)
 
 
 def _same_partitions(one: Owned, other: Owned) -> bool:

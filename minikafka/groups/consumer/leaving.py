@@ -13,6 +13,7 @@ from functools import partial
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.answers import group_write_error
+from minikafka.groups.consumer import conversion
 from minikafka.groups.consumer.admission import check_static_member, unknown
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import LEAVE_GROUP_STATIC, ConsumerGroup
@@ -61,17 +62,18 @@ def _leave_for_a_while(shard: Shard, group: Group, consumer: ConsumerGroup, memb
         pending_revocation=NO_PARTITIONS,
     )
     change.put(Kind.CURRENT, member_id, left)
-    session = consumer.sessions[member_id]
-    session.revocation_deadline_ms = None
-    shard.cancel_timer(RevocationTimer(group.group_id, member_id))
+    shard.clear_rebalance_deadline(group, consumer, member_id)
     change.finish(done)
 
 
 def remove_members(shard: Shard, group: Group, member_ids: Sequence[str], done: Done) -> None:
-    """Remove members and raise the group epoch."""
+    """Remove members and raise the group epoch; if only classic ones are left, they are a classic group."""
     change = Change(shard, group)
     for member_id in member_ids:
         change.remove_member(member_id)
+    if conversion.is_downgrade_due(shard, change.consumer.subscriptions.values()):
+        conversion.downgrade(change, done)
+        return
     change.drop_unused_regexes()
     change.raise_epoch()
     change.finish(done)
@@ -89,9 +91,9 @@ def on_session_timer(shard: Shard, group: Group, consumer: ConsumerGroup, member
 def on_revocation_timer(shard: Shard, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
     """The rebalance timeout of a member may be over, and it still has what it was told to give up."""
     session = consumer.sessions.get(member_id)
-    if session is None or session.revocation_deadline_ms is None:
+    if session is None or session.rebalance_deadline_ms is None:
         return
-    if shard.now_ms < session.revocation_deadline_ms:
-        shard.set_timer(RevocationTimer(group.group_id, member_id), session.revocation_deadline_ms)
+    if shard.now_ms < session.rebalance_deadline_ms:
+        shard.set_timer(RevocationTimer(group.group_id, member_id), session.rebalance_deadline_ms)
     else:
         remove_members(shard, group, [member_id], lambda error: None)

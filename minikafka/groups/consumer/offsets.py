@@ -4,6 +4,8 @@ A commit may come from an older epoch than the member is in now: heartbeats go o
 the partitions that the member has had since then without a break, and is stale for all others (KIP-1251). In no epoch
 a member commits for a partition that another member has: a member that gives partitions up several times in a row stays
 in its epoch (Apache Kafka lets that pass).
+
+A classic member commits in its present epoch only, which it calls its generation.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ def commit_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, ver
         return ErrorCode.NONE
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
+    if is_classic(consumer, member_id):
+        return _generation_error(consumer, member_id, member_epoch)
     if version < COMMITS_FROM_VERSION:
         return ErrorCode.UNSUPPORTED_VERSION
     return ErrorCode.STALE_MEMBER_EPOCH if _is_never_good(consumer, member_id, member_epoch) else ErrorCode.NONE
@@ -35,6 +39,8 @@ def transactional_error(consumer: ConsumerGroup, member_id: str, member_epoch: i
         return ErrorCode.NONE
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
+    if is_classic(consumer, member_id):
+        return _generation_error(consumer, member_id, member_epoch)
     return ErrorCode.ILLEGAL_GENERATION if _is_never_good(consumer, member_id, member_epoch) else ErrorCode.NONE
 
 
@@ -42,6 +48,17 @@ def _is_never_good(consumer: ConsumerGroup, member_id: str, member_epoch: int) -
     """An epoch that the member has not had, or that is for nobody who is in the group: -1."""
     newest = consumer.current(member_id).member_epoch
     return member_epoch > newest or (member_epoch < 0 and member_epoch != newest)
+
+
+def is_classic(consumer: ConsumerGroup, member_id: str) -> bool:
+    """True for a member of the classic protocol."""
+    known = consumer.subscriptions.get(member_id)
+    return known is not None and known.classic is not None
+
+
+def _generation_error(consumer: ConsumerGroup, member_id: str, generation_id: int) -> ErrorCode:
+    is_current = generation_id == consumer.current(member_id).member_epoch
+    return ErrorCode.NONE if is_current else ErrorCode.ILLEGAL_GENERATION
 
 
 def is_stale(consumer: ConsumerGroup, member_id: str, member_epoch: int, topic_id: UUID, partition: int) -> bool:
@@ -62,5 +79,7 @@ def fetch_error(consumer: ConsumerGroup, request: OffsetFetchRequestGroup) -> Er
     member_id = request.member_id or ""
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
+    if is_classic(consumer, member_id):
+        return _generation_error(consumer, member_id, request.member_epoch)
     is_current = request.member_epoch == consumer.current(member_id).member_epoch
     return ErrorCode.NONE if is_current else ErrorCode.STALE_MEMBER_EPOCH

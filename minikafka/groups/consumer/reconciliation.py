@@ -46,18 +46,18 @@ class _Difference(NamedTuple):
 
 
 def reconcile(
-    member_id: str, current: CurrentAssignment, target: Target, told: ToldOwned, owner_of: OwnerOf, *, joins: bool
+    member_id: str, current: CurrentAssignment, target: Target, told: ToldOwned, owner_of: OwnerOf, *, is_certain: bool
 ) -> CurrentAssignment:
     """The next assignment of the member; equal to ``current`` when there is nothing to do.
 
-    ``joins``: it has nothing, whatever it was assigned before.
+    ``is_certain``: it joins, and has what it tells and nothing else, whatever it was assigned before.
     """
     match current.state:
         case MemberState.STABLE if current.member_epoch == target.epoch:
             return current
         case MemberState.UNREVOKED_PARTITIONS if _still_has(current.pending_revocation, told):
             return current
-    return _next(member_id, current, target, owner_of, joins=joins)
+    return _next(member_id, current, target, told if is_certain else None, owner_of)
 
 
 def _still_has(partitions: Owned, told: ToldOwned) -> bool:
@@ -67,11 +67,11 @@ def _still_has(partitions: Owned, told: ToldOwned) -> bool:
 
 
 def _next(
-    member_id: str, current: CurrentAssignment, target: Target, owner_of: OwnerOf, *, joins: bool
+    member_id: str, current: CurrentAssignment, target: Target, has: ToldOwned, owner_of: OwnerOf
 ) -> CurrentAssignment:
     difference = _difference(member_id, current.assigned, target.partitions, owner_of)
     # Who says that it does not have them may be about to take them up: it must say so once it was told.
-    if difference.to_revoke and not joins:
+    if difference.to_revoke and _still_has(difference.to_revoke, has):
         return replace(
             current,
             state=MemberState.UNREVOKED_PARTITIONS,

@@ -38,10 +38,11 @@ def on_resolved(shard: Shard, group_id: str, topics: Mapping[str, tuple[str, ...
     """The driver's answer: by expression, the topics that it matches. One that cannot be used matches none."""
     group = shard.groups.get(group_id)
     consumer = None if group is None else group.consumer
+    if consumer is not None:
+        consumer.is_resolving = False
     if group is None or consumer is None or not group.is_consumer:
         return
     wanted = consumer.subscribed.regexes
-    consumer.is_resolving = False
     consumer.resolved_at_ms = shard.now_ms
     if wanted and wanted.keys() <= topics.keys():
         consumer.resolved_version = version

@@ -66,7 +66,9 @@ def size_in_bytes(member_id: str, subscription: Subscription) -> int:
         subscription.client_id,
         *subscription.topic_names,
     )
-    return MEMBER_BYTES + sum(NAME_BYTES + len(name) for name in names if name is not None)
+    protocols = () if subscription.classic is None else subscription.classic.protocols
+    metadata = sum(NAME_BYTES + len(name) + len(metadata) for name, metadata in protocols)
+    return MEMBER_BYTES + sum(NAME_BYTES + len(name) for name in names if name is not None) + metadata
 
 
 def _kind(subscription: Subscription) -> tuple[tuple[str, ...], str]:

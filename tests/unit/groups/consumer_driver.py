@@ -14,7 +14,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.topics import Topic
 from minikafka.groups.effects import MakeAssignment, ResolveRegexes
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -10,31 +10,38 @@ from planted.registry import Suite
 
 import minikafka.groups.commits as commits
 import minikafka.groups.consumer.admission as admission
+import minikafka.groups.consumer.classic_members as classic_members
+import minikafka.groups.consumer.conversion as conversion
 import minikafka.groups.consumer.heartbeat as heartbeat
 import minikafka.groups.consumer.leaving as leaving
 import minikafka.groups.consumer.offsets as offsets
 import minikafka.groups.consumer.reconciliation as reconciliation
 import minikafka.groups.consumer.regexes as regexes
+import minikafka.groups.consumer.steps as steps
 import minikafka.groups.consumer.target as target
+import minikafka.groups.loading as loading
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.question import AssignmentQuestion
-from minikafka.groups.consumer.records import CurrentAssignment
+from minikafka.groups.consumer.records import CurrentAssignment, Kind
 from minikafka.groups.group import Group
+from minikafka.groups.records import GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
 
 SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 400, trace=trace_of)
 
 
-_sound_reconcile = heartbeat.reconcile
+_sound_reconcile = steps.reconcile
 
 
-@SUITE.replaces(heartbeat, "reconcile")
-def what_is_to_be_given_up_is_free(*args: Any, joins: bool) -> CurrentAssignment:
+@SUITE.replaces(steps, "reconcile")
+def what_is_to_be_given_up_is_free(
+    member_id: str, current: Any, towards: Any, told: Any, owner_of: Any, *, is_certain: bool
+) -> CurrentAssignment:
     """Partitions that a member is to give up are free at once."""
-    return _sound_reconcile(*args, joins=True)
+    return _sound_reconcile(member_id, current, towards, {}, owner_of, is_certain=True)
 
 
 @SUITE.replaces(reconciliation, "_difference")
@@ -83,7 +90,7 @@ def anybody_commits(*args: Any) -> ErrorCode:
 
 
 @SUITE.replaces(Shard, "_undo")
-def failed_writes_are_kept(self: Shard, group: Group, records: Any) -> None:
+def failed_writes_are_kept(self: Shard, failed: Any) -> None:
     """What could not be written stays in memory."""
 
 
@@ -133,13 +140,13 @@ def an_expression_is_resolved_once(shard: Shard, consumer: ConsumerGroup) -> Non
 _sound_maybe_resolve = regexes.maybe_resolve
 
 
-@SUITE.replaces(heartbeat, "_replace")
+@SUITE.replaces(heartbeat, "replace_static_member")
 def who_comes_back_keeps_its_predecessor(change: Change, old_id: str, member_id: str) -> None:
     """A static member that is back gets what its predecessor had, which stays a member."""
     consumer = change.consumer
-    change.put(heartbeat.Kind.MEMBER, member_id, consumer.subscriptions[old_id])
+    change.put(Kind.MEMBER, member_id, consumer.subscriptions[old_id])
     current = replace(consumer.current(old_id), member_epoch=0, previous_member_epoch=0)
-    change.put(heartbeat.Kind.CURRENT, member_id, current)
+    change.put(Kind.CURRENT, member_id, current)
 
 
 @SUITE.replaces(_Even, "_room")
@@ -192,3 +199,80 @@ def members_commit_as_tools_do(patch: Any) -> None:
 
 _sound_never = offsets._is_never_good
 _sound_stale = commits.stale_partitions
+# groups that change their protocol
+
+
+_sound_add = Change.add
+
+
+@SUITE.replaces(Change, "add")
+def a_classic_group_stays_in_the_log(self: Change, record: GroupMetadataRecord) -> None:
+    """The record of a classic group is not removed when it becomes a consumer group."""
+    if record.value is not None:
+        _sound_add(self, record)
+
+
+@SUITE.replaces(conversion, "_last_assignments")
+def classic_members_begin_with_nothing(topics: Any, group: Group) -> Any:
+    """What classic members have is free when their group becomes a consumer group."""
+    return ((name, {}) for name in group.members)
+
+
+@SUITE.replaces(conversion, "_stay_consumer")
+def a_failed_downgrade_leaves_both_groups(shard: Shard, group: Group) -> None:
+    """When the record of the classic group cannot be written, its members stay beside the rows."""
+
+
+@SUITE.replaces(conversion, "is_downgrade_due")
+def a_group_never_goes_back(shard: Shard, members: Any) -> bool:
+    """A consumer group stays one when all its members are classic."""
+    return False
+
+
+@SUITE.replaces(classic_members, "_must_join")
+def classic_members_are_not_told_to_join(consumer: ConsumerGroup, member_id: str) -> bool:
+    """A heartbeat does not tell of a newer epoch."""
+    return False
+
+
+@SUITE.replaces(classic_members, "_look_at_topics")
+def nobody_looks_at_topics_for_classic_members(shard: Shard, group: Group, consumer: ConsumerGroup) -> None:
+    """Classic members alone in a consumer group do not hear of new topics."""
+
+
+@SUITE.replaces(classic_members, "_owned")
+def who_joins_again_has_nothing(topics: Any, told: Any) -> Any:
+    """A cooperative member that joins again counts as one that gave everything up."""
+    return {}
+
+
+_sound_sync = classic_members.sync_group
+
+
+@SUITE.replaces(classic_members, "sync_group")
+def a_classic_member_gets_its_target(
+    shard: Shard, group: Group, consumer: ConsumerGroup, request: Any, token: Any
+) -> None:
+    """It is told what it is to have in the end, also what others have now."""
+    now = consumer.currents
+    towards = {
+        name: replace(
+            each, assigned={at: dict.fromkeys(consumer.targets[name][at], 0) for at in consumer.targets[name]}
+        )
+        for name, each in now.items()
+        if name in consumer.targets
+    }
+    consumer.currents = now | towards
+    _sound_sync(shard, group, consumer, request, token)
+    consumer.currents = now
+
+
+@SUITE.replaces(offsets, "_generation_error")
+def any_generation_commits(consumer: ConsumerGroup, member_id: str, generation_id: int) -> ErrorCode:
+    """The generation in a commit of a classic member is not looked at."""
+    return ErrorCode.NONE
+
+
+@SUITE.replaces(loading, "maybe_prepare_rebalance")
+def a_generation_without_a_leader_goes_on(shard: Shard, group: Group) -> None:
+    """A group that went back to the classic protocol does not rebalance if its coordinator moves at once."""

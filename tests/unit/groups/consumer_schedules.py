@@ -1,34 +1,47 @@
 """Random schedules of consumer groups (KIP-848): members that join, tell what they have, commit, pause, crash, leave
 and restart; topics that come, grow and go; expressions that are matched late; a network that loses requests and
-answers; a log whose writes linger or fail; coordinators that move. What must hold whatever happens:
+answers; a log whose writes linger or fail; coordinators that move. In half of the schedules members of the classic
+protocol are among them, and come back with the other protocol: the group changes its own, up and down. What must hold
+whatever happens:
 
 - owners: of the members that the group has, no two use a partition at the same time;
 - stale members: nobody commits an offset of a partition once another member was given that;
 - epochs: the epochs that a member is told never fall, until it has to join again;
 - answers: every request is answered once (the driver checks), and in time;
 - liveness: when faults end, the members share out all partitions of their topics, evenly where all want the same, and
-  the group is Stable.
+  the group is Stable, and of the protocol that its members make it.
 
 And from inside, after every step: :meth:`ConsumerGroup.check`; a naive reader of the log, a dictionary by key, has the
-same rows as the group's committed ones, and with the records under way the same as the group's own.
+same rows as the group's committed ones, and with the records under way the same as the group's own. It has the same
+record of a classic group, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 from uuid import UUID
 
+from classic_client import ASSIGNORS, Classic, assigned
 from consumer_driver import ConsumerDriver, Owned, given
 
 from minikafka.coordination.effects import Write
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from minikafka.groups.consumer.records import CurrentAssignment, Kind, Value, decode_consumer_record
+from minikafka.groups.consumer.records import (
+    ConsumerGroupRecord,
+    CurrentAssignment,
+    Kind,
+    Value,
+    decode_consumer_record,
+)
+from minikafka.groups.group import GroupState
+from minikafka.groups.records import GroupMetadataRecord, GroupMetadataValue, decode_record
+from minikafka.groups.settings import MigrationPolicy
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -47,6 +60,8 @@ SUBSCRIPTIONS: tuple[dict[str, Any], ...] = (
     {"regex": "[tu]"},
     {"names": ["v"], "regex": "t.*"},
 )
+REBALANCE_MS = 320_000
+"""The longest that a JoinGroup or a SyncGroup may wait."""
 AGAIN = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -70,9 +85,17 @@ class Client:
     alive: bool = True
     waits_for: str | None = None
     heard: int = -1  # the newest epoch that it was told
+    classic: Classic | None = None
+
+    @property
+    def member_id(self) -> str:
+        """A member of the newer protocol makes its own."""
+        return self.name if self.classic is None else self.classic.member_id
 
     def wants(self, topic: str) -> bool:
         """True when it subscribes to the topic."""
+        if self.classic is not None:
+            return topic in self.classic.topics
         regex = self.subscription.get("regex")
         return topic in self.subscription.get("names", ()) or bool(regex and re.fullmatch(regex, topic))
 
@@ -91,6 +114,7 @@ class World:
     lives: list[tuple[str, str | None, int, Owned]] = field(default_factory=list)  # member, instance, epoch, partitions
     rows: dict[tuple[Kind, str], Any] = field(default_factory=dict)  # what a naive reader of the log has
     newest: dict[str, int] = field(default_factory=dict)  # the highest committed epoch of each member
+    generation: GroupMetadataValue | None = None  # what it has of the classic group
     read: int = 0
     requests: int = 0
     made: int = 0
@@ -98,8 +122,12 @@ class World:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         assignors = self.random.choice([("uniform", "range"), ("range", "uniform")])
+        self.is_mixed = self.random.random() < 0.5
+        self.assignor = self.random.choice(list(ASSIGNORS))
+        self.policy = self.random.choice([*3 * [MigrationPolicy.BIDIRECTIONAL], *MigrationPolicy])
         self.driver = ConsumerDriver(
             auto_commit=False,
+            consumer_migration_policy=self.policy,
             topics={"t": self.random.randint(1, 6), "u": 3},
             consumer_assignors=assignors,
             consumer_max_size=self.random.choice([3, 100]),
@@ -133,6 +161,7 @@ class World:
             (3, self.crash),
             (3, self.restart),
             (3, self.leave),
+            (8 if self.is_mixed else 0, self.roll),
             (2, self.resubscribe),
             (2, self.fail_over),
             (2, self.change_topics),
@@ -157,8 +186,24 @@ class World:
         which = self.random.randrange(len(SUBSCRIPTIONS)) if self.same is None else self.same
         instance = f"i{self.made}" if self.random.random() < 0.3 else None
         self.clients.append(
-            Client(f"m{self.made}", instance, SUBSCRIPTIONS[which], self.random.choice([10_000, 300_000]))
+            self.client(f"m{self.made}", instance, SUBSCRIPTIONS[which], self.random.choice([10_000, 300_000]))
         )
+
+    def client(
+        self,
+        name: str,
+        instance: str | None,
+        subscription: dict[str, Any],
+        rebalance_ms: int,
+        *,
+        is_classic: bool | None = None,
+    ) -> Client:
+        """A consumer of this protocol, or of any."""
+        client = Client(name, instance, subscription, rebalance_ms)
+        if self.is_mixed and (self.random.random() < 0.5 if is_classic is None else is_classic):
+            topics = tuple(subscription.get("names", ())) or ("t", "u")
+            client.classic = Classic(name, instance, topics, rebalance_ms, self.assignor)
+        return client
 
     def some(self, *, alive: bool = True) -> Client | None:
         """A client that is alive, or one that is not."""
@@ -241,10 +286,11 @@ class World:
         self.driver.fails = fails
         for client in list(self.clients):
             if client.alive:
-                self.deliver_all()
-                self.beat(client)
-                self.deliver_all()
-                self.take_up(client)
+                for _ in range(1 if client.classic is None else 3):
+                    self.deliver_all()
+                    self.beat(client)
+                    self.deliver_all()
+                    self.take_up(client)
         self.driver.advance(HEARTBEAT_MS)
         self.answers()
 
@@ -268,23 +314,41 @@ class World:
             self.note(f"crash {client.name}")
             client.alive, client.owned, client.waits_for = False, frozenset(), None
 
-    def restart(self) -> None:
+    def restart(self, client: Client | None = None, *, is_classic: bool | None = None) -> None:
         """A client that is gone starts again, under another member id."""
-        client = self.some(alive=False)
+        client = client or self.some(alive=False)
         if client is not None:
             self.clients.remove(client)
             self.made += 1
-            again = Client(f"m{self.made}", client.instance, client.subscription, client.rebalance_ms)
-            self.note(f"restart {client.name} as {again.name}")
+            how = client.instance, client.subscription, client.rebalance_ms
+            again = self.client(f"m{self.made}", *how, is_classic=is_classic)
+            self.note(f"restart {client.name} as {again.name}{' (classic)' if again.classic else ''}")
             self.clients.append(again)
 
-    def leave(self) -> None:
-        """A client stops in order; a static one may come back."""
+    def roll(self) -> None:
+        """A client stops in order, and starts again, mostly with the other protocol than before."""
         client = self.some()
+        if client is not None:
+            self.leave(client)
+        if client is not None and not client.alive:
+            self.restart(client, is_classic=(client.classic is None) is (self.random.random() < 0.8))
+
+    def leave(self, client: Client | None = None) -> None:
+        """A client stops in order; a static one may come back."""
+        client = client or self.some()
         if client is None or client.epoch <= 0 or client.waits_for is not None:
             return
         epoch = -2 if client.instance is not None and self.random.random() < 0.7 else -1
         client.alive, client.owned, client.target = False, frozenset(), None
+        if client.classic is not None:
+            member_id = client.classic.member_id
+            if epoch == -1:  # a static one is away without a word
+                self.send(
+                    f"leave {member_id}",
+                    lambda token: self.driver.leave((member_id, client.instance), token=token),
+                    lambda answer: None,
+                )
+            return
         self.send(
             f"leave {client.name} {epoch}",
             lambda token: self.driver.beat(client.name, epoch, instance=client.instance, token=token),
@@ -294,7 +358,7 @@ class World:
     def resubscribe(self) -> None:
         """A client wants other topics; it says so with its next heartbeat."""
         client = self.some()
-        if client is not None and self.same is None:
+        if client is not None and self.same is None and client.classic is None:
             client.subscription = {"names": [], "regex": ""} | self.random.choice(SUBSCRIPTIONS)
             client.told = None
             self.note(f"{client.name} wants {client.subscription}")
@@ -324,6 +388,9 @@ class World:
         """A client sends its heartbeat, with what has changed, or with everything."""
         client = client or self.some()
         if client is None or not client.alive or client.waits_for is not None:
+            return
+        if client.classic is not None:
+            self.ask_as_classic(client, client.classic)
             return
         epoch, told = client.epoch, client.owned if client.acks or client.told != client.owned else None
         everything = client.told is None or epoch == 0
@@ -373,6 +440,45 @@ class World:
                 client.target = partitions
             self.remember(client)
 
+    def ask_as_classic(self, client: Client, classic: Classic) -> None:
+        """A classic member joins, fetches its assignment, or sends its heartbeat."""
+        if client.target is not None:
+            self.take_up(client)
+        if classic.notices_topics(self.driver.some):
+            classic.phase = "join"
+        if classic.phase == "join" and classic.is_eager:
+            self.remember(client)
+            client.owned = frozenset()
+        owned, what = client.owned, classic.phase
+        token = client.waits_for = self.send(
+            f"{what} {client.name} {classic.generation}",
+            lambda token: classic.ask(self.driver, owned, token) if client.alive else self.waiting.pop(token),
+            lambda answer: self.hear_as_classic(client, classic, what, token, answer),
+        )
+
+    def hear_as_classic(self, client: Client, classic: Classic, what: str, token: str, answer: Any) -> None:
+        """An answer; who is given a partition has it, whether it hears of that or not."""
+        partitions = assigned(self.driver.some, answer) if what == "sync" and not answer.error_code else None
+        for at in partitions or ():
+            if at not in client.owned:
+                self.holders[at] = classic.member_id
+        if client.waits_for != token:
+            return
+        client.waits_for = None
+        self.note(f"answer {token}: {ErrorCode(answer.error_code).name}")
+        if answer.error_code == ErrorCode.FENCED_INSTANCE_ID:
+            client.alive, client.owned, client.target = False, frozenset(), None
+            return
+        self.remember(client)
+        hear = {"join": classic.hear_join, "sync": classic.hear_sync, "heartbeat": classic.hear_heartbeat}[what]
+        if not hear(answer):
+            client.owned, client.target = frozenset(), None
+        elif partitions is not None:
+            client.target = partitions
+            if not classic.is_eager and client.owned - partitions:
+                classic.phase = "join"
+        client.epoch = max(classic.generation, 0)
+
     def stale_beat(self) -> None:
         """A heartbeat of a former time arrives; it is good only where the rows of the group say so."""
         if not self.lives:
@@ -397,7 +503,7 @@ class World:
     def remember(self, client: Client) -> None:
         """What somebody once was: a zombie may speak as it."""
         if client.epoch > 0 and client.owned:
-            self.lives.append((client.name, client.instance, client.epoch, client.owned))
+            self.lives.append((client.member_id, client.instance, client.epoch, client.owned))
 
     def take_up(self, client: Client | None = None) -> None:
         """A client gives up what it was told to, and begins with what is new."""
@@ -413,7 +519,7 @@ class World:
         """A client commits the offset of a partition that it has."""
         client = self.some()
         if client is not None and client.owned and client.epoch > 0:
-            self.commit_as(client.name, client.instance, client.epoch, self.random.choice(sorted(client.owned)))
+            self.commit_as(client.member_id, client.instance, client.epoch, self.random.choice(sorted(client.owned)))
 
     def stale_commit(self) -> None:
         """A commit of a former time arrives, or one of a member that is gone."""
@@ -446,10 +552,9 @@ class World:
                 del self.waiting[token]  # the handler refuses it
                 return
             self.read_log()
-            consumer = self.consumer()
-            is_member = consumer is not None and self.holders.get(at) in consumer.subscriptions
-            holder.append(self.holders.get(at) if is_member else None)
-            if consumer is not None and consumer.subscriptions and name not in consumer.subscriptions:
+            members = self.members()
+            holder.append(self.holders.get(at) if self.holders.get(at) in members else None)
+            if members and name not in members:
                 holder[0] = "nobody but members"
             self.driver.ask(lambda token: self.driver.coordinator.offset_commit(request, 9, token, self.now), token)
 
@@ -472,20 +577,28 @@ class World:
         group = self.driver.coordinator.shard.groups.get("g")
         return None if group is None else group.consumer
 
+    def members(self) -> Collection[str]:
+        """Of the group, whatever its protocol."""
+        group = self.driver.coordinator.shard.groups.get("g")
+        if group is None:
+            return ()
+        return group.consumer.subscriptions if group.consumer is not None and group.is_consumer else group.members
+
     def check(self) -> None:
         """After every step."""
         consumer = self.consumer()
-        members = {} if consumer is None else consumer.subscriptions
+        members = self.members()
         users: dict[tuple[UUID, int], str] = {}
         for client in self.clients:
-            if client.name in members and client.epoch > 0:
+            if client.member_id in members and client.epoch > 0:
                 for at in client.owned:
                     other = users.setdefault(at, client.name)
                     if other != client.name:
                         raise ViolationError(f"{other} and {client.name} both have partition {at[1]}")
-        for token, sent_ms in self.sent_ms.items():
-            if token in self.waiting and self.now - sent_ms > WRITE_MS:
-                raise ViolationError(f"{token} waits for {self.now - sent_ms} ms")
+        for token in self.waiting:
+            waits_ms = self.now - self.sent_ms[token]
+            if waits_ms > (REBALANCE_MS if token.startswith(("join", "sync")) else WRITE_MS):
+                raise ViolationError(f"{token} waits for {waits_ms} ms")
         self.check_rows(consumer)
 
     def begin_anew(self) -> None:
@@ -498,6 +611,11 @@ class World:
     def check_rows(self, consumer: ConsumerGroup | None) -> None:
         """The group is what a naive reader makes of the log."""
         self.read_log()
+        group = self.driver.coordinator.shard.groups.get("g")
+        if (None if group is None else group.persisted) != self.generation:
+            raise ViolationError(f"the classic group is {group and group.persisted}; the log has {self.generation}")
+        if self.rows and self.generation is not None:
+            raise ViolationError("the log has a group of both protocols")
         rows = dict(self.rows)
         committed = {} if consumer is None else {key: record.value for key, record in consumer.committed.items()}
         if committed != rows:
@@ -512,16 +630,25 @@ class World:
 
     def read_log(self) -> None:
         """The naive reader reads on."""
+        is_new_group = False
         for entry in self.driver.log[self.read :]:
             if isinstance(entry, Record):
                 add_rows(self.rows, [entry])
-                record = decode_consumer_record(entry.key, entry.value)
-                if record is not None and record.kind is Kind.GROUP and record.value is None:
-                    self.begin_anew()
-                if record is not None and isinstance(record.value, CurrentAssignment):
+                record = decode_record(entry.key, entry.value)
+                if isinstance(record, GroupMetadataRecord):
+                    had_members = self.generation is not None and self.generation.members
+                    is_new_group = record.value is None and not had_members
+                    self.generation = record.value
+                if not isinstance(record, ConsumerGroupRecord):
+                    continue
+                if record.kind is Kind.GROUP and record.value is None:
+                    is_new_group = True
+                if isinstance(record.value, CurrentAssignment):
                     newest = max(self.newest.get(record.name, 0), record.value.member_epoch)
                     self.newest[record.name] = newest
         self.read = len(self.driver.log)
+        if is_new_group:
+            self.begin_anew()
 
     def settle(self) -> None:
         """Without faults, every partition has one owner in the end."""
@@ -530,17 +657,17 @@ class World:
             self.clients.remove(client)
         while len(self.clients) > self.driver.settings.consumer_max_size:
             self.clients.pop()
+        if self.policy in (MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE) and self.clients:
+            kept = self.clients[0].classic is None  # the others would not be let in
+            self.clients = [each for each in self.clients if (each.classic is None) is kept]
         for number in range(30):
             self.round(ErrorCode.NOT_ENOUGH_REPLICAS if number in (17, 18) else None)
             self.check()
             if number == 15:
                 self.change_topics()
-        consumer = self.consumer()
         if not self.clients:
             return
-        assert consumer is not None
-        if consumer.state is not ConsumerGroupState.STABLE:
-            raise ViolationError(f"the group is {consumer.state.value}: {consumer.currents}")
+        self.check_stable()
         wanted = {
             (topic.topic_id, index)
             for topic in self.driver.some.by_name.values()
@@ -552,11 +679,28 @@ class World:
             raise ViolationError(f"of {len(wanted)} partitions {len(had)} have an owner")
         self.check_even()
 
+    def check_stable(self) -> None:
+        """The group is stable, in the protocol of its members."""
+        group = self.driver.coordinator.shard.groups["g"]
+        assert group.consumer is not None or not group.is_consumer
+        has_consumers = any(client.classic is None for client in self.clients)
+        if has_consumers and not group.is_consumer:
+            raise ViolationError("the group is classic, and has members of the newer protocol")
+        if not has_consumers and group.is_consumer and self.policy.allows_downgrade:
+            raise ViolationError("all members are classic, and the group is not")
+        if group.consumer is not None and group.is_consumer:
+            if group.consumer.state is not ConsumerGroupState.STABLE:
+                raise ViolationError(f"the group is {group.consumer.state.value}: {group.consumer.currents}")
+        elif group.state is not GroupState.STABLE:
+            raise ViolationError(f"the group is {group.state.value}")
+
     def check_even(self) -> None:
         """Who wants the same gets as much, with the uniform assignor."""
         sizes = [len(client.owned) for client in self.clients]
+        group = self.driver.coordinator.shard.groups["g"]
         if (
-            self.same is not None
+            group.is_consumer
+            and self.same is not None
             and self.driver.settings.consumer_assignors[0] == "uniform"
             and max(sizes) > min(sizes) + 1
         ):

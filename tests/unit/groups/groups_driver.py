@@ -13,7 +13,7 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.topics import NoTopics, Topics
 from minikafka.groups.coordinator import GroupCoordinator
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.timers import TimerKey
 from minikafka.model import ProducerIdentity

@@ -11,7 +11,7 @@ from minikafka.coordination.effects import Respond, SetTimer, Write
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.timers import MemberTimer, RebalanceTimer, RetentionTimer, WriteTimer
 from minikafka.wire.errors import WireError

@@ -67,7 +67,7 @@ def test_steps(
         mine = {**before.assigned.get(T, {}), **before.pending_revocation.get(T, {})}
         return "me" if partition in mine else None
 
-    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of, joins=False)
+    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of, is_certain=False)
     assigned, pending = after.assigned.get(T, {}), after.pending_revocation.get(T, {})
     assert (after.state, after.member_epoch, tuple(sorted(assigned)), tuple(sorted(pending))) == expected
     assert all(epoch == 5 for index, epoch in assigned.items() if index not in before.assigned.get(T, {}))
@@ -79,7 +79,9 @@ def test_steps(
 
 
 def test_all_partitions_of_a_deleted_topic_are_given_up() -> None:
-    after = reconcile("me", has(STABLE, 4, 0, 1), Target(5, {}), None, lambda topic_id, partition: "me", joins=False)
+    after = reconcile(
+        "me", has(STABLE, 4, 0, 1), Target(5, {}), None, lambda topic_id, partition: "me", is_certain=False
+    )
     assert after.state is UNREVOKED
     assert after.assigned == {}
     assert after.pending_revocation == {T: {0: 4, 1: 4}}
@@ -87,5 +89,7 @@ def test_all_partitions_of_a_deleted_topic_are_given_up() -> None:
 
 def test_who_joins_has_nothing_to_give_up() -> None:
     before = has(UNREVOKED, 4, 0, 1, pending=(3,))
-    after = reconcile("me", before, Target(5, {T: frozenset({1})}), {}, lambda topic_id, partition: "me", joins=True)
+    after = reconcile(
+        "me", before, Target(5, {T: frozenset({1})}), {}, lambda topic_id, partition: "me", is_certain=True
+    )
     assert (after.state, after.assigned, after.pending_revocation) == (STABLE, {T: {1: 4}}, {})

@@ -1,0 +1,147 @@
+"""Members of a live group go from the classic protocol to the newer one and back, one by one (KIP-848)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupType, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from live_cluster import eventually
+
+PARTITIONS = 6
+
+
+@dataclass
+class Rolled:
+    """Three places of a group; each has one consumer, of either protocol. Every record that is read is committed."""
+
+    servers: str
+    topic: str
+    assignor: str
+    static: bool
+    places: list[Consumer | None] = field(default_factory=lambda: [None] * 3)
+    sent: int = 0
+    read: Counter[bytes] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
+
+    def start(self, place: int, protocol: str) -> None:
+        """Stop the consumer of this place, and start another one."""
+        self.stop(place)
+        settings: dict[str, object] = {
+            "bootstrap.servers": self.servers,
+            "group.id": self.topic,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        if protocol == "classic":
+            assignor = {"partition.assignment.strategy": self.assignor}
+            settings |= assignor | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+        if self.static:
+            settings["group.instance.id"] = f"place-{place}"
+        consumer = self.places[place] = Consumer(settings)
+        consumer.subscribe([self.topic])
+
+    def stop(self, place: int) -> None:
+        """Stop the consumer of this place, if there is one."""
+        consumer, self.places[place] = self.places[place], None
+        if consumer is not None:
+            consumer.close()
+
+    def turn(self) -> None:
+        """Send one record, and let each member read and commit what has come for it."""
+        self.producer.produce(self.topic, b"%d" % self.sent, partition=self.sent % PARTITIONS)
+        self.sent += 1
+        self.producer.poll(0)
+        for consumer in self.places:
+            message = None if consumer is None else consumer.poll(0.02)
+            if consumer is not None and message is not None:
+                assert message.error() is None, message.error()
+                self.read[message.value() or b""] += 1
+                consumer.commit(message, asynchronous=False)
+
+    def wait_until_shared(self) -> None:
+        """Until each consumer has as many partitions as any other one."""
+        running = sum(consumer is not None for consumer in self.places)
+
+        def is_shared() -> bool:
+            self.turn()
+            counts = [len(consumer.assignment()) for consumer in self.places if consumer is not None]
+            return counts == [PARTITIONS // running] * running
+
+        eventually(is_shared, "an even share for each")
+
+    def wait_until_read(self) -> None:
+        """All that was sent, each record once."""
+        assert self.producer.flush(30) == 0
+
+        def is_read() -> bool:
+            self.turn()
+            return len(self.read) >= self.sent - 3 * PARTITIONS
+
+        eventually(is_read, "the records")
+        sent, self.sent = self.sent, 0
+        eventually(lambda: self._poll() or len(self.read) >= sent, "the last records")
+        assert self.read == Counter(b"%d" % number for number in range(sent))
+        self.sent = sent
+
+    def _poll(self) -> None:
+        self.producer.flush(1)
+        for consumer in self.places:
+            message = None if consumer is None else consumer.poll(0.02)
+            if consumer is not None and message is not None:
+                self.read[message.value() or b""] += 1
+                consumer.commit(message, asynchronous=False)
+
+
+@pytest.mark.spec("G14")
+@pytest.mark.parametrize(
+    ("assignor", "static"), [("range", True), ("roundrobin", False), ("cooperative-sticky", False)]
+)
+def test_members_are_rolled_one_by_one_and_back_while_records_flow(
+    servers: str, topic: str, wait_until_known: Callable[[str, int], None], assignor: str, static: bool
+) -> None:
+    """Every record is read once: each consumer commits what it read, and no other one begins before that."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
+    wait_until_known(topic, PARTITIONS)
+    group = Rolled(servers, topic, assignor, static)
+
+    def is_of(kind: ConsumerGroupType) -> bool:
+        group.turn()
+        listed = admin.list_consumer_groups().result(30).valid
+        return any((each.group_id, each.type) == (topic, kind) for each in listed)
+
+    try:
+        for place in range(3):
+            group.start(place, "classic")
+        group.wait_until_shared()
+        assert is_of(ConsumerGroupType.CLASSIC)
+        for protocol, at_first, at_last in (
+            ("consumer", ConsumerGroupType.CONSUMER, ConsumerGroupType.CONSUMER),
+            ("classic", ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC),
+        ):
+            for place in range(3):
+                group.start(place, protocol)
+                group.wait_until_shared()
+                assert is_of(at_first if place < 2 else at_last)
+        group.wait_until_read()
+        ends = sum(each.offset for each in committed(group))
+        assert ends == group.sent
+    finally:
+        for place in range(3):
+            group.stop(place)
+
+
+def committed(group: Rolled) -> list[TopicPartition]:
+    consumer = group.places[0]
+    assert consumer is not None
+    offsets: list[TopicPartition] = consumer.committed(
+        [TopicPartition(group.topic, number) for number in range(PARTITIONS)], timeout=30
+    )
+    return offsets
