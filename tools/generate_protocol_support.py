@@ -42,9 +42,7 @@ Kafka's own command-line tools (4.3.1) are tested with every verb, by `tests/clu
 addresses, loggers of a broker (`kafka-configs.sh --entity-type broker-loggers`), and changes of the quorum's voters.
 
 Not served, and not announced:
-SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071. A group with
-members is not moved online from the classic protocol to that of KIP-848, or back
-([how to change it](internals/consumer-groups.md#changing-the-protocol-of-a-group)).
+SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071.
 """
 
 

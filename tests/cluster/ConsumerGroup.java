@@ -1,4 +1,5 @@
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
@@ -7,13 +8,21 @@ import java.util.Properties;
 import java.util.Scanner;
 import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.errors.InvalidRegularExpression;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Three members of a group of the newer protocol (KIP-848). Commands come from standard input, one per line. */
+/**
+ * Three members of a group of the newer protocol (KIP-848), and then three that go from the classic protocol to it and
+ * back, one by one. Commands come from standard input, one per line.
+ */
 public class ConsumerGroup {
     static String servers;
     static String group;
@@ -54,6 +63,63 @@ public class ConsumerGroup {
             members.forEach(member -> member.poll(Duration.ofMillis(50)));
             found = members.stream().mapToInt(member -> member.assignment().size()).sorted().toArray();
         } while (!Arrays.equals(found, counts));
+    }
+
+    /** Members are replaced one by one by those of the other protocol, while records come: each is read once. */
+    static void roll(String topic, int partitions, Class<?> assignor) throws Exception {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", servers);
+        List<KafkaConsumer<String, String>> members = new ArrayList<>();
+        Set<String> sent = new HashSet<>();
+        Set<String> seen = new HashSet<>();
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", (Object) servers));
+                var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+            for (String protocol : List.of("classic", "consumer", "classic")) {
+                for (int place = 0; place < 3; place++) {
+                    if (members.size() > place) {
+                        members.get(place).close();
+                        members.remove(place);
+                    }
+                    KafkaConsumer<String, String> member = protocol.equals("consumer")
+                        ? consumer("place " + place)
+                        : consumer("place " + place, "group.protocol", protocol, "heartbeat.interval.ms", "500",
+                            "partition.assignment.strategy", assignor.getName());
+                    member.subscribe(List.of(topic));
+                    members.add(place, member);
+                    int share = partitions / members.size();
+                    while (!members.stream().allMatch(each -> each.assignment().size() == share)) {
+                        String value = assignor.getSimpleName() + sent.size();
+                        producer.send(new ProducerRecord<>(topic, sent.size() % partitions, null, value));
+                        sent.add(value);
+                        poll(members, seen);
+                    }
+                }
+                GroupType type = admin.describeConsumerGroups(List.of(group)).all().get().get(group).type();
+                if (!type.toString().equalsIgnoreCase(protocol)) {
+                    throw new IllegalStateException(protocol + " members, and the group is " + type);
+                }
+            }
+            producer.flush();
+            while (!seen.containsAll(sent)) {
+                poll(members, seen);
+            }
+        }
+        members.forEach(KafkaConsumer::close);
+    }
+
+    /** One turn of each member, which commits what it has read. */
+    static void poll(List<KafkaConsumer<String, String>> members, Set<String> seen) {
+        for (KafkaConsumer<String, String> member : members) {
+            var records = member.poll(Duration.ofMillis(50));
+            for (var record : records) {
+                if (!seen.add(record.value())) {
+                    throw new IllegalStateException(record.value() + " came twice");
+                }
+            }
+            if (!records.isEmpty()) {
+                member.commitSync();
+            }
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -98,5 +164,10 @@ public class ConsumerGroup {
         read(members, Integer.parseInt(commands.nextLine()));
         members.forEach(KafkaConsumer::close);
         System.out.println("done");
+        for (Class<?> assignor : List.of(RangeAssignor.class, CooperativeStickyAssignor.class)) {
+            group = arguments[2] + " " + assignor.getSimpleName();
+            roll(topic, 6, assignor);
+        }
+        System.out.println("rolled");
     }
 }

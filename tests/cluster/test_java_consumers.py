@@ -1,4 +1,4 @@
-"""Java's consumers in groups of the newer protocol (KIP-848), whose coordinator is killed."""
+"""Java's consumers in groups of the newer protocol (KIP-848): their coordinator is killed; they change the protocol."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
-@pytest.mark.spec("G1", "G7", "G8", "G10", "G11")
+@pytest.mark.spec("G1", "G7", "G8", "G10", "G11", "G14")
 def test_members_go_on_when_their_coordinator_dies(cluster: LocalCluster, java: subprocess.Popen[str]) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
 
@@ -79,4 +79,5 @@ def test_members_go_on_when_their_coordinator_dies(cluster: LocalCluster, java: 
     says("refused")
     let_it_read(3)
     says("done")
+    says("rolled")
     assert java.wait(PATIENCE_S) == 0
