@@ -1,6 +1,7 @@
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -8,6 +9,7 @@ import java.util.Properties;
 import java.util.Scanner;
 import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.RangeAssignor;
@@ -15,7 +17,9 @@ import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.GroupType;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidRegularExpression;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -84,7 +88,7 @@ public class ConsumerGroup {
                         ? consumer("place " + place)
                         : consumer("place " + place, "group.protocol", protocol, "heartbeat.interval.ms", "500",
                             "partition.assignment.strategy", assignor.getName());
-                    member.subscribe(List.of(topic));
+                    member.subscribe(List.of(topic), new Committer(member));
                     members.add(place, member);
                     int share = partitions / members.size();
                     while (!members.stream().allMatch(each -> each.assignment().size() == share)) {
@@ -117,9 +121,29 @@ public class ConsumerGroup {
                 }
             }
             if (!records.isEmpty()) {
-                member.commitSync();
+                commit(member);
             }
         }
+    }
+
+    /** During a rebalance of a cooperative classic member, what it goes on with is committed later. */
+    static void commit(KafkaConsumer<String, String> member) {
+        try {
+            member.commitSync();
+        } catch (RebalanceInProgressException later) {
+            // before it is given up, or with the next records
+        }
+    }
+
+    /** What was read is committed before its partitions are given up. */
+    record Committer(KafkaConsumer<String, String> member) implements ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            commit(member);
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
     }
 
     public static void main(String[] arguments) throws Exception {

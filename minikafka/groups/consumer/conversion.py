@@ -38,7 +38,7 @@ from minikafka.groups.group import Group, GroupState, Member, size_in_bytes
 from minikafka.groups.rebalance import fail_parked_joins, metadata_record, prepare_rebalance
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
-from minikafka.groups.timers import RebalanceTimer
+from minikafka.groups.timers import MemberTimer, RebalanceTimer
 from minikafka.wire.consumer_protocol import (
     PROTOCOL_TYPE,
     decode_assignment,
@@ -170,6 +170,8 @@ def upgrade(change: Change, rows: Iterable[ConsumerGroupRecord]) -> None:
     """
     shard, group = change.shard, change.group
     shard.cancel_timer(RebalanceTimer(group.group_id))
+    for member_id in sorted(group.pending_members):
+        shard.end_session(group, member_id)
     taken = group.take_membership()
     for member_id, token in taken["awaiting_join"].items():
         change.followers.append(partial(_tell, shard, token, JoinGroupResponse(member_id=member_id)))
@@ -190,12 +192,15 @@ def _tell(shard: Shard, token: Token, response: JoinGroupResponse | SyncGroupRes
 
 
 def _stay_classic(change: Change, taken: dict[str, Any]) -> None:
-    """Who waits goes on to wait."""
+    """Who waits goes on to wait, and who was given an id may still come."""
     shard, group = change.shard, change.group
     change.followers.clear()
     group.put_back(taken)
     for member in group.members.values():
         shard.arm_session(group, member)
+    for member_id in sorted(group.pending_members):
+        pending_ms = shard.settings.min_session_timeout_ms
+        shard.set_timer(MemberTimer(group.group_id, member_id), shard.now_ms + pending_ms)
     if group.phase_deadline_ms is not None:
         shard.set_timer(RebalanceTimer(group.group_id), group.phase_deadline_ms)
 
@@ -271,4 +276,7 @@ def _stay_consumer(shard: Shard, group: Group) -> None:
     """The rows are back, and so are the sessions."""
     shard.end_phase(group)
     fail_parked_joins(shard, group, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    sessions = {} if group.consumer is None else group.consumer.sessions
+    for member_id in [name for name in group.members if name not in sessions]:  # one that has joined in vain
+        shard.end_session(group, member_id)
     group.take_membership()

@@ -89,8 +89,8 @@ def consumer_group_heartbeat(shard: Shard, beat: Beat) -> None:
 
 
 def _serve(shard: Shard, beat: Beat) -> None:
-    request, is_certain = beat.request, beat.request.member_epoch == JOIN
-    group = admission.consumer_group(shard, request.group_id, joins=is_certain)
+    request = beat.request
+    group = admission.consumer_group(shard, request.group_id, joins=request.member_epoch == JOIN)
     rows = [] if group.is_empty or group.is_consumer else conversion.rows_of_classic(shard, group)
     consumer = consumer_of(group.group_id, rows) if rows else group.consumer
     member_id = request.member_id or shard.new_member_suffix()
@@ -106,12 +106,19 @@ def _serve(shard: Shard, beat: Beat) -> None:
     if replaced is not None:
         replace_static_member(change, replaced, member_id)
     subscribe(change, member_id, before, wanted)
+    _go_on(change, beat, member_id, was_classic=before.classic is not None)
+
+
+def _go_on(change: Change, beat: Beat, member_id: str, *, was_classic: bool) -> None:
+    """The member lives, takes a step, and is told what it has then."""
+    shard, group = change.shard, change.group
+    is_certain = beat.request.member_epoch == JOIN
     if member_id not in change.consumer.sessions:
         shard.match_sessions(group)
     shard.extend_consumer_session(group, change.consumer, member_id)
     had = change.consumer.current(member_id)
     has = step(change, member_id, beat.told, is_certain=is_certain)
-    if has != had or before.classic is not None:
+    if has != had or was_classic:
         _watch_revocation(change, member_id, has)
     is_told = is_certain or beat.is_full or not _same_partitions(had.assigned, has.assigned)
     response = ConsumerGroupHeartbeatResponse(

@@ -240,12 +240,6 @@ def nobody_looks_at_topics_for_classic_members(shard: Shard, group: Group, consu
     """Classic members alone in a consumer group do not hear of new topics."""
 
 
-@SUITE.replaces(classic_members, "_owned")
-def who_joins_again_has_nothing(topics: Any, told: Any) -> Any:
-    """A cooperative member that joins again counts as one that gave everything up."""
-    return {}
-
-
 _sound_sync = classic_members.sync_group
 
 

@@ -156,6 +156,20 @@ def test_a_write_that_fails_leaves_the_group_what_it_was() -> None:
     assert not driver.consumer().subscriptions, "sessions end"
 
 
+def test_ids_that_were_given_out_are_forgotten_only_if_the_group_goes_up() -> None:
+    driver = ConsumerDriver()
+    (one,) = classic_group(driver, None)
+    given_out = driver.join("late", protocols={"range": metadata()}, version=9).member_id
+    driver.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.beat("new")
+    assert driver.group().pending_members == {given_out}
+    driver.beat("new")
+    driver.failover()  # and no timer is left
+    joined = driver.join("late", member=given_out, protocols={"range": metadata()}, version=9)
+    assert (joined.error_code, joined.member_id) == (0, given_out)
+    assert one in driver.consumer().subscriptions
+
+
 def test_who_waits_is_told_to_join_again() -> None:
     driver = ConsumerDriver(auto_commit=False)
     waits = driver.join(protocols={"range": metadata()}, token="joins")
