@@ -261,12 +261,6 @@ def a_classic_member_gets_its_target(
     consumer.currents = now
 
 
-@SUITE.replaces(offsets, "_generation_error")
-def any_generation_commits(consumer: ConsumerGroup, member_id: str, generation_id: int) -> ErrorCode:
-    """The generation in a commit of a classic member is not looked at."""
-    return ErrorCode.NONE
-
-
 @SUITE.replaces(loading, "maybe_prepare_rebalance")
 def a_generation_without_a_leader_goes_on(shard: Shard, group: Group) -> None:
     """A group that went back to the classic protocol does not rebalance if its coordinator moves at once."""
