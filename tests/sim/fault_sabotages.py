@@ -62,6 +62,13 @@ ODD_FILES = suite_of("odd files", "whole clusters whose files are older, or dire
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
 SHORTAGES = suite_of("shortages", "whole clusters short of descriptors", "no descriptors", "kill leader")
+STALLS = suite_of(
+    "stalls",
+    "whole clusters whose threads stall, while topics are made again with the same names",
+    "stalled threads",
+    "kill two",
+    scenes=("same names",),
+)
 
 RESTARTS = suite_of(
     "restarts",
@@ -174,3 +181,11 @@ def followers_without_descriptors_give_up(
 ) -> Any:
     """A follower that cannot open its next segment follows that leader no more."""
     return fetcher.on_append_failed(tp, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+
+
+# -- threads that take long -------------------------------------------------------------------------------------------
+
+
+@STALLS.replaces(LogDir, "check_unused")
+def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_directory: LogDir, _path: str) -> None:
+    """A sync or a cut of a deleted log lists or cuts the files of the next log with the same name."""

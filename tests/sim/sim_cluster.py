@@ -21,6 +21,7 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
+from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.meta import MetaError
 
 CLUSTER_ID: Final = "simulated-cluster"
@@ -28,6 +29,11 @@ SECRET: Final = "a secret of some length"
 LOG_DIRS: Final = ("/a", "/b")
 WALL_START_S: Final = 1.7e9
 CLIENT_PORT: Final = 9092
+INTERRUPTED_SHARE: Final = 0.02
+"""Of the operations of threads, those before which everything else may happen."""
+INTERRUPTION_S: Final = 2e-3
+STALLED_SHARE: Final = 0.03
+"""Of the operations of threads, those that take long while threads stall."""
 
 Say = Callable[[str, str], None]
 
@@ -60,6 +66,8 @@ class Machine:
         self.failing_path = "/"
         self.sync_s = 0.0
         """How long a sync takes while the disk is slow."""
+        self.stall_s = 0.0
+        """How long one of some operations of threads takes at most, while threads stall."""
         self._operations_to_live: int | None = None
         self._refusal: Refusal | None = None
         self._cluster = cluster
@@ -173,6 +181,8 @@ class Machine:
 
     def _mount(self, process: Process) -> MountedDisk:
         def before(operation: Operation) -> None:
+            if operation.kind != "rename" or not operation.path.endswith(TEMPORARY_SUFFIX):
+                self._interrupt(process)  # else it holds the lock of a small file
             if operation.kind in ("fsync", "fsync_dir") and self._is_dirty(operation.path):
                 if Job.current is None and self.node is not None and self.node.data_plane.roles.has_begun:
                     self._cluster.synced_on_loop[basename(operation.path)] += 1
@@ -180,11 +190,22 @@ class Machine:
             self._before(operation)
 
         def before_read(operation: Operation) -> None:
+            self._interrupt(process)
             if operation.kind == "open" and process.is_out_of_descriptors:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), operation.path)
 
         mounted = self.disk.mount(before, before_read)
         return mounted
+
+    def _interrupt(self, process: Process) -> None:
+        """A thread may lose the processor at any operation, and while threads stall, for long."""
+        rng = self._cluster.rng
+        if Job.current is None:
+            return
+        if self.stall_s and rng.random() < STALLED_SHARE:
+            process.spend(self.stall_s * rng.random())
+        elif rng.random() < INTERRUPTED_SHARE:
+            process.spend(INTERRUPTION_S * rng.random())
 
     def _is_dirty(self, path: str) -> bool:
         """A sync of what is clean waits for nothing."""

@@ -236,6 +236,7 @@ def _drive(
         changing.append(workload.process("noise").spawn(workload.make_noise()))
     if workload.names:
         changing.append(admin.spawn(workload.make_again("again")))
+        changing.append(workload.process("again-writer").spawn(workload.write_again("again-writer")))
     if workload.acks == "all":  # a leader that is replaced while it runs may lose what it alone acknowledged
         changing.append(admin.spawn(workload.move("move")))
     changing += [] if deletions is None else [workload.process("deleter").spawn(deletions.run())]

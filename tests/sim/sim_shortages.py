@@ -1,4 +1,4 @@
-"""What a machine may be short of for a while: a quick disk, descriptors, name look-ups."""
+"""What a machine may be short of for a while: a quick disk, running threads, descriptors, name look-ups."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from sim_cluster import Machine, SimulatedCluster
 
 SYNC_S: Final = (0.05, 0.3, 1.0, 3.0)
 """What a sync takes on a disk that is slow."""
+
+STALL_S: Final = (0.5, 3.0, 10.0)
+"""What one operation of a thread takes at most while threads stall."""
 
 Later = Callable[[float, Callable[[], object]], None]
 
@@ -30,6 +33,13 @@ class Shortages:
         for machine in self._cluster.machines.values():
             self.slow(machine, self._cluster.rng.choice(SYNC_S), 2 * self._duration_s())
 
+    def stall_threads(self) -> None:
+        """Single jobs of threads take long, each at any of its operations, while the others and the loop go on."""
+        rng = self._cluster.rng
+        machine = rng.choice(list(self._cluster.machines.values()))
+        machine.stall_s = rng.choice(STALL_S)
+        self._later(1.0 + 2 * self._duration_s(), lambda: setattr(machine, "stall_s", 0.0))
+
     def no_descriptors(self) -> None:
         machine = self._cluster.rng.choice(list(self._cluster.machines.values()))
         process = machine.process
@@ -46,7 +56,7 @@ class Shortages:
     def end(self) -> None:
         self._cluster.network.lost_resolvers.clear()
         for machine in self._cluster.machines.values():
-            machine.sync_s = 0.0
+            machine.sync_s = machine.stall_s = 0.0
             if machine.process is not None:
                 machine.process.is_out_of_descriptors = False
 

@@ -100,7 +100,7 @@ class Workload:
                 self._cluster.say(name, f"{topic}: {error}")
 
     async def make_again(self, name: str) -> None:
-        """Make topics, write to them, delete them, and make them again with the same names, until cancelled."""
+        """Make topics, delete them, and make them again with the same names, until cancelled."""
         rng = self.rng()
         while True:
             await asyncio.sleep(rng.expovariate(2.0))
@@ -108,12 +108,21 @@ class Workload:
             try:
                 async with Admin(self._cluster.bootstrap_servers, client_id=name, rng=self.rng()) as admin:
                     if topic in {view.name for view in await admin.list_topics()}:
-                        await self._write_some(topic, size=3_000)
-                        await asyncio.sleep(rng.choice((0.0, 0.5, 1.0)))
                         await admin.delete_topic(topic)
-                    await admin.create_topic(topic, partitions=1, replication_factor=3)
+                    configs = {"flush.messages": rng.choice(("1", "1000"))}  # else hardly a job is under way
+                    await admin.create_topic(topic, partitions=1, replication_factor=3, configs=configs)
             except KafkaError as error:
                 self._cluster.say(name, f"{topic}: {error}")
+
+    async def write_again(self, name: str) -> None:
+        """Write to these topics, whatever becomes of them, until cancelled."""
+        rng = self.rng()
+        while True:
+            await asyncio.sleep(rng.expovariate(10.0))
+            try:
+                await self._write_some(rng.choice(self.names), size=3_000)
+            except KafkaError as error:
+                self._cluster.say(name, str(error))
 
     async def move(self, name: str) -> None:
         """Reassign partitions to other brokers, or stop doing so, and have leaders elected, until cancelled."""

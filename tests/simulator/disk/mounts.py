@@ -77,9 +77,11 @@ class MountedDisk:
     def open_append(self, path: str) -> MountedFile:
         self.announce_read("open", path)
         directory, name = self._split(path)
+        if name not in directory.entries:
+            self.announce("create", path)
+            directory, name = self._split(path)  # whoever announces may have waited
         node = directory.entries.get(name)
         if node is None:
-            self.announce("create", path)
             node = Inode()
             directory.change(name, node)
         if not isinstance(node, Inode):
@@ -165,11 +167,13 @@ class MountedDisk:
 
     def unlink(self, path: str) -> None:
         self.check_alive()
+        if self.platter.find(path) is None:
+            return
+        self.announce("unlink", path)
         node = self.platter.find(path)
         if isinstance(node, Directory):
             raise os_error(errno.EISDIR, path)
         if node is not None:
-            self.announce("unlink", path)
             directory, name = self._split(path)
             directory.change(name, None)
             self.platter.forget(node)
@@ -182,7 +186,8 @@ class MountedDisk:
         self.mkdir(dirname(path))
         self.announce("mkdir", path)
         directory, name = self._split(path)
-        directory.change(name, Directory())
+        if name not in directory.entries:
+            directory.change(name, Directory())
 
     def remove_tree(self, path: str) -> None:
         for name, node in list(self.platter.directory(path).entries.items()):
@@ -192,6 +197,8 @@ class MountedDisk:
             else:
                 self.unlink(below)
         self.announce("rmdir", path)
+        if self.platter.directory(path).entries:
+            raise os_error(errno.ENOTEMPTY, path)
         directory, name = self._split(path)
         directory.change(name, None)
 
