@@ -1,0 +1,60 @@
+"""Planted bugs of jobs in threads that meet what the loop did meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs_model import run
+from planted.registry import Suite
+
+from minikafka.storage.damage import write_refetch_mark
+from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_ends import LogEnds
+from minikafka.storage.meta import write_topic_id
+from minikafka.storage.segment_cache import SegmentCache
+from minikafka.storage.segment_list import SegmentList
+from minikafka.storage.small_file import SmallFile
+
+SUITE = Suite("jobs", "threads at work on logs that come, go and move", run, 3_000)
+
+
+@SUITE.replaces(LogDir, "check_unused")
+def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_directory: LogDir, _path: str) -> None:
+    """A sync or a cut of a deleted log lists or cuts the files of the next log with the same name."""
+
+
+@SUITE.plants()
+def a_slot_is_given_away_while_a_job_may_write_to_it(patch: Any) -> None:
+    """A cut of a deleted log notes its end in the slot of another log."""
+    free = LogEnds.free
+    patch.setattr(LogEnds, "free", lambda ends, position, **_: free(ends, position))
+
+
+@SUITE.replaces(LogDir, "_make_files")
+def a_log_has_its_name_before_a_segment(
+    directory: LogDir, forget: Any, tp: Any, topic_id: Any, config: Any, path: str, damage: Any
+) -> Any:
+    """Killed in between, it seems to have lost all its files."""
+    forget()
+    directory._disk.mkdir(path)
+    if damage is not None:
+        write_refetch_mark(directory._disk, path, damage)
+    write_topic_id(directory._disk, path, topic_id)
+    log = directory.open_log(tp, config, topic_id=topic_id, directory=path, cache=SegmentCache())
+    log.corruption = damage
+    return log
+
+
+@SUITE.replaces(SmallFile, "_take_place")
+def an_outdated_version_takes_the_place_of_a_newer_one(file: SmallFile, temporary: str, version: int) -> bool:
+    """A list of segments, a checkpoint or leader epochs that a thread was slow to write come last, and stay."""
+    file._disk.rename(temporary, file.path)
+    file._named_version = version
+    return True
+
+
+@SUITE.replaces(SegmentList, "_rows")
+def a_flush_lists_what_is_about_to_go(segments: SegmentList, present: Any) -> Any:
+    """Retention takes away what a sync has just put on the list again."""
+    active = present.active.base_offset
+    return {one.base_offset: -1 if one.base_offset == active else one.size for one in present}
