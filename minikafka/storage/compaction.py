@@ -240,14 +240,15 @@ class CompactionJob:
 
     def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Batches, read through an own descriptor: the segment's cache belongs to the event loop. Ends at damage."""
+        path = segment.path(LOG_SUFFIX)  # as it is now: retention renames
         try:
-            file = self._disk.open_read(segment.path(LOG_SUFFIX))
+            file = self._disk.open_read(path)
             for _position, header, batch in scan_batches(file, 0, segment.size):
                 yield header, batch
         except BadBatchError as error:
             self.damaged = (segment, error)
         except OSError as error:
-            if is_passing(error) or not self._disk.exists(segment.path(LOG_SUFFIX)):
+            if is_passing(error) or not self._disk.exists(path):
                 raise  # it says nothing about the file, or retention took the segment away
             self.damaged = (segment, error)
 
@@ -296,8 +297,8 @@ def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Seg
 
 def prepare_swap(log: Log, job: CompactionJob) -> bool:
     """True when the new segments can replace the old ones. False: they are removed, for another pass."""
-    if job.damaged is not None and job.generation == log.generation:  # else it was cut under the job
-        log.mark_damaged(*job.damaged)
+    if job.damaged is not None and job.generation == log.generation and job.damaged[0] in log.segments:
+        log.mark_damaged(*job.damaged)  # else it was cut or deleted under the job
     if job.damaged or job.error or not _is_current(log, job):
         job.discard()
         return False

@@ -93,6 +93,31 @@ def test_many_segments_are_replaced_in_portions(open_log: OpenLog) -> None:
     assert not log.segment_list._removals
 
 
+def test_what_retention_takes_away_under_the_cleaner_is_no_damage(
+    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had another name when the cleaner came to open it, and the whole replica was marked as damaged."""
+    log = open_log(**COMPACT | {"cleanup_policy": frozenset({"compact", "delete"})})
+    log._hooks = log._hooks._replace(discard=lambda _paths, _delay_ms: None)  # they stay for a while
+    for at in range(10):
+        put(log, b"k%d" % at, b"x" * 200)
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    open_read, taken = OsDisk.open_read, []
+
+    def open_late(disk: OsDisk, path: str) -> File:
+        if not taken:
+            log.maybe_increment_log_start_offset(log.segments[1].base_offset)
+            taken.append(log.delete_old_segments(log.log_end_offset, NOW_MS))
+        return open_read(disk, path)
+
+    monkeypatch.setattr(OsDisk, "open_read", open_late)
+    assert not run(job, log)
+    assert taken == [1]
+    assert log.corruption is None
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_node_that_stops_between_two_portions_loses_no_segment(open_log: OpenLog, clean: bool) -> None:
     """The next start finishes the swap."""
