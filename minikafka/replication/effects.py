@@ -47,6 +47,16 @@ class TruncateTo(NamedTuple):
     offset: int
 
 
+class FetchAgain(NamedTuple):
+    """Cut the log at ``offset``: what the leader's has from there on, and has cleaned, may be something else.
+
+    Answer with ``on_cut`` when it is done; nothing is fetched until then.
+    """
+
+    topic_partition: TopicPartition
+    offset: int
+
+
 class RestartAt(NamedTuple):
     """Delete the whole log and begin an empty one at ``offset`` (row R13): the leader's log start, or the beginning of
     the batch that it is in.
@@ -113,6 +123,7 @@ Effect: TypeAlias = (
     | SendOffsetsForLeaderEpoch
     | SendListOffsets
     | TruncateTo
+    | FetchAgain
     | RestartAt
     | Append
     | FollowOffsets

@@ -6,8 +6,8 @@ The driver's loop is short. It carries out effects in order and has one request 
     while True:
         effects = fetcher.next(now_ms)
         for effect in effects: carry it out     # after Append: on_appended / on_append_failed /
-                                                # on_append_put_off;
-                                                # once a TruncateTo or RestartAt is done: on_cut, sooner or later;
+                                                # on_append_put_off / on_ends_gone;
+                                                # once TruncateTo, FetchAgain or RestartAt is done: on_cut, some time;
                                                 # if it is not begun: on_cut_put_off
         answer of a sent request: effects = on_fetch_response | on_epoch_end_offsets | on_list_offsets(...), carried out
                                   likewise; no answer: on_request_failed
@@ -46,6 +46,7 @@ from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
 from minikafka.replication.effects import (
     Append,
     Effect,
+    FetchAgain,
     FollowOffsets,
     RestartAt,
     SendFetch,
@@ -252,7 +253,7 @@ class ReplicaFetcher:
         return []
 
     def on_cut(self, tp: TopicPartition) -> None:
-        """A :class:`TruncateTo` or a :class:`RestartAt` is done: the log ends or begins at its offset."""
+        """A TruncateTo, FetchAgain or RestartAt is done: the log ends or begins at its offset."""
         state = self._states.get(tp)
         if state is not None and state.is_being_cut:
             self._states.end_cut(state)
@@ -378,6 +379,14 @@ class ReplicaFetcher:
         state.start_truncating()
         state.contradicted_epoch = epoch
         return [self._states.delay(state, ErrorCode.INVALID_RECORD, now_ms)]
+
+    def on_ends_gone(self, tp: TopicPartition, offset: int) -> list[Effect]:
+        """An :class:`Append` ended early: the leader has cleaned what follows transactions that are open here."""
+        state = self._states.get(tp)
+        if state is None:
+            return []
+        self._states.begin_cut(state)
+        return [FetchAgain(tp, offset)]
 
     def _fetch(self, now_ms: int) -> Effect:
         """One request for all ready partitions; an incremental session names only those that changed (rows R5, R6)."""

@@ -449,6 +449,17 @@ class LocalReplica:
             return self._after(found, now_ms)
         return [*found.say, self._begin(do.Cut(offset))]
 
+    def fetch_again(self, offset: int, now_ms: int) -> Effects:
+        """The leader has cleaned what follows the end of this log, and what is here from ``offset`` on is in doubt.
+
+        So this log has not been complete for long; one that should be has lost its tail.
+        """
+        assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
+        assert self._committed is not None
+        if self._local_id in self._committed.complete:
+            return self.truncate(offset, now_ms)
+        return [self._begin(do.Cut(offset))]
+
     def restart(self, offset: int, now_ms: int) -> Effects:
         """The leader's log begins after the end of this one (row R13): begin an empty log at ``offset``.
 

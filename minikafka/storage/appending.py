@@ -25,7 +25,7 @@ from minikafka.records.batch import (
     set_log_append_time,
 )
 from minikafka.records.control import EndTxnMarker
-from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.errors import EndsMayBeGone, IllegalLogState
 from minikafka.storage.follower import checked_batches
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.segment import StagedBatch
@@ -61,6 +61,7 @@ class Appender:
 
     __slots__ = (
         "_buffers",
+        "_followed_from",
         "_log",
         "_next_offset",
         "_snapshot_bytes",
@@ -75,6 +76,7 @@ class Appender:
         self._buffers: list[WritableBuffer] = []
         self._staged_bytes = 0
         self._next_offset = log.log_end_offset  # after the staged batches
+        self._followed_from = 0  # the log end when it began to follow its leader
         self._unsnapped_bytes = 0  # in the segments closed since the last snapshot of the producers
         self._snapshot_bytes = 0  # of that snapshot
 
@@ -167,7 +169,8 @@ class Appender:
         Raises IllegalLogState when they begin before ``log_end_offset`` (after it is fine: compaction leaves gaps), or
         when epochs fall. Raises CORRUPT_MESSAGE for a damaged batch, for one of a later epoch than ``leader_epoch``
         (that of the fetch), and for batches that end after the leader's ``end_offset``. Then nothing is appended.
-        ``wall_ms`` is for ``segment.ms``.
+        Raises EndsMayBeGone, and appends nothing from there on, where the leader has cleaned behind a transaction that
+        was open when :meth:`begin_following` was called. ``wall_ms`` is for ``segment.ms``.
         """
         log = self._log
         self.commit()
@@ -176,6 +179,8 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
+            if header.base_offset > self._next_offset or (header.is_control and not header.record_count):
+                self._check_open(records[run_start:position])
             is_full = header.attributes & CONTROL_FLAG and self._is_full_of_aborted()
             if is_full or not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])
@@ -196,12 +201,28 @@ class Appender:
         base_offset = batches[0][1].base_offset if batches else log.log_end_offset
         return AppendInfo(base_offset, log.log_end_offset - 1)
 
+    def begin_following(self) -> None:
+        """From now on records come from a leader, or come again after it was out of reach.
+
+        It may have cleaned its log for so long that it has neither the records nor the end of a transaction that is
+        open here. Of what it sends from now on, the ends come within ``delete.retention.ms``.
+        """
+        self._followed_from = self._log.log_end_offset
+
+    def _check_open(self, run: memoryview) -> None:
+        """The leader has cleaned what comes behind ``run``; so every transaction that is open here has ended there."""
+        first = self._log.producers.first_open_offset
+        if first is not None and first < self._followed_from:
+            self._commit_run(run)
+            raise EndsMayBeGone(first)
+
     def drop_staged(self) -> None:
         """The log is offline, or its end has changed: continue at its end."""
         self._staged.clear()
         self._buffers.clear()
         self._staged_bytes = 0
         self._next_offset = self._log.log_end_offset
+        self._followed_from = min(self._followed_from, self._next_offset)
 
     def begin_epoch(self, epoch: int) -> None:
         """This replica leads in ``epoch`` from the log end on (KIP-101). IllegalLogState when epochs would fall."""

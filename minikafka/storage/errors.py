@@ -79,6 +79,15 @@ class StartsInsideBatch(IllegalLogState):
         self.base_offset = base_offset
 
 
+class EndsMayBeGone(IllegalLogState):
+    """Transactions from ``offset`` on were open when this replica began to follow. Since then its leader has cleaned
+    what comes next, and maybe their records and their ends, too: fetch again from there."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"the leader has cleaned records that follow a transaction from {offset} on")
+        self.offset = offset
+
+
 class EpochsFall(IllegalLogState):
     """A batch of ``epoch`` came after records of a later leader epoch: in one of the two logs an epoch is wrong."""
 

@@ -4,7 +4,7 @@ A :class:`Log` has the shared state of its parts (segments, offsets, epochs, pro
 do the work, each with state of its own; their methods are also methods of the log:
 
 =============  ========================================================================================================
-``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
+``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_following``, ``begin_epoch``, ``roll``
 ``reader``     ``read``, ``end_of``, ``bytes_between``; ``is_cold``;
                ``prepare_read``, ``prepare_verification``, ``prepare_retention``, ``prepare_compaction``,
                ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
@@ -150,6 +150,7 @@ class Log:
         self.stage = appender.stage
         self.commit = appender.commit
         self.append_as_follower = appender.append_as_follower
+        self.begin_following = appender.begin_following
         self.begin_epoch = appender.begin_epoch
         self.roll = appender.roll
         reader = self.reader = Reader(self)

@@ -294,6 +294,24 @@ class ProducerState:
             firsts.append(next(iter(self._ongoing)))
         return min(firsts, default=None)
 
+    @property
+    def open_transactions(self) -> list[tuple[int, int]]:
+        """First offset and producer id of each."""
+        return list(self._ongoing.items())
+
+    def reopen(self, producer_id: int, first_offset: int) -> None:
+        """The open transaction of that producer begins there, or is over (-1). After all of them: :meth:`restored`."""
+        entry = self._entries[producer_id]
+        del self._ongoing[entry.current_txn_first_offset]
+        entry.current_txn_first_offset = first_offset
+        if first_offset != NO_OFFSET:
+            self._ongoing[first_offset] = producer_id
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """First offset of the transactions that are open."""
+        return next(iter(self._ongoing), None)
+
     def has_late_transaction(self, before_ms: int) -> bool:
         """True when who has the oldest open transaction wrote nothing since then, by the time stamps of its records."""
         for producer_id in self._ongoing.values():

@@ -25,6 +25,7 @@ from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
 from minikafka.records.control import EndTxnMarker, parse_end_txn_marker
 from minikafka.records.read import iter_records
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import BadBatchError
 from minikafka.storage.producer_state import BATCHES_KEPT, ProducedBatch, ProducerEntry, ProducerState
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import Segment
@@ -166,6 +167,8 @@ class SnapshotFiles:
             offset = log_start_offset
         elif offset < segments[0].base_offset:
             state.forget_transactions()  # their markers may have gone with the batches in between
+        else:
+            _look_for_open(state, segments, offset)
         offset = max(offset, segments[0].base_offset)  # below the log start, too: it may lie behind the snapshot
         for segment in segments.since(offset):
             if segment.base_offset < end_offset and segment.size:
@@ -185,6 +188,31 @@ class SnapshotFiles:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset)}{SNAPSHOT_SUFFIX}"
+
+
+def _look_for_open(state: ProducerState, segments: Segments, end_offset: int) -> None:
+    """Are there batches of the open transactions of a snapshot for ``end_offset``? If not, the cleaner took them, and
+    may have taken their ends (row T26). Where that cannot be read, they stay open."""
+    for first, producer_id in state.open_transactions:
+        if first >= segments[0].base_offset:
+            try:
+                found = _first_batch_of(producer_id, segments, first, end_offset)
+            except BadBatchError:
+                continue
+            if found != first:
+                state.reopen(producer_id, found)
+    state.restored()
+
+
+def _first_batch_of(producer_id: int, segments: Segments, start_offset: int, end_offset: int) -> int:
+    for segment in segments.since(start_offset):
+        if segment.size and segment.base_offset < end_offset:
+            for _position, header in scan_headers(segment.file, segment.position_of(start_offset), segment.size):
+                if header.producer_id == producer_id and header.base_offset >= start_offset and not header.is_control:
+                    return header.base_offset if header.base_offset < end_offset else NO_OFFSET
+                if header.base_offset >= end_offset:
+                    return NO_OFFSET
+    return NO_OFFSET
 
 
 def replay_segment(

@@ -161,6 +161,7 @@ class ReplicaDriver:
                 case do.Cut() | do.Restart():
                     self._cut(partition, effect)
                 case do.Follow():
+                    partition.log.begin_following()
                     self._fetchers.follow(partition)
                 case do.StopFollowing():
                     self._fetchers.unfollow([tp])

@@ -30,7 +30,7 @@ from minikafka.replication import effects as do
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.replication.local_replica import Effects, LocalReplica
-from minikafka.storage.errors import EpochsFall, PassingFailure, StartsInsideBatch
+from minikafka.storage.errors import EndsMayBeGone, EpochsFall, PassingFailure, StartsInsideBatch
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.fetch import FetchResponse
@@ -48,6 +48,8 @@ HELD_AFTER_S: Final = 0.05
 COSTS_BETWEEN: Final = 4
 """A fetch is given so many times as long as it took to get an answer after the last one was abandoned."""
 IDLE_SHUTDOWN_S: Final = 5.0
+ABSENCE_S: Final = 60.0
+"""Without an answer of the leader: it may have cleaned its log meanwhile."""
 THROTTLED_PAUSE_MS: Final = 100
 NEVER_MS: Final = 1 << 62
 
@@ -178,7 +180,7 @@ class _Fetcher:
         self._connection: PeerConnection | None = None
         self._wake = asyncio.Event()
         self._is_polling = False  # a fetch is out
-        self._polling_since_s = 0.0
+        self._polling_since_s = self._answered_s = 0.0
         self._patience = Patience()
         self._abandoning: asyncio.TimerHandle | None = None
         self._is_abandoning = False
@@ -302,6 +304,8 @@ class _Fetcher:
                 self._follow_offsets(tp, high_watermark, log_start_offset)
             case do.TruncateTo(tp, offset):
                 self._cut(tp, lambda replica: replica.truncate(offset, self._now()))
+            case do.FetchAgain(tp, offset):
+                self._cut(tp, lambda replica: replica.fetch_again(offset, self._now()))
             case do.RestartAt(tp, offset):
                 self._cut(tp, lambda replica: replica.restart(offset, self._now()))
             case do.Delayed(tp, error, _):
@@ -334,6 +338,9 @@ class _Fetcher:
             return self._machine.on_starts_inside_batch(tp, found.base_offset, self._now())
         except KafkaError as error:
             return self._machine.on_append_failed(tp, error.code, self._now())
+        except EndsMayBeGone as found:
+            log.warning("transactions are fetched again", partition=str(tp), why=str(found))
+            return self._machine.on_ends_gone(tp, found.offset)
         except IllegalLogState as error:  # offset and epoch of a batch have no checksum: they may be damaged
             log.error("append does not continue the log", partition=str(tp), why=str(error))
             if isinstance(error, EpochsFall):
@@ -409,6 +416,12 @@ class _Fetcher:
                 self._owner.on_connection_lost(self._key.source_id)
         self._is_abandoning = False
 
+    def _note_absence(self) -> None:
+        """The leader was out of reach, maybe for days."""
+        for state in self._machine.states():
+            if (partition := self._local(state.topic_partition)) is not None:
+                partition.log.begin_following()
+
     async def _exchange(
         self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets
     ) -> list[do.Effect]:
@@ -432,7 +445,11 @@ class _Fetcher:
                 raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
             self._connection = await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
         self._polling_since_s = asyncio.get_running_loop().time()
-        return await self._connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
+        if self._polling_since_s - self._answered_s > ABSENCE_S:
+            self._note_absence()
+        answer = await self._connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
+        self._answered_s = asyncio.get_running_loop().time()
+        return answer
 
     async def _wait(self, until_ms: int | None) -> None:
         self._wake.clear()

@@ -11,6 +11,7 @@ from minikafka.replication.effects import (
     Append,
     Delayed,
     Fenced,
+    FetchAgain,
     FollowOffsets,
     MarkFailed,
     RestartAt,
@@ -73,7 +74,7 @@ class Follower:
                     self.fetcher.on_appended(tp, log.log_end_offset, log.latest_epoch)
                 case FollowOffsets(tp, high_watermark, log_start_offset):
                     self.logs[tp].follow(high_watermark, log_start_offset)
-                case TruncateTo(tp, offset):
+                case TruncateTo(tp, offset) | FetchAgain(tp, offset):
                     self.logs[tp].truncate_to(offset)
                     self.fetcher.on_cut(tp)
                 case RestartAt(tp, _) if self.puts_off:
@@ -574,6 +575,15 @@ def test_a_fenced_partition_is_dropped_until_metadata_adds_it():
     follower.follow(A, leader_epoch=4)
     follower.next()
     assert asked(follower.next()) == {0: (0, -1, 4, 0)}
+
+
+@pytest.mark.spec("T28")
+def test_from_a_transaction_on_whose_end_may_be_gone_the_log_is_fetched_again():
+    follower = fetching(a=MemoryLog(records(3, "a", "b", "c")))
+    follower.answer_fetch(data(A))
+    assert follower.carry_out(follower.fetcher.on_ends_gone(A, 1)) == [FetchAgain(A, 1)]
+    assert follower.fetcher.on_ends_gone(B, 1) == [], "not followed"
+    assert asked(follower.next()) == {0: (1, 3, 3, 0)}
 
 
 @pytest.mark.spec("R12")

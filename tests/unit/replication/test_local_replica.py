@@ -292,6 +292,19 @@ def test_who_follows_from_outside_the_isr_is_damaged_just_so():
     assert do.Claim(LOST_DIRECTORY) in rig.replica.truncate(2, 0)
 
 
+@pytest.mark.spec("T28")
+@pytest.mark.spec("R26")
+def test_whose_leader_has_cleaned_what_it_lacks_was_not_complete():
+    """Apart from one that is said to be: that one has lost its tail."""
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER, isr=(OTHER,))
+    assert rig.replica.fetch_again(2, 0) == [do.Cut(2)]
+    assert rig.replica.high_watermark == 2
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    assert do.Claim(LOST_DIRECTORY) in rig.replica.fetch_again(2, 0)
+
+
 @pytest.mark.spec("R26")
 @pytest.mark.spec("P5")
 def test_nobody_is_cut_below_its_high_watermark_for_an_election_before_its_time():

@@ -24,6 +24,7 @@ from minikafka.records.batch import iter_batches
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.read import iter_records
 from minikafka.storage.config import LogConfig
+from minikafka.storage.errors import EndsMayBeGone
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
@@ -103,7 +104,7 @@ class Schedule:
             self.replicate: 6,
             self.roll: 2,
             self.flush: 2,
-            self.cut: 1,
+            self.cut: 2,
             self.stop_and_start: 1,
             self.kill: 1,
             self.lose_power: 1,
@@ -112,7 +113,7 @@ class Schedule:
             self.forget_producers: 2,
             self.damage: 1,
             self.follow: 2,
-            **({self.clean: 4} if self.is_compacted else {}),
+            **({self.clean: 4, self.be_away: 1} if self.is_compacted else {}),
         }
         for act in self.rng.choices(list(acts), list(acts.values()), k=STEPS):
             self.doing = act.__name__
@@ -171,6 +172,8 @@ class Schedule:
         """Mostly behind the high watermark; sometimes before, as after an unclean election."""
         low = self.high_watermark if self.rng.random() < 0.7 else self.log.log_start_offset
         low = max(low, self.cleaned_to)
+        if self.rng.random() < 0.3:
+            self.forget_producers()
         if low >= self.log.log_end_offset:
             return
         self.log.truncate_to(self.rng.randint(low, self.log.log_end_offset))
@@ -247,20 +250,41 @@ class Schedule:
         self.machine.disk.fsync_path(path)
 
     def follow(self) -> None:
-        """The follower gets all of it, and is asked the same."""
+        """The follower comes back, gets all of it, or some, and is asked the same."""
         log, follower = self.log, self.follower
+        follower.begin_following()
         if follower.log_end_offset < log.segments[0].base_offset:
             follower.truncate_fully_and_start_at(log.segments[0].base_offset)
-        while follower.log_end_offset < log.log_end_offset:
+        end = (
+            log.log_end_offset
+            if self.rng.random() < 0.7
+            else self.rng.randint(log.log_start_offset, log.log_end_offset)
+        )
+        while follower.log_end_offset < end:
             offset = follower.log_end_offset
             job = log.prepare_read(offset, 500)
             if job is not None:
                 job.run()
                 log.complete_read(job)
             data = log.read(offset, 500, from_first_batch=True).read()
-            follower.append_as_follower(memoryview(data))
+            try:
+                follower.append_as_follower(memoryview(data))
+            except EndsMayBeGone as gone:
+                follower.truncate_to(gone.offset)
+        if follower.log_end_offset < log.log_end_offset:
+            return
         follower.maybe_increment_log_start_offset(log.log_start_offset)
         self.check(follower, self.high_watermark, is_follower=True)
+
+    def be_away(self) -> None:
+        """The follower stops in the middle of transactions, and comes back days later."""
+        self.follow()
+        for _ in range(4):
+            self.end()
+            self.write()
+            self.high_watermark = self.log.log_end_offset
+            self.clean()
+        self.follow()
 
     def clean(self) -> None:
         log, rng = self.log, self.rng

@@ -7,7 +7,9 @@ from typing import Any
 from aborted_model import ViolationError, run
 from planted.registry import Suite
 
+from minikafka.storage import snapshots
 from minikafka.storage.aborted import AbortedTransactions
+from minikafka.storage.appending import Appender
 from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.log import Log
 from minikafka.storage.producer_state import ProducerState
@@ -43,6 +45,16 @@ def deleted_records_hold_the_offset_back(log: Any, high_watermark: int) -> int:
 def ended_transactions_need_no_replay(state: Any) -> bool:
     """A cut behind the high watermark does not open again what it cuts the marker of."""
     return bool(state._ongoing or state._completed)
+
+
+@SUITE.replaces(Appender, "_check_open")
+def a_follower_keeps_what_its_leader_has_cleaned_away(_appender: Any, _run: Any) -> None:
+    """It was away for so long that the end of a transaction, open in its log, is gone, too."""
+
+
+@SUITE.replaces(snapshots, "_look_for_open")
+def a_snapshot_opens_what_the_cleaner_took(_state: Any, _segments: Any, _end_offset: int) -> None:
+    """A transaction that was open then has no batch any more, nor an end."""
 
 
 @SUITE.replaces(ProducerState, "_forget")

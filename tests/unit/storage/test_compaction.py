@@ -22,6 +22,7 @@ from minikafka.storage import compaction
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import File, OsDisk
+from minikafka.storage.errors import EndsMayBeGone
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log, LogHooks
@@ -354,6 +355,99 @@ def test_a_marker_stays_with_the_last_batch_of_its_producer(open_log: OpenLog) -
         assert offsets(log)[:2] == [1, 2], "without it the transaction would be open again"
         assert index_of(log) == [(7, 0, 2)]
     assert log.segments[0].path(TRANSACTION_INDEX_SUFFIX).rpartition("/")[2] in log.disk.listdir(log.directory)
+
+
+@pytest.mark.spec("T28")
+@pytest.mark.parametrize("then", ["nothing", "another transaction"])
+def test_a_follower_comes_back_when_its_open_transaction_is_cleaned_away(open_log: OpenLog, then: str) -> None:
+    """It was open for ever there, or its aborted records became part of the next one."""
+    log = open_log(**COMPACT, delete_retention_ms=1_000)
+    follower = Log.open(
+        Machine().disk, "/orders-0", log.topic_partition, LogConfig(**COMPACT, delete_retention_ms=1_000)
+    )
+    put(log, b"a", b"1", producer=(7, 0, 0), is_transactional=True)
+    follow(follower, log)
+    follower.begin_following()
+    bumps = then == "nothing"
+    stage(log, build_end_txn_marker(7, int(bumps), EndTxnMarker(False, 0), timestamp=NOW_MS))
+    if then == "another transaction":
+        put(log, b"b", b"2", producer=(7, 0, 1), is_transactional=True)
+        stage(log, build_end_txn_marker(7, 0, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    for number in range(4):
+        put(log, b"c", b"%d" % number, producer=(8, 0, number))
+        log.roll()
+        assert clean(log, NOW_MS + 2_000 * number)
+    assert 0 not in offsets(log)
+    with pytest.raises(EndsMayBeGone) as gone:
+        follow(follower, log)
+    assert gone.value.offset == 0
+    follower.truncate_to(0)
+    follow(follower, log)
+    assert read_all(follower) == read_all(log)
+    assert follower.last_stable_offset(follower.log_end_offset) == follower.log_end_offset
+
+
+@pytest.mark.spec("T28")
+def test_a_transaction_whose_end_comes_before_what_was_cleaned_is_in_no_doubt(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    follower = Log.open(Machine().disk, "/orders-0", log.topic_partition, LogConfig(**COMPACT))
+    put(log, b"a", b"1", producer=(7, 0, 0), is_transactional=True)
+    follow(follower, log)
+    follower.begin_following()
+    stage(log, build_end_txn_marker(7, 1, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    put(log, b"b", b"1", producer=(8, 0, 0), is_transactional=True)
+    for number in range(3):
+        put(log, b"c", b"%d" % number, producer=(9, 0, number))
+    stage(log, build_end_txn_marker(8, 1, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    log.commit()
+    log.roll()
+    assert clean(log)
+    assert offsets(log) == [0, 1, 2, 5, 6]
+    follow(follower, log)
+    assert read_all(follower) == read_all(log), "of what it fetched since, the ends come"
+
+
+def follow(follower: Log, log: Log) -> None:
+    """Fetch batch by batch."""
+    while follower.log_end_offset < log.log_end_offset:
+        data = log.read(follower.log_end_offset, 1, from_first_batch=True).read()
+        follower.append_as_follower(memoryview(data))
+
+
+@pytest.mark.spec("T22")
+def test_a_snapshot_does_not_open_a_transaction_again_that_was_cleaned_away(open_log: OpenLog) -> None:
+    """A cut behind its end, which is gone with its records: nobody would have ended it."""
+    log = open_log(**COMPACT, delete_retention_ms=0)
+    put(log, b"a", b"1", producer=(7, 0, 0), is_transactional=True)
+    log.roll()  # with a snapshot: it is open
+    stage(log, build_end_txn_marker(7, 0, EndTxnMarker(False, 0), timestamp=NOW_MS))
+    put(log, b"b", b"2")
+    put(log, b"a", b"3", producer=(7, 0, 1), is_transactional=True)
+    stage(log, build_end_txn_marker(7, 0, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    for number in range(4):
+        put(log, b"c", b"%d" % number, producer=(8, 0, number))
+        log.roll()
+        assert clean(log, NOW_MS + number)
+    assert offsets(log)[:2] == [2, 3]
+    log.truncate_to(3)
+    append(log, b"x")
+    assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+
+
+@pytest.mark.spec("T22")
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_transaction_whose_first_records_were_cleaned_away_is_open_at_a_cut(open_log: OpenLog, cut: int) -> None:
+    log = open_log(**COMPACT)
+    put(log, b"a", b"1", producer=(7, 0, 0), is_transactional=True)
+    put(log, b"b", b"2", producer=(7, 0, 1), is_transactional=True)
+    log.roll()
+    stage(log, build_end_txn_marker(7, 0, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    put(log, b"a", b"3")
+    log.roll()
+    assert clean(log)
+    assert offsets(log) == [1, 2, 3]
+    log.truncate_to(cut)
+    assert log.producers.first_open_offset == (1 if cut == 2 else None)
 
 
 @pytest.mark.spec("T26")

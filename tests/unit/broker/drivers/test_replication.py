@@ -20,7 +20,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.net.peer import PeerConnection
 from minikafka.raft import effects as raft_effects
-from minikafka.records.batch import iter_batches
+from minikafka.records.batch import iter_batches, parse_header
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
 from minikafka.replication import replica_effects
@@ -33,6 +33,7 @@ HELD_LONG = {"replica_fetch_wait_max_ms": 30_000, "replica_lag_time_max_ms": 60_
 """A fetch is answered only when there is something new, or it is abandoned."""
 
 ORDERS = TopicPartition("orders", 0)
+NEVER_MS = 1 << 50
 
 
 def replica(node: Node, tp: TopicPartition = ORDERS) -> Partition:
@@ -194,6 +195,54 @@ async def test_a_follower_whose_records_are_gone_starts_anew(cluster: Cluster, d
     follower = await follows(cluster.nodes[2], 5)
     assert follower.log.log_start_offset == 4
     await in_sync(leader, 1, 2)
+
+
+@pytest.mark.spec("T28")
+async def test_a_follower_that_was_away_for_long_fetches_open_transactions_again(cluster: Cluster) -> None:
+    """The leader has cleaned away the end of one, and the follower waited for that for ever."""
+    leader = await started(cluster, 1, 2, cleanup_policy="compact", delete_retention_ms=0, min_cleanable_dirty_ratio=0)
+    partition, log = led(leader, ORDERS), led(leader, ORDERS).log
+
+    def put(key: bytes, producer: tuple[int, int, int], *, is_transactional: bool = False) -> None:
+        data = memoryview(batch(b"x", keys=(key,), producer=producer, is_transactional=is_transactional))
+        leader.replicas.stage(partition, data, parse_header(data))
+        leader.replicas.commit_staged()
+
+    put(b"a", (7, 0, 0), is_transactional=True)
+    await follows(cluster.nodes[2], 1)
+    await cluster.kill(2)
+    await in_sync(leader, 1)
+    leader.replicas.stage_marker(partition, 7, 1, 0, commits=False, transaction_version=2)
+    for number in range(4):
+        put(b"c", (8, 0, number))
+        log.roll()
+        log.flush()
+        job = log.plan_compaction(log.log_end_offset, NEVER_MS + number)
+        assert job is not None
+        while not job.step():
+            pass
+        assert log.prepare_swap(job)
+        job.publish()
+        assert log.complete_compaction(job)
+    await cluster.start(2)
+    follower = await follows(cluster.nodes[2], log.log_end_offset)
+    assert whole_log(follower) == whole_log(partition)
+    assert follower.log.last_stable_offset(follower.high_watermark) == follower.high_watermark
+    await in_sync(leader, 1, 2)
+
+
+@pytest.mark.spec("T28")
+async def test_a_follower_whose_leader_did_not_answer_for_long_was_away(
+    cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = await started(cluster, 1, 2)
+    client = await dial(leader)
+    await client.produce("orders", b"a")
+    follower = await follows(cluster.nodes[2], 1)
+    assert follower.log.appender._followed_from == 0
+    monkeypatch.setattr(replication_module, "ABSENCE_S", -1.0)
+    await client.produce("orders", b"b")
+    await eventually(lambda: follower.log.appender._followed_from == 2, "it to note where it begins anew")
 
 
 @pytest.mark.spec("R13")
