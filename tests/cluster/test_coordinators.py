@@ -20,11 +20,12 @@ TOPIC, GROUP, PARTITIONS = "work", "workers", 3
 
 @pytest.fixture(params=["classic", "consumer"])
 def consumer(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Consumer]:
-    """Of either group protocol; in the newer one the broker tells the times."""
-    times = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200} if request.param == "classic" else {}
+    """A static member of either group protocol; in the newer one the broker tells the times."""
+    times = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 200} if request.param == "classic" else {}
     settings = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": GROUP,
+        "group.instance.id": "static",
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "group.protocol": request.param,
@@ -60,7 +61,8 @@ def coordinator(cluster: LocalCluster) -> int:
 @pytest.mark.spec("P1", "P3")
 def test_committed_offsets_survive_their_coordinator(cluster: LocalCluster, consumer: Consumer) -> None:
     _create_topic(cluster)
-    consumer.subscribe([TOPIC])
+    assigned: list[int] = []
+    consumer.subscribe([TOPIC], on_assign=lambda _consumer, partitions: assigned.append(len(partitions)))
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
     partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
 
@@ -90,6 +92,7 @@ def test_committed_offsets_survive_their_coordinator(cluster: LocalCluster, cons
         assert offsets == [10 * (round_ + 1)] * PARTITIONS
         cluster.start_node(victim, PATIENCE_S)
         cluster.wait_in_sync(PATIENCE_S)
+    assert assigned == [PARTITIONS], "the next coordinator knows the member (KIP-345): there was no rebalance"
 
     cluster.kill_all()
     cluster.start(PATIENCE_S)
