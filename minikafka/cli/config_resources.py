@@ -73,21 +73,19 @@ class EntityOptions(NamedTuple):
 
 def read_words(words: Sequence[str], options: EntityOptions) -> tuple[Resource, list[str]]:
     """The resource that the words of a command line or Kafka's options name, and the words that remain: settings."""
-    entities, rest = _of_options(options)
+    entities = _of_options(options)
     left = list(words)
     if not entities:
         if not left:
             _refuse("KIND", f"say whose settings: {', '.join(KINDS[:-1])} or {KINDS[-1]}")
-        kind, is_plural = _kind(left.pop(0))
-        name = None
-        if not rest.default and left and "=" not in left[0] and not (is_plural and _is_setting(left[0])):
-            name = left.pop(0)
-        entities = [Entity(kind, name, rest.default)]
+        kind = _kind(left.pop(0))
+        is_named = not options.default and left and "=" not in left[0]
+        entities = [Entity(kind, left.pop(0) if is_named else None, options.default)]
     _check(entities)
     return Resource(tuple(entities)), left
 
 
-def _of_options(options: EntityOptions) -> tuple[list[Entity], EntityOptions]:
+def _of_options(options: EntityOptions) -> list[Entity]:
     entities = [Entity(kind, name) for kind, name in options.named if name is not None]
     if options.types and entities:
         _refuse("--entity-type", f"not together with --{entities[0].kind}")
@@ -95,21 +93,17 @@ def _of_options(options: EntityOptions) -> tuple[list[Entity], EntityOptions]:
         _refuse("--entity-name", "needs an --entity-type")
     names = [*options.names, *[None] * (len(options.types) - len(options.names))]
     for word, name in zip(options.types, names, strict=True):
-        entities.append(Entity(_kind(word)[0], name, name is None and options.default))
-    return entities, options
+        entities.append(Entity(_kind(word), name, name is None and options.default))
+    return entities
 
 
-def _kind(word: str) -> tuple[str, bool]:
-    """The kind that a word names, also in the plural; and whether it was."""
+def _kind(word: str) -> str:
+    """The kind that a word names, also in the plural."""
     singular = word.removesuffix("s")
     kind = _OTHER_WORDS.get(singular, singular)
     if kind not in KINDS:
         _refuse("KIND", f"{word!r} has no settings here; it must be {', '.join(KINDS[:-1])} or {KINDS[-1]}")
-    return kind, word != singular
-
-
-def _is_setting(word: str) -> bool:
-    return "." in word or "_" in word
+    return kind
 
 
 def _check(entities: Sequence[Entity]) -> None:

@@ -18,7 +18,7 @@ NO_OPTIONS = EntityOptions()
         ("topic events retention.ms", Entity("topic", "events"), ["retention.ms"]),
         ("topic my.topic", Entity("topic", "my.topic"), []),
         ("topic", Entity("topic"), []),
-        ("topics retention.ms", Entity("topic"), ["retention.ms"]),
+        ("topics my.topic", Entity("topic", "my.topic"), []),
         ("brokers 2", Entity("broker", "2"), []),
         ("group g", Entity("group", "g"), []),
         ("client-id loader", Entity("client", "loader"), []),
