@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.options import AsJson
+from minikafka.cli.options import AsJson, Directory, cluster_directory
 from minikafka.cli.output import fail, print_json, print_line, print_table, size
 from minikafka.model import TopicPartition
 
@@ -26,12 +26,15 @@ _DEPTH: Final = 2  # of log directories in the directory of a cluster: node-1/da
 
 def verify(
     directories: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            metavar="DIR...", help="Log directories, partitions in them, or a cluster's directory.", show_default=False
+            metavar="[DIR]...",
+            help="Log directories, or partitions in them. Default: all of the local cluster.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     records: Annotated[bool, typer.Option("--records", "-r", help="Decode every record, too.")] = False,
+    directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify all files of log directories: checksums, offsets, epochs, indexes, snapshots, checkpoints.
@@ -41,7 +44,7 @@ def verify(
 
     Examples:
 
-    [bold]minikafka log verify ~/.minikafka/default[/]
+    [bold]minikafka log verify[/]
 
     [bold]minikafka log verify ~/.minikafka/default/node-1/data/events-0[/]
     """
@@ -50,7 +53,8 @@ def verify(
     from minikafka.storage.examination import Findings
 
     disk = OsDisk()
-    places = [place for directory in directories for place in _places(disk, directory)]
+    chosen = directories or [cluster_directory(directory)]
+    places = [place for each in chosen for place in _places(disk, each)]
     with quiet_when_the_reader_leaves(), _progress(_bytes_of(places)) as advance:
         findings = Findings(advance)
         running = [str(place) for place in places if _examine(disk, place, findings, records)]

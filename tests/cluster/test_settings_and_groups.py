@@ -71,6 +71,14 @@ def test_settings_of_brokers(minikafka: QuickCommandLine) -> None:
     assert b"node.id" in minikafka("config", "set", "broker", "1", "node.id=7", fails=True)
 
 
+def test_settings_of_groups(minikafka: QuickCommandLine) -> None:
+    minikafka("config", "set", "group", "lazy", "consumer.session.timeout.ms=50000")
+    eventually(lambda: b"group lazy:" in minikafka("config", "get", "groups"), "the group with its setting")
+    assert settings(minikafka, "group", "lazy") == {"consumer.session.timeout.ms": "50000"}
+    minikafka("config", "delete", "group", "lazy", "consumer.session.timeout.ms")
+    eventually(lambda: settings(minikafka, "group", "lazy") == {}, "the setting to be taken back")
+
+
 def test_quotas_are_settings_of_clients(minikafka: QuickCommandLine) -> None:
     minikafka("config", "set", "client", "loader", "producer_byte_rate=1000000")
     both = ["--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients", "--entity-name", "loader"]

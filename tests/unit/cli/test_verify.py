@@ -49,6 +49,7 @@ def test_a_whole_directory(node: Path) -> None:
         result = verify(where, "--records")
         assert (result.exit_code, result.output.splitlines()[-1].partition(": ")[2]) == (0, "no damage")
     assert result.output.startswith("1 partition, 1 segment, 3 batches, ")
+    assert verify("--dir", node.parent.parent).output == result.output
 
 
 def test_damage_is_a_row_and_an_exit_code(node: Path) -> None:
