@@ -42,7 +42,7 @@ class CoordinatorSettings:
     max_size: int = 2_147_483_647  # group.max.size: members and joining members of one group
     protocols_bytes_max: int = 8 << 20  # ours: of all members; the leader is told of all in one answer
     subscriptions_bytes_max: int = 8 << 20  # ours: of all members of a consumer group
-    assigned_at_once_max: int = 5_000  # ours: members and partitions of a target assignment made on the loop
+    assigned_at_once_max: int = 3_000  # ours: members and partitions of a target assignment made on the loop
     assignment_bytes_max: int = 8 << 20  # ours: of a generation; in Kafka max.message.bytes bounds its record
     consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Final, NamedTuple
 
+import large_groups
 from hostile_requests import MOST
 from large_state import GROUPS, PARTITIONS, TOPICS
 from live_wire import ALL, batch
 
 from minikafka.metadata.records import ConfigResourceType
+from minikafka.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from minikafka.wire.messages.alter_configs import AlterableConfig as ReplacingConfig
+from minikafka.wire.messages.alter_configs import AlterConfigsRequest
+from minikafka.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minikafka.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from minikafka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
 from minikafka.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -26,6 +33,7 @@ from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from minikafka.wire.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.wire.messages.list_groups import ListGroupsRequest
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -43,9 +51,11 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.wire.schema import Message
 
+RATES: Final = count(10**9)
+
 
 class Walk(NamedTuple):
-    """Requests that are sent one after the other, and answered."""
+    """Requests that are sent at once, and answered."""
 
     version: int
     make: Callable[[], Iterable[Message]]
@@ -55,6 +65,10 @@ class Walk(NamedTuple):
 
 def one(version: int, make: Callable[[], Message]) -> Walk:
     return Walk(version, lambda: [make()])
+
+
+def many(version: int, make: Callable[[], Iterable[Message]], *, is_repeatable: bool = True) -> Walk:
+    return Walk(version, make, is_repeatable)
 
 
 def once(version: int, make: Callable[[], Message]) -> Walk:
@@ -81,6 +95,30 @@ def alter_configs(kind: ConfigResourceType, names: Iterable[str], setting: str, 
     configs = [AlterableConfig(name=setting, config_operation=0, value=value)]
     resources = [AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs) for name in names]
     return IncrementalAlterConfigsRequest(resources=resources)
+
+
+def replace_configs() -> Message:
+    configs = [ReplacingConfig(name="retention.ms", value="7200000")]
+    kind = ConfigResourceType.TOPIC
+    return AlterConfigsRequest(
+        resources=[ReplacedResource(resource_type=kind, resource_name=name, configs=configs) for name in TOPICS]
+    )
+
+
+def alter_client_quotas(clients: Iterable[int] = range(3_000), *, remove: bool = False) -> Message:
+    """Each time others than before."""
+    op = OpData(key="consumer_byte_rate", value=float(next(RATES)), remove=remove)
+    return AlterClientQuotasRequest(
+        entries=[
+            EntryData(entity=[EntityData(entity_type="client-id", entity_name=f"client-{n}")], ops=[op])
+            for n in clients
+        ]
+    )
+
+
+def describe_no_quotas() -> Message:
+    """None has a user."""
+    return DescribeClientQuotasRequest(components=[ComponentData(entity_type="user", match_type=2)])
 
 
 def offset_for_leader_epoch() -> Message:
@@ -169,6 +207,20 @@ WALKS: Final[dict[str, Walk]] = {
     "ListPartitionReassignments": one(0, ListPartitionReassignmentsRequest),
     "ElectLeaders of all": one(2, lambda: ElectLeadersRequest(election_type=0, topic_partitions=None)),
     "ElectLeaders, named": one(2, elect_named),
+    "ConsumerGroupHeartbeat, a crowd joins again": many(1, lambda: large_groups.joins("member")),
+    "ConsumerGroupHeartbeat, others join": many(1, lambda: large_groups.joins("other", differ=True)),
+    "ConsumerGroupHeartbeat, expressions": many(1, large_groups.expressions),
+    "ConsumerGroupHeartbeat, told of much": one(1, large_groups.told_much),
+    "ConsumerGroupHeartbeat, wanted much": one(1, large_groups.wanted_much),
+    "ConsumerGroupDescribe": one(1, large_groups.describe),
+    "ConsumerGroupHeartbeat, a crowd leaves": many(1, lambda: large_groups.leaves("member"), is_repeatable=False),
+    "ListConfigResources": one(1, ListConfigResourcesRequest),
+    "AlterConfigs of all topics": one(2, replace_configs),
+    "AlterClientQuotas": one(1, alter_client_quotas),
+    "DescribeClientQuotas of all": one(1, DescribeClientQuotasRequest),
+    "DescribeClientQuotas of none": one(1, describe_no_quotas),
+    "AlterClientQuotas, one more": one(1, lambda: alter_client_quotas(range(1))),
+    "AlterClientQuotas, removed": one(1, lambda: alter_client_quotas(remove=True)),
     "A setting of the node": one(
         1, lambda: alter_configs(ConfigResourceType.BROKER, ["1"], "log.retention.ms", "7200000")
     ),

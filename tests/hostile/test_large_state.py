@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
+from large_groups import gather
 from large_state import LONG, PARTITIONS, TOPICS, build
 from large_walks import WALKS, Walk, alter_configs, fetch, produce
 from live_cluster import eventually, turn_max_ms, unjudged_cluster
@@ -37,6 +38,8 @@ def test_no_request_holds_the_loop_however_much_it_walks(tmp_path: Path) -> None
         target = Target(cluster)
         target.create_topic(HONEST_TOPIC)
         build(target)
+        with target.wire() as wire:
+            gather(wire)
         assert max(map(cpu_ms, slow_turns_in(target.log())), default=0) < 4 * limit_ms
         with target.wire() as wire, target.wire() as producer:
             assert_many_partitions_are_served(wire, producer)
@@ -79,8 +82,10 @@ def slow_turns_of(target: Target, walk: Walk, limit_ms: int) -> list[str]:
 def send(target: Target, walk: Walk) -> None:
     """Until it is answered, and some records of an honest producer that came behind it, too."""
     with Honest(target) as honest, target.wire() as wire:
-        for request in walk.make():
+        requests = list(walk.make())
+        for request in requests:
             wire.send_body(api_key(request), walk.version, encode(request, walk.version))
+        for _ in requests:
             wire.receive_frame()
         honest.wait_for(honest.count + 3)
     assert not honest.failures

@@ -23,7 +23,7 @@ from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
-ROW_COST: Final = 1024
+ROW_COST: Final = 4 * 1024
 """What each member and topic of its group costs the turn (``net.turns``), if a heartbeat changes something."""
 
 
