@@ -22,7 +22,8 @@ from sim_voter import sweep_voter
 
 PROGRESS = 25
 SHARE = 4
-"""Of so many seeds one has transactions, unless scenes or faults are chosen; half of those delete records, too."""
+"""Of so many seeds one has transactions, unless scenes or faults are chosen, and half of those delete records, too; one
+has a consumer group of the newer protocol."""
 
 
 def main() -> int:
@@ -68,6 +69,7 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     cpu_s = virtual_s = 0.0
     done = sent = 0
     fates: Counter[str] = Counter()
+    shared: Counter[str] = Counter()
     # A process for each seed, forked: it ends without running what is left of killed processes.
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for report in pool.imap_unordered(how, seeds):
@@ -76,6 +78,7 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
             sent += report.sent_by_kernel
             synced.update(report.synced_on_loop)
             totals.update(report.faults)
+            shared.update(report.shared)
             if report.transactions is not None:
                 fates.update(report.transactions.figures | {"copied": report.transactions.copied, "runs": 1})
             done += 1
@@ -93,6 +96,11 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
         print(
             f"transactions in {fates['runs']} runs: {fates['sent']} begun, {fates['acknowledged']} committed, "
             f"{fates['unknown']} of unknown fate, {fates['copied']} records copied once each"
+        )
+    if shared:
+        print(
+            f"consumer groups in {shared['runs']} runs: {shared['given']} times a member was given a partition, "
+            f"{shared['commits']} offsets committed"
         )
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if failed:
@@ -129,6 +137,8 @@ class _Sweep:
         scenes = self.scenes
         if not self.is_chosen and seed % SHARE == 0:
             scenes = ("transactions",) if seed % (2 * SHARE) else ("transactions", "deleted records")
+        if not self.is_chosen and seed % SHARE == SHARE // 2:
+            scenes = ("consumer groups",)
         how = {"without": self.without, "extra": self.extra, "scenes": scenes}
         return simulate(seed, self.duration_s, **how, tracing=tracing)
 

@@ -18,12 +18,14 @@ from itertools import permutations
 from typing import Any, Final, NamedTuple
 
 import sim_noise
+import sim_sharers
 import structlog
 from sim_cluster import SimulatedCluster
 from sim_commits import Bookmarks
 from sim_deletions import LINGER_MS, Deletions
 from sim_faults import EXTRA, Faults
 from sim_invariants import Invariants, InvariantViolatedError
+from sim_sharers import Sharing
 from sim_transactions import NODE_SETTINGS, OUTPUT, Transacting
 from sim_watchdog import EndlessTurnError, no_endless_turn
 from sim_workload import Workload
@@ -43,6 +45,7 @@ SCENES: Final = (
     "transactions",
     "same names",
     "compacted topics",
+    "consumer groups",
 )
 """What clients do besides, or otherwise, where it is asked for."""
 RATE: Final = 20.0
@@ -74,6 +77,7 @@ class Besides(NamedTuple):
     bookmarks: Bookmarks | None
     deletions: Deletions | None
     transacting: Transacting | None
+    sharing: Sharing | None
 
 
 @dataclass
@@ -88,6 +92,8 @@ class Report:
     sent_by_kernel: int = 0
     synced_on_loop: Counter[str] = field(default_factory=Counter)
     faults: dict[str, int] = field(default_factory=dict)
+    shared: Counter[str] = field(default_factory=Counter)
+    """What members of a consumer group were granted."""
     verdict: Verdict | None = None
     transactions: TransactionVerdict | None = None
     violation: str = ""
@@ -151,6 +157,8 @@ def simulate(
     if "transactions" in scenes:
         node_settings |= NODE_SETTINGS
         topic_settings[OUTPUT] = {}
+    if "consumer groups" in scenes:
+        node_settings |= sim_sharers.NODE_SETTINGS
     log_dirs = simulator.rng.choice((1, 2))
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     of_kernel = random.Random(f"kernel {seed}")
@@ -186,8 +194,11 @@ def simulate(
             transacting = Transacting(cluster, workload) if "transactions" in scenes else None
             if transacting is not None:
                 transacting.have_clocks_jumped = lambda: "clock jump" in faults.counts
-            besides = Besides(bookmarks, deletions, transacting)
+            sharing = Sharing(cluster, workload) if "consumer groups" in scenes else None
+            besides = Besides(bookmarks, deletions, transacting, sharing)
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, besides)
+            if sharing is not None:
+                report.shared.update({"runs": 1, "given": sharing.owners.given, "commits": sharing.owners.commits})
             if failures:
                 raise InvariantViolatedError(failures[0])
             report.verdict = faults.beyond.judge(workload.history.events)
@@ -219,7 +230,7 @@ def _drive(
     duration_s: float,
     besides: Besides,
 ) -> None:
-    bookmarks, deletions, transacting = besides
+    bookmarks, deletions, transacting, sharing = besides
     cluster.start()
     if deletions is not None:
         workload.linger_ms, workload.is_deleted = LINGER_MS, deletions.is_asked
@@ -241,6 +252,7 @@ def _drive(
         changing.append(admin.spawn(workload.move("move")))
     changing += [] if deletions is None else [workload.process("deleter").spawn(deletions.run())]
     transactions = [] if transacting is None else transacting.begin()
+    coming_and_going = [] if sharing is None else sharing.begin()
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
     for task in (breaking, *changing):
@@ -255,6 +267,13 @@ def _drive(
     if transacting is not None:
         _settle(simulator, workload, transacting, transactions)
     wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
+    if sharing is not None:
+        for task in coming_and_going:
+            task.cancel()
+        sharing.end_zombies()
+        wait_for(simulator, sharing.is_shared_out, "each partition to have one user", sharing.state)
+        wait_for(simulator, lambda: not sharing.unread(), "the sharers to read everything that was acknowledged")
+        sharing.check()
     for task in (*reading, *keeping):
         task.cancel()
     if deletions is not None:

@@ -261,8 +261,12 @@ class Workload:
 
     def unshared(self) -> set[tuple[str, int]]:
         """What was acknowledged, as (partition, offset), and read by no member of the group: none, in the end."""
-        unshared = self._acknowledged - self.shared
-        return {each for each in unshared if self.is_judged(each[0]) and not self.is_deleted(*each)}
+        return self.unread(self.shared)
+
+    def unread(self, read: set[tuple[str, int]]) -> set[tuple[str, int]]:
+        """What was acknowledged, and is not in ``read``."""
+        unread = self._acknowledged - read
+        return {each for each in unread if self.is_judged(each[0]) and not self.is_deleted(*each)}
 
     async def read_back(self, name: str = "reader") -> None:
         """Read everything from the beginning to the end as it is now."""
