@@ -91,6 +91,7 @@ class _PartitionExamination:
     def _files(self) -> _Files:
         segments: dict[int, int] = {}
         snapshots = []
+        left_over = 0
         for name in self._disk.listdir(self._directory):
             path = f"{self._directory}/{name}"
             offsets = {
@@ -99,8 +100,7 @@ class _PartitionExamination:
             if name.endswith(CORRUPT_SUFFIX):
                 self._findings.note(path, "kept aside as evidence of damage; nothing reads it")
             elif name.endswith(_LEFT_OVER):
-                if not self._facts.is_running:
-                    self._findings.note(path, "left over from an unfinished step; a start finishes or removes it")
+                left_over += 1
             elif self._disk.is_dir(path):
                 self._findings.note(path, "a directory, which no log has; a start renames it")
             elif None in offsets.values():
@@ -111,6 +111,9 @@ class _PartitionExamination:
                 snapshots.append(offset)
             elif not offsets and name not in _KNOWN and name not in _OF_THE_QUORUM:
                 self._findings.note(path, "not a file of a log; nothing reads it")
+        if left_over and not self._facts.is_running:
+            what = "files left over from an unfinished step; a start finishes or removes them"
+            self._findings.note(self._directory, f"{left_over} {what}")
         return _Files(dict(sorted(segments.items())), sorted(snapshots))
 
     def _size(self, path: str) -> int:

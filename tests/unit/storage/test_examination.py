@@ -10,12 +10,16 @@ from typing import Any, Final
 
 import pytest
 from simulator.disk import SimulatedDisk
-from storage_damage import BOOT, OTHER, ROOT, STOPS, WAYS, WHERE, cases, leave, open_store
+from storage_batches import NOW_MS, append, stage
+from storage_damage import BOOT, OTHER, ROOT, STOPS, TOPIC_ID, WAYS, WHERE, cases, leave, open_store
 
 from minikafka.model import ZERO_TOPIC_ID
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.examination import Finding, Findings, Severity, examine_directory
 from minikafka.storage.examination.facts import is_running
+from minikafka.storage.registration import Registrations
 
 READING: Final = {"exists", "is_dir", "listdir", "open_read", "read_bytes", "size"}
 
@@ -33,7 +37,7 @@ class ReadOnly:
 
 def examine(disk: Disk, *, decodes: bool = False) -> list[Finding]:
     findings = Findings()
-    examine_directory(ReadOnly(disk), ROOT, BOOT, findings, decodes=decodes)  # type: ignore[arg-type]
+    examine_directory(ReadOnly(disk), ROOT, BOOT, findings, decodes=decodes)
     return findings.found
 
 
@@ -49,7 +53,8 @@ def test_what_a_process_leaves_is_whole(left: SimulatedDisk, decodes: bool) -> N
 
 
 def test_what_is_read_is_counted() -> None:
-    findings, read = Findings(), []
+    findings = Findings()
+    read: list[int] = []
     findings.on_read = read.append
     disk = leave("stopped")[0].mount()
     examine_directory(disk, ROOT, BOOT, findings)
@@ -107,6 +112,41 @@ def test_a_log_that_is_gone_is_missed() -> None:
     (found,) = examine(disk)
     assert (found.severity, found.path) == (Severity.DAMAGE, f"{ROOT}/{WHERE}")
     assert found.what.startswith("missing: the log had records up to offset ")
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
+    """With its gaps, and without the aborted records that the cleaner took."""
+    disk = SimulatedDisk().mount()
+    store = open_store(disk)
+    Registrations(disk, store, BOOT).write(41)
+    compact = frozenset({"compact"})
+    config = LogConfig(
+        segment_bytes=400, index_interval_bytes=100, cleanup_policy=compact, min_cleanable_dirty_ratio=0.0
+    )
+    log = store.create(WHERE, TOPIC_ID, config)
+    for number in range(24):
+        key, producer = b"%d" % (number % 3), (5 + number % 2, 0, number // 2)
+        append(log, b"v" * 30, keys=(key,), producer=producer, is_transactional=number % 8 == 1)
+        if number % 8 == 1:
+            stage(log, build_end_txn_marker(producer[0], 0, EndTxnMarker(False, 0), timestamp=NOW_MS))
+            log.commit()
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
+    if how == "stopped":
+        store.close({WHERE: log.log_end_offset}, broker_epoch=41)
+    else:
+        store.abandon()
+    left_over, gaps = examine(disk, decodes=True)
+    assert (left_over.severity, gaps.severity) == (Severity.NOTE, Severity.NOTE)
+    assert left_over.what.endswith("files left over from an unfinished step; a start finishes or removes them")
+    assert gaps.what.endswith("compaction leaves such gaps")
 
 
 def test_a_node_that_runs_is_seen_by_its_lock(tmp_path: Path) -> None:
