@@ -113,7 +113,7 @@ class Schedule:
             self.forget_producers: 2,
             self.damage: 1,
             self.follow: 2,
-            **({self.clean: 4, self.be_away: 1} if self.is_compacted else {}),
+            **({self.clean: 4, self.be_away: 1} if self.is_compacted else {self.outlive: 1}),
         }
         for act in self.rng.choices(list(acts), list(acts.values()), k=STEPS):
             self.doing = act.__name__
@@ -275,6 +275,19 @@ class Schedule:
             return
         follower.maybe_increment_log_start_offset(log.log_start_offset)
         self.check(follower, self.high_watermark, is_follower=True)
+
+    def outlive(self) -> None:
+        """Retention takes the ends of transactions that a snapshot has open; then the log is loaded from that."""
+        for _ in range(8):
+            self.write()
+        self.roll()
+        for _ in range(3):
+            self.end()
+        self.roll()
+        self.high_watermark = self.log.log_end_offset
+        self.log.delete_records(self.log.active_base_offset, self.high_watermark)
+        self.log.delete_old_segments(self.high_watermark, NOW_MS)
+        self.kill()
 
     def be_away(self) -> None:
         """The follower stops in the middle of transactions, and comes back days later."""
