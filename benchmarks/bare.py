@@ -45,7 +45,15 @@ class BareClient:
 
     def ask(self, key: ApiKey, version: int, request: Message, response_type: type[R]) -> R:
         """Send a request and wait for its answer."""
+        self.send(key, version, request)
+        return self.receive(key, version, response_type)
+
+    def send(self, key: ApiKey, version: int, request: Message) -> None:
+        """Send a request; :meth:`receive` its answer later."""
         self.socket.sendall(encode_request(key, version, 1, CLIENT_ID, encode(request, version)))
+
+    def receive(self, key: ApiKey, version: int, response_type: type[R]) -> R:
+        """The next answer."""
         frame = self.receive_frame()
         _, position = decode_response_header(frame, key, version)
         return decode_exactly(response_type, version, frame, position)

@@ -14,6 +14,7 @@ from minikafka.chaos.ports import free_base_port
 from minikafka.chaos.probe import ClusterView, PartitionView
 
 BROKERS = 3
+_PATIENCE_S = 120.0
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def running_cluster(settings: dict[str, str] | None = None, *, metrics: bool = F
             metrics=metrics,
         )
         try:
-            cluster.start()
+            cluster.start(_PATIENCE_S)
             yield cluster
         finally:
             cluster.kill_all()
@@ -42,9 +43,9 @@ def create_topic(cluster: LocalCluster, name: str, *, partitions: int = 1, copie
     settings = {"min.insync.replicas": str(min(2, copies))}
     topic = NewTopic(name, partitions, replication_factor=copies, config=settings)
     admin = _admin(cluster)  # must live until the result is there
-    admin.create_topics([topic])[name].result(timeout=30)
-    cluster.wait_for(lambda view: len(partitions_of(view, name)) == partitions, f"topic {name}")
-    cluster.wait_in_sync()
+    admin.create_topics([topic], request_timeout=_PATIENCE_S)[name].result(timeout=_PATIENCE_S)
+    cluster.wait_for(lambda view: len(partitions_of(view, name)) == partitions, f"topic {name}", _PATIENCE_S)
+    cluster.wait_in_sync(_PATIENCE_S)
 
 
 def delete_topic(cluster: LocalCluster, name: str) -> None:
