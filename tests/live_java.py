@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -27,20 +28,24 @@ class NotHereError(Exception):
     """A program, a compiler or a library is not on this machine."""
 
 
-def compiled(directory: Path, program: Path, libraries: Sequence[str], wanted: str) -> str:
+def compiled(directory: Path, program: Path, libraries: Sequence[str], *artifacts: str) -> str:
     """Compile a program into ``directory``. Returns its class path. Raises NotHereError, and says what to install.
 
-    ``libraries`` are paths in Maven's repository; ``wanted`` is the artifact that brings them.
+    ``libraries`` are paths in Maven's repository; the ``artifacts`` bring them, with all that they need.
     """
     if not shutil.which("javac"):
         raise NotHereError("javac is not installed; get it with: apt-get install openjdk-17-jdk-headless (Debian)")
-    found = [sorted(_REPOSITORY.glob(pattern)) for pattern in libraries]
+    found = [sorted(_REPOSITORY.glob(pattern), key=_version) for pattern in libraries]
     for pattern, jars in zip(libraries, found, strict=True):
         if not jars:
-            raise NotHereError(
-                f"{_REPOSITORY / pattern} not found; get it with: mvn dependency:get -Dartifact={wanted}"
-            )
+            commands = " && ".join(f"mvn dependency:get -Dartifact={artifact}" for artifact in artifacts)
+            raise NotHereError(f"{_REPOSITORY / pattern} not found; get it with: {commands}")
     fast = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-implicit:none")
     class_path = ":".join([str(directory), *(str(jars[-1]) for jars in found)])
     subprocess.run(("javac", *fast, "-cp", class_path, "-d", str(directory), str(program)), check=True)
     return class_path
+
+
+def _version(jar: Path) -> Sequence[int]:
+    """Of the directory that Maven keeps it in: 1.10.1 is newer than 1.2.0."""
+    return [int(number) for number in re.findall(r"\d+", jar.parent.name)]

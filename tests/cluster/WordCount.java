@@ -1,6 +1,7 @@
 import java.util.Arrays;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.serialization.Serdes;
@@ -15,7 +16,7 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
- * Counts words, exactly once: java WordCount SERVERS APPLICATION STATE_DIRECTORY INPUT OUTPUT.
+ * Counts words: java WordCount SERVERS APPLICATION STATE_DIRECTORY INPUT OUTPUT GUARANTEE STANDBY_REPLICAS.
  *
  * Every count is written. An error that Streams does not survive ends the process; then start it again.
  */
@@ -25,7 +26,8 @@ public final class WordCount {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[0]);
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[1]);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[2]);
-        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[5]);
+        settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, Integer.parseInt(arguments[6]));
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 3);
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
@@ -63,7 +65,14 @@ public final class WordCount {
             }
         });
         streams.start();
-        ended.await();
+        long standbys = 0;
+        while (!ended.await(1, TimeUnit.SECONDS)) {
+            long now = streams.metadataForLocalThreads().stream().mapToLong(each -> each.standbyTasks().size()).sum();
+            if (now != standbys) {
+                standbys = now;
+                System.out.println("standby tasks: " + now);
+            }
+        }
         System.exit(3);
     }
 }

@@ -1,4 +1,4 @@
-"""Kafka Streams counts words in transactions while it and the cluster are broken, and the judge of the counts.
+"""Kafka Streams counts words while it and the cluster are broken, and the judges of the counts.
 
 The program is ``WordCount.java``, compiled for each run with the libraries that Maven keeps on this machine.
 """
@@ -8,76 +8,51 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import subprocess
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cluster_applications import INPUT, OUTPUT, Applications
+from cluster_applications import INPUT, OUTPUT, PARTITIONS, Applications
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from live_cluster import PATIENCE_S, eventually
+from live_java import FAST, LIBRARIES_OF_CLIENTS, LIBRARIES_OF_CODECS, VERSION, compiled
 
 from minikafka.chaos.local_cluster import LocalCluster
 
-VERSION: Final = "4.3.1"
 WANTED: Final = f"org.apache.kafka:kafka-streams:{VERSION}"
 PROGRAM: Final = Path(__file__).with_name("WordCount.java")
-FAST: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 WORDS: Final = [b"word-%d" % number for number in range(20)]
 WORDS_OF_A_LINE: Final = 3
 
-_REPOSITORY: Final = Path.home() / ".m2" / "repository"
-LIBRARIES_OF_CLIENTS: Final = (
-    f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar",
-    "org/slf4j/slf4j-api/1.7*/*.jar",
-)
 _LIBRARIES: Final = (
     f"org/apache/kafka/kafka-streams/{VERSION}/kafka-streams-{VERSION}.jar",
     *LIBRARIES_OF_CLIENTS,
     "org/rocksdb/rocksdbjni/*/*.jar",
-    *(f"{codec}/*/*.jar" for codec in ("at/yawk/lz4/lz4-java", "org/xerial/snappy/snappy-java")),
+    *LIBRARIES_OF_CODECS,
     *(f"com/fasterxml/jackson/core/jackson-{part}/*/*.jar" for part in ("annotations", "core", "databind")),
 )
 
 
-class NotHereError(Exception):
-    """Java or a library is not on this machine."""
-
-
-def compiled(
-    directory: Path, program: Path = PROGRAM, wanted: Sequence[str] = _LIBRARIES, artifacts: Sequence[str] = (WANTED,)
-) -> str:
-    """Compile a program into ``directory``. Returns its class path. Raises NotHereError, and says what to install:
-    Java, or the ``artifacts`` with all that they need."""
-    if not shutil.which("javac"):
-        raise NotHereError("javac is not installed; get it with: apt-get install openjdk-17-jdk-headless (Debian)")
-    found = [sorted(_REPOSITORY.glob(pattern), key=_version) for pattern in wanted]
-    for pattern, jars in zip(wanted, found, strict=True):
-        if not jars:
-            commands = " && ".join(f"mvn dependency:get -Dartifact={artifact}" for artifact in artifacts)
-            raise NotHereError(f"{_REPOSITORY / pattern} not found; get it with: {commands}")
-    libraries = [str(jars[-1]) for jars in found]
-    fast = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-implicit:none")
-    class_path = ":".join([str(directory), *libraries])
-    subprocess.run(("javac", *fast, "-cp", class_path, "-d", str(directory), str(program)), check=True)
-    return class_path
-
-
-def _version(jar: Path) -> Sequence[int]:
-    """Of the directory that Maven keeps it in: 1.10.1 is newer than 1.2.0."""
-    return [int(number) for number in re.findall(r"\d+", jar.parent.name)]
+def compiled_word_count(directory: Path) -> str:
+    """Compile the program into ``directory``. Returns its class path. Raises NotHereError."""
+    return compiled(directory, PROGRAM, _LIBRARIES, WANTED)
 
 
 class Counting(Applications):
     """So many instances of the application, each with a directory for its state."""
 
     group = "word-count"  # the application's id
+    guarantee = "exactly_once_v2"
+    standby_replicas = 0
 
     def __init__(self, cluster: LocalCluster, directory: Path, class_path: str, instances: int, seed: int) -> None:
         def command(servers: str, name: str) -> Sequence[str]:
             state = str(directory / f"{name}-state")
-            return ("java", *FAST, "-cp", class_path, "WordCount", servers, self.group, state, INPUT, OUTPUT)
+            how = (self.guarantee, str(self.standby_replicas))
+            return ("java", *FAST, "-cp", class_path, "WordCount", servers, self.group, state, INPUT, OUTPUT, *how)
 
         super().__init__(cluster, directory, [f"counter-{number}" for number in range(instances)], command)
         self.lines = 0
@@ -120,8 +95,8 @@ class Counting(Applications):
         """The number of counts that are written."""
         return sum(1 for _ in self.written())
 
-    def finish(self, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until all words are counted, and judge: each word has had each count up to the last, once, in order."""
+    def wait_until_counted(self, timeout_s: float) -> None:
+        """All that was written."""
 
         def is_done() -> bool:
             self.tend()
@@ -129,6 +104,10 @@ class Counting(Applications):
             return self.committed() >= self.lines and self.counted() >= self.counts.total()
 
         eventually(is_done, f"{self.counts.total()} words to be counted", timeout_s)
+
+    def finish(self, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until all words are counted, and judge: each word has had each count up to the last, once, in order."""
+        self.wait_until_counted(timeout_s)
         eventually(lambda: self.hanging() == [], "the end of all transactions")
         self.stop()
         found: dict[bytes, list[int]] = defaultdict(list)
@@ -137,3 +116,51 @@ class Counting(Applications):
         for word, count in self.counts.items():
             assert found.pop(word, []) == list(range(1, count + 1)), word
         assert not found
+
+
+class CountingAtLeastOnce(Counting):
+    """Without transactions, with a standby of each store on another instance."""
+
+    guarantee = "at_least_once"
+    standby_replicas = 1
+
+    def transactional_ids(self) -> Sequence[str]:
+        """Nobody's: a coordinator of transactions is another node like any."""
+        return [self.group]
+
+    def finish(self, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until all words are counted, and judge: no word is missing, what was lost with an instance counts twice.
+
+        What was counted is purged from the topic between the two halves of the application (DeleteRecords).
+        """
+        self.wait_until_counted(timeout_s)
+        eventually(lambda: self.lowest() == {} or self.tend(), "the last count of each word", timeout_s)
+        eventually(lambda: self.unpurged() == 0, f"{self.repartition_topic} to be purged", timeout_s)
+        self.stop()
+        assert self.lowest() == {}
+
+    @property
+    def repartition_topic(self) -> str:
+        """Words on their way to the instances that count them."""
+        return f"{self.group}-words-repartition"
+
+    def lowest(self) -> dict[bytes, int]:
+        """Of the words whose last count is too low: how much."""
+        last = {message.key(): int(message.value()) for message in self.written()}
+        return {word: count - last.get(word, 0) for word, count in self.counts.items() if last.get(word, 0) < count}
+
+    def unpurged(self) -> int:
+        """Records that were counted and are still there, or all while nothing was purged."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        partitions = [TopicPartition(self.repartition_topic, number) for number in range(PARTITIONS)]
+        first, end = (
+            sum(each.result(PATIENCE_S).offset for each in admin.list_offsets(dict.fromkeys(partitions, spec)).values())
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+        )
+        assert end >= self.counts.total()
+        return end - first
+
+    def has_standbys(self) -> bool:
+        """Each instance that was started had the state of another at hand."""
+        said = [self._said(name).read_text() for name in self.names]
+        return all(re.search(r"standby tasks: [1-9]", each) for each in said)

@@ -10,8 +10,8 @@ from pathlib import Path
 from select import select
 from typing import Final
 
-from cluster_counting import FAST, VERSION, compiled
 from live_cluster import wait_until_known
+from live_java import FAST, VERSION, compiled
 
 from minikafka.chaos.local_cluster import LocalCluster
 
@@ -110,7 +110,7 @@ class Tools:
 @contextmanager
 def running_tools(directory: Path, servers: str) -> Iterator[Tools]:
     """Compiled into a directory, whose file ``java.log`` has what the JVM complains of. Raises NotHereError."""
-    class_path = compiled(directory, PROGRAM, LIBRARIES, ARTIFACTS)
+    class_path = compiled(directory, PROGRAM, LIBRARIES, *ARTIFACTS)
     opens = ("--add-opens", "java.base/java.lang=ALL-UNNAMED")
     with (directory / "java.log").open("wb") as complaints:
         process = subprocess.Popen(

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from live_cluster import StartCluster, eventually, leader_of, running_cluster
+from live_java import NotHereError
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cluster_counting import NotHereError
 from cluster_load import Load
 from cluster_tools import Tools, running_tools
 
