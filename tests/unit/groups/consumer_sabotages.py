@@ -19,7 +19,6 @@ import minikafka.groups.consumer.reconciliation as reconciliation
 import minikafka.groups.consumer.regexes as regexes
 import minikafka.groups.consumer.steps as steps
 import minikafka.groups.consumer.target as target
-import minikafka.groups.loading as loading
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
@@ -259,8 +258,3 @@ def a_classic_member_gets_its_target(
     consumer.currents = now | towards
     _sound_sync(shard, group, consumer, request, token)
     consumer.currents = now
-
-
-@SUITE.replaces(loading, "maybe_prepare_rebalance")
-def a_generation_without_a_leader_goes_on(shard: Shard, group: Group) -> None:
-    """A group that went back to the classic protocol does not rebalance if its coordinator moves at once."""
