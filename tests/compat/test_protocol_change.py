@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupType, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from live_cluster import eventually
 
@@ -23,6 +23,7 @@ class Rolled:
     assignor: str
     static: bool
     places: list[Consumer | None] = field(default_factory=lambda: [None] * 3)
+    uncommitted: list[dict[int, TopicPartition]] = field(default_factory=lambda: [{}, {}, {}])
     sent: int = 0
     read: Counter[bytes] = field(default_factory=Counter)
 
@@ -45,12 +46,14 @@ class Rolled:
         if self.static:
             settings["group.instance.id"] = f"place-{place}"
         consumer = self.places[place] = Consumer(settings)
-        consumer.subscribe([self.topic])
+        consumer.subscribe([self.topic], on_revoke=lambda _consumer, _partitions: self.commit(place))
 
     def stop(self, place: int) -> None:
         """Stop the consumer of this place, if there is one."""
-        consumer, self.places[place] = self.places[place], None
+        consumer = self.places[place]
         if consumer is not None:
+            eventually(lambda: self.poll() or not self.uncommitted[place], "the last commit")
+            self.places[place] = None
             consumer.close()
 
     def turn(self) -> None:
@@ -62,12 +65,28 @@ class Rolled:
 
     def poll(self) -> None:
         """Each member reads and commits a record, if one has come for it."""
-        for consumer in self.places:
+        for place, consumer in enumerate(self.places):
             message = None if consumer is None else consumer.poll(0.02)
-            if consumer is not None and message is not None:
+            if message is not None:
                 assert message.error() is None, message.error()
                 self.read[message.value() or b""] += 1
-                consumer.commit(message, asynchronous=False)
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                self.uncommitted[place][partition] = TopicPartition(self.topic, partition, offset + 1)
+            self.commit(place)
+
+    def commit(self, place: int) -> None:
+        """Commit what was read; during a rebalance of a cooperative classic member, try again later."""
+        consumer, offsets = self.places[place], self.uncommitted[place]
+        if consumer is not None and offsets:
+            try:
+                consumer.commit(offsets=list(offsets.values()), asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.REBALANCE_IN_PROGRESS:
+                    raise
+            else:
+                offsets.clear()
 
     def wait_until_shared(self) -> None:
         """Until each consumer has as many partitions as any other one."""

@@ -57,7 +57,7 @@ def _join(shard: Shard, group: Group, consumer: ConsumerGroup, join: Join) -> No
         member_id = join.new_member_id(shard.new_member_suffix())
         shard.respond(join.token, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         return
-    replaced = _admit(shard, consumer, join)
+    replaced = _admit(shard, consumer, join, told)
     member_id = join.request.member_id or join.new_member_id(shard.new_member_suffix())
     before = admission.subscription_of(consumer, replaced or member_id)
     wanted = _wanted(join, told, before)
@@ -99,14 +99,19 @@ def _inconsistent(why: str) -> KafkaError:
     return KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
 
 
-def _admit(shard: Shard, consumer: ConsumerGroup, join: Join) -> str | None:
-    """Check the sender; the id of the static member whose place it takes, if it does."""
+def _admit(shard: Shard, consumer: ConsumerGroup, join: Join, told: ConsumerProtocolSubscription) -> str | None:
+    """Check the sender; the id of the static member whose place it takes, if it does.
+
+    Who is not in the group and has partitions was removed, and does not know: it must give them up before it joins. An
+    id alone is good, for ids that were given out are not remembered.
+    """
     member_id, instance_id = join.request.member_id, join.request.group_instance_id
     if instance_id is not None and member_id:
         admission.check_static_member(consumer, instance_id, member_id)
     replaced = None if member_id or instance_id is None else consumer.static_members.get(instance_id)
     known = consumer.subscriptions.get(member_id)
-    if known is not None and known.classic is None:
+    was_removed = known is None and member_id and any(each.partitions for each in told.owned_partitions)
+    if was_removed or (known is not None and known.classic is None):
         raise admission.unknown(member_id)
     if known is None and replaced is None and len(consumer.subscriptions) >= shard.settings.consumer_max_size:
         size = len(consumer.subscriptions)

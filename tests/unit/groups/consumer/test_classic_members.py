@@ -50,6 +50,7 @@ def test_a_new_member_is_given_an_id_and_joins_with_it(driver: ConsumerDriver) -
         ({"protocols": {"range": b"\0"}}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"member": "new"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"member": "x", "instance": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member": "removed", "protocols": {"range": metadata(0)}}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"session_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
     ],
 )
