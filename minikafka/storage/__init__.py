@@ -9,6 +9,7 @@
 ``segments``         the ordered segments of a log; ``segment_list``: the same on disk, to notice lost ones
 ``epochs``           the leader-epoch cache: start offset of each epoch, written and cut with the log (rows E1, E2)
 ``producer_state``   last batches of each producer, open transactions; ``snapshots``: the same on disk
+``first_batches``    first batches of producers that may be refused for now
 ``aborted``          look-ups of aborted transactions; ``transaction_index``: those of a segment
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;
                      ``small_file``: a file that is replaced as a whole, by any thread

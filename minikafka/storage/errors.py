@@ -81,7 +81,7 @@ class StartsInsideBatch(IllegalLogState):
 
 class EndsMayBeGone(IllegalLogState):
     """Transactions from ``offset`` on were open when this replica began to follow. Since then its leader has cleaned
-    what comes next, and maybe their records and their ends, too: fetch again from there."""
+    what comes next, and maybe their records and their ends, too: fetch again from there (row T28)."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"the leader has cleaned records that follow a transaction from {offset} on")
