@@ -31,11 +31,11 @@ def members_are_told_before_the_log_has_it(patch: Any) -> None:
     """An answer does not wait for the commit."""
     write = Shard.write
 
-    def write_and_tell(shard: Shard, group: Group, records: Any, done: Done, producer: Any = None) -> None:
+    def write_and_tell(shard: Shard, group: Group, records: Any, done: Done, *rest: Any, **how: Any) -> None:
         is_row = any(isinstance(record, ConsumerGroupRecord) for record in records)
         if is_row:
             done(ErrorCode.NONE)
-        write(shard, group, records, (lambda error: None) if is_row else done, producer)
+        write(shard, group, records, (lambda error: None) if is_row else done, *rest, **how)
 
     patch.setattr(Shard, "write", write_and_tell)
 

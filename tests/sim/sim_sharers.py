@@ -52,7 +52,9 @@ REBALANCE_MS: Final = (3_000, 30_000)
 CALL_S: Final = 5.0
 NODE_SETTINGS: Final[dict[str, object]] = {
     "group.consumer.session.timeout.ms": 4_000,
+    "group.consumer.min.session.timeout.ms": 4_000,
     "group.consumer.heartbeat.interval.ms": HEARTBEAT_MS,
+    "group.consumer.min.heartbeat.interval.ms": HEARTBEAT_MS,
 }
 THROWN_OUT: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 NOT_WRITTEN: Final = (
