@@ -35,6 +35,7 @@ from minikafka.storage.segment import Segment, StagedBatch
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import Removal
 from minikafka.storage.segment_names import LOG_SUFFIX, SUFFIXES, TRANSACTION_INDEX_SUFFIX
+from minikafka.storage.segments import Segments
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -148,6 +149,13 @@ class CompactionJob:
             self._disk.fsync_dir(self._directory)
         except OSError as error:
             self.error = error
+
+    def leave_out(self, present: Segments) -> None:
+        """Drop new segments of old ones that retention took: a start would find them with a gap behind."""
+        gone = [group for group in self.groups if not all(segment in present for segment in group[0])]
+        for _old, new in gone:
+            new.remove(CLEANED_SUFFIX)
+        self.groups = [group for group in self.groups if group not in gone]
 
     def discard(self) -> None:
         """Remove the written files."""
@@ -302,9 +310,11 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
     if job.damaged or job.error or not _is_current(log, job):
         job.discard()
         return False
+    job.leave_out(log.segments)
     job.store_bounds = log.prepare_bounds()
     merged = [segment.base_offset for old, _new in job.groups for segment in old[1:]]
     job.removal = log.segment_list.take_off(merged, shrinking=[new.base_offset for _old, new in job.groups])
+    log.is_swapping = True
     return True
 
 
@@ -320,6 +330,8 @@ def completing(log: Log, job: CompactionJob) -> Generator[None, None, bool]:
     except Exception:
         log.segment_list.gone(job.removal)
         raise
+    finally:
+        log.is_swapping = False
     log.segment_list.gone(job.removal)
     if job.error or not _is_current(log, job):
         job.discard()
@@ -340,11 +352,7 @@ def _swapping(log: Log, job: CompactionJob) -> Iterator[None]:
         if not _is_current(log, job):
             return
         with log.guard("compact"):
-            if all(segment in log.segments for segment in old):
-                _swap(log, old, new)
-            else:
-                new.remove(SWAP_SUFFIX)
-                log.flusher.names_changed()
+            _swap(log, old, new)
         room -= len(old)
         if room <= 0:
             yield

@@ -218,12 +218,12 @@ class Cutter:
     def prepare_deletion(self, high_watermark: int, wall_ms: int) -> DeletionJob | None:
         """Apply retention: move the log start after expired segments. See :mod:`minikafka.storage.retention`.
 
-        Run the job in any thread, then :meth:`complete_deletion`. None without expired segments, and during a cut. It
-        has SEGMENTS_AT_ONCE of them at most; then ask again.
+        Run the job in any thread, then :meth:`complete_deletion`. None without expired segments, during a cut, and
+        while the cleaner replaces segments. It has SEGMENTS_AT_ONCE of them at most; then ask again.
         """
         log = self._log
         log.commit()
-        if log.is_cutting:
+        if log.is_cutting or log.is_swapping:
             return None
         count = retention.deletable(
             log.segments,
@@ -256,7 +256,8 @@ class Cutter:
         with log.guard("delete segments of"):
             if job.error is not None:
                 raise job.error
-        count = 0 if log.is_cutting else self._still_first(job.segments)
+        # Of old segments that the cleaner replaces, a start could find the new ones only, with a gap behind them.
+        count = 0 if log.is_cutting or log.is_swapping else self._still_first(job.segments)
         try:
             with log.guard("delete segments of", is_repeatable=True):
                 for segment in log.segments.closed[:count]:

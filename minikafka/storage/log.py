@@ -138,6 +138,7 @@ class Log:
         self.generation = 0  # number of truncations: a flush of an older one moves no recovery point
         self.is_replaced = False  # by a durable copy in another directory
         self.is_cleaning = False  # a pass of the cleaner is under way
+        self.is_swapping = False  # its segments are taking the place of the old ones, which retention leaves alone
         self.writers = 0  # jobs in threads that change files by their names
         self.has_lost_files = False  # files were removed under the node: it must be created again
         self._config = config

@@ -119,6 +119,28 @@ def test_what_retention_takes_away_under_the_cleaner_is_no_damage(
     assert log.corruption is None
 
 
+def test_retention_takes_away_nothing_that_the_cleaner_is_replacing(open_log: OpenLog) -> None:
+    """The next start finished the swap, and took what retention had deleted behind it for lost."""
+    log = open_log(**COMPACT | {"cleanup_policy": frozenset({"compact", "delete"})})
+    for at in range(10):
+        put(log, b"k%d" % at, b"x" * 200)
+    log.flush()
+    log.maybe_increment_log_start_offset(log.segments[1].base_offset)
+    job, deletion = log.plan_compaction(10, NOW_MS), log.prepare_deletion(10, NOW_MS)
+    assert job is not None
+    assert deletion is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    deletion.run()
+    job.publish()
+    assert log.complete_deletion(deletion) == 0
+    assert log.delete_old_segments(10, NOW_MS) == 0
+    assert log.complete_compaction(job)
+    assert log.delete_old_segments(10, NOW_MS) > 0
+    assert not log.segment_list._removals
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_node_that_stops_between_two_portions_loses_no_segment(open_log: OpenLog, clean: bool) -> None:
     """The next start finishes the swap."""
@@ -531,7 +553,7 @@ def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(
         assert log.prepare_swap(job)
         job.publish()
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
-    assert log.delete_old_segments(39, NOW_MS) == 1
+    assert log.delete_old_segments(39, NOW_MS) == (0 if is_published else 1)
     before = all_values(log)
     if not is_published:
         assert log.prepare_swap(job)
@@ -539,6 +561,25 @@ def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(
     log.complete_compaction(job)
     assert all_values(log).keys() <= before.keys()
     assert not [name for name in disk.listdir(log.directory) if "cleaned" in name or "swap" in name]
+
+
+def test_what_retention_took_is_not_published(open_log: OpenLog, disk: OsDisk) -> None:
+    """A start found the new segment, with a gap behind it, and took the records in between for lost."""
+    log = open_log(**COMPACT)
+    for at in range(40):
+        put(log, b"%d" % at, b"x" * 200)
+    log.flush()
+    job = log.plan_compaction(40, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    log.maybe_increment_log_start_offset(log.segments[1].base_offset)
+    assert log.delete_old_segments(40, NOW_MS) == 1
+    assert log.prepare_swap(job)
+    job.publish()
+    assert f"{0:020}.log.swap" not in disk.listdir(log.directory)
+    assert f"{log.segments[0].base_offset:020}.log.swap" in disk.listdir(log.directory)
+    assert log.complete_compaction(job)
 
 
 @pytest.mark.spec("P5")
