@@ -183,6 +183,18 @@ def test_who_waits_is_told_to_join_again() -> None:
     driver.failover()
 
 
+def test_a_target_assignment_that_comes_late_is_not_one_of_the_classic_group() -> None:
+    """It was asked for while the group was a consumer group."""
+    driver = ConsumerDriver(assigned_at_once_max=0)
+    (one,) = classic_group(driver, None)
+    driver.beat("new")
+    assert driver.assignments
+    driver.beat("new", -1)
+    driver.assign()
+    assert not driver.group().is_consumer
+    assert driver.heartbeat(one, driver.group().generation_id).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_static_members_go_up_and_down_in_their_places() -> None:
     driver = ConsumerDriver()
     one, two = classic_group(driver, "i", "j")
