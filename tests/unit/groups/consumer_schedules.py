@@ -665,6 +665,7 @@ class World:
             self.check()
             if number == 15:
                 self.change_topics()
+        self.clients = [client for client in self.clients if client.alive]  # others were fenced
         if not self.clients:
             return
         self.check_stable()
