@@ -22,12 +22,12 @@ LOCAL_MASTER: Final = "local[2]"
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # Java takes them before the options of settings and files, which stay
 
 _SETTINGS: Final[dict[str, str]] = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 _LOCAL_SETTINGS: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,8 @@ from minikafka.config.kinds import boolean, choice, integer, text
 from minikafka.model import Isolation
 from minikafka.spark.options.kinds import anything, checked
 from minikafka.spark.options.option import Option, OptionError, Side
+
+_log = logging.getLogger(__name__)
 
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 
@@ -224,10 +227,14 @@ def _bootstrap_problem(value: str) -> str:
 CLIENT_OPTIONS: Final = _rows()
 
 
-def check_security(given: Mapping[str, str]) -> None:
-    """Raise OptionError for a setting of TLS or SASL: its user relies on it."""
-    for name in given:
+def check_ignored(given: Mapping[str, str]) -> None:
+    """Raise OptionError for a setting of TLS or SASL: its user relies on it. Warn of others that have no effect."""
+    for name, value in given.items():
         lowered = name.lower()
+        if lowered == "kafka.acks" and value.lower() not in ("all", "-1"):
+            _log.warning("option 'kafka.acks' is %s, but every row waits for all in-sync replicas", value)
+        if lowered == "kafka.group.id":
+            _log.warning("option 'kafka.group.id' has no effect: no offset is committed to a group")
         if (
             lowered.startswith(("kafka.ssl.", "kafka.sasl."))
             and lowered != "kafka.ssl.endpoint.identification.algorithm"

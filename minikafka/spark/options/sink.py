@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from minikafka.config.kinds import boolean, choice, integer
 from minikafka.model import Compression
-from minikafka.spark.options.client import ClientSettings, check_security, client_settings
+from minikafka.spark.options.client import ClientSettings, check_ignored, client_settings
 from minikafka.spark.options.kinds import topic
 from minikafka.spark.options.option import Option, Side, parse_options
 
@@ -49,7 +49,7 @@ class SinkOptions:
         """Raises OptionError."""
         from minikafka.spark.options.table import ROWS
 
-        check_security(given)
+        check_ignored(given)
         values = parse_options(ROWS, given, Side.SINK)
         return cls(
             client=client_settings(values, Side.SINK),

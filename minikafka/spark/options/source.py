@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from minikafka.config.kinds import boolean, integer, long
-from minikafka.spark.options.client import ClientSettings, check_security, client_settings
+from minikafka.spark.options.client import ClientSettings, check_ignored, client_settings
 from minikafka.spark.options.kinds import (
     anything,
     duration_ms,
@@ -183,7 +183,7 @@ class SourceOptions:
         """Raises OptionError."""
         from minikafka.spark.options.table import ROWS
 
-        check_security(given)
+        check_ignored(given)
         values = parse_options(ROWS, given, Side.STREAM_SOURCE if is_streaming else Side.BATCH_SOURCE)
         _check_limits(values)
         start, end = _bound(values, "starting"), _bound(values, "ending")

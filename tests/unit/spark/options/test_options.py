@@ -214,3 +214,15 @@ def test_every_option_says_what_it_is() -> None:
     for option in OPTIONS:
         assert option.doc.strip()
         assert isinstance(option.default_shown, str)
+
+
+def test_settings_on_which_somebody_may_rely_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    servers = {"kafka.bootstrap.servers": "localhost:9092"}
+    SinkOptions.parse(servers | {"kafka.acks": "all", "topic": "t"})
+    assert not caplog.records
+    SinkOptions.parse(servers | {"kafka.acks": "1", "topic": "t"})
+    SourceOptions.parse(servers | {"kafka.group.id": "g", "subscribe": "t"}, is_streaming=True)
+    assert [record.getMessage() for record in caplog.records] == [
+        "option 'kafka.acks' is 1, but every row waits for all in-sync replicas",
+        "option 'kafka.group.id' has no effect: no offset is committed to a group",
+    ]
