@@ -67,7 +67,7 @@ bench: $(DEV)  ## measure the figures of benchmarks/README.md
 
 # A stamp file per set of packages: made again when pyproject.toml changes.
 $(APP): EXTRAS := demo
-$(SPARK): EXTRAS := demo,spark
+$(SPARK): EXTRAS := demo,lake
 $(DEV): EXTRAS := dev
 $(APP) $(SPARK) $(DEV): pyproject.toml | $(BIN)/python
 	@echo "==> installing minikafka and its packages into .venv (a minute or so the first time)"

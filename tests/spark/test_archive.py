@@ -16,19 +16,20 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from live_cluster import eventually, wait_until_known
-from pyarrow import parquet
+from deltalake import DeltaTable
+from live_cluster import StartCluster, eventually, wait_until_known
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.errors import KafkaError
-from minikafka.spark.pipelines.archive import archive, read_lake
+from minikafka.spark.pipelines.archive import Lake, archive, read_lake
+from minikafka.spark.pipelines.archive.places import AnotherArchiveError
 from minikafka.spark.pipelines.replay import replay
 from minikafka.spark.pipelines.replay.marks import MARK
 from minikafka.spark.pipelines.running import PipelineError, Progress
 
 DAY_MS = 86_400_000
-JAVA_STARTS_S = 240.0  # on a machine that is busy
+STARTS_S = 240.0  # on a machine that is busy
 FAST_JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -85,7 +86,7 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     lake, servers = tmp_path / "lake", cluster.bootstrap_servers
     create(cluster, topic, 2)
     write(cluster, topic, 300, 2)
-    done = archive(spark, topics=[topic], to=lake, bootstrap_servers=servers, offsets_per_commit=120, compact_at=2)
+    done = archive(topics=[topic], to=lake, bootstrap_servers=servers, offsets_per_commit=120, compact_at=2)
     assert (done.new_records, done.commits) == (300, 3)
     assert done.compacted_files > 0
     admin = AdminClient({"bootstrap.servers": servers})
@@ -93,15 +94,16 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     eventually(lambda: len(admin.list_topics(topic).topics[topic].partitions) == 3, "a third partition")
     write(cluster, topic, 90, 3, first=300)
     again = archive(spark, to=lake, bootstrap_servers=servers, compact_at=0)
-    assert (again.new_records, again.topics[0].records, again.topics[0].partitions) == (90, 390, 3)
-    assert archive(spark, to=lake, bootstrap_servers=servers).new_records == 0
+    assert (again.new_records, again.topics[0].content.records, again.topics[0].partitions) == (90, 390, 3)
+    assert archive(to=lake, bootstrap_servers=servers).new_records == 0
 
     expected = stored(cluster, topic, 3)
     assert in_lake(read_lake(spark, lake)) == expected
-    plain = spark.read.parquet(str(lake))
-    assert in_lake(plain) == expected
-    dates = {str(row[0]) for row in plain.select("date").distinct().collect()}
-    assert dates == {"1970-01-01", "1970-01-02", "1970-01-03"}
+    plain = DeltaTable(lake).to_pyarrow_table()
+    assert sorted(zip(plain["partition"].to_pylist(), plain["offset"].to_pylist(), strict=True)) == [
+        row[:2] for row in expected
+    ]
+    assert set(plain["date"].to_pylist()) == {"1970-01-01", "1970-01-02", "1970-01-03"}
 
     create(cluster, f"{topic}-kept", 3)
     first = replay(spark, lake, to=f"{topic}-kept", bootstrap_servers=servers)
@@ -117,7 +119,7 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     assert len(partition_of) == len({key for key, _ in partition_of}), "a key went to two partitions"
 
     both = [topic, f"{topic}-narrow"]
-    assert archive(spark, topics=both, to=lake, bootstrap_servers=servers, add=True).new_records == 390
+    assert archive(topics=both, to=lake, bootstrap_servers=servers, add=True).new_records == 390
     once_more = replay(spark, lake, to=f"{topic}-kept", bootstrap_servers=servers, topics=[topic])
     assert once_more.new_records == 0, "what else a lake holds makes no other replay"
 
@@ -151,7 +153,7 @@ def test_a_topic_that_is_made_anew_meanwhile(
     spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
 ) -> None:
     """The new one has the offsets that come next, too; they are not those that were meant."""
-    lake = tmp_path / "lake [of] {patterns}*"  # to Spark, if it is not told otherwise
+    lake = tmp_path / "lake {of,no} patterns*"  # to Spark, if it is not told otherwise
     create(cluster, topic, 1)
     write(cluster, topic, 60, 1)
     expected = stored(cluster, topic, 1)[:30]
@@ -166,7 +168,6 @@ def test_a_topic_that_is_made_anew_meanwhile(
 
     with pytest.raises(PipelineError, match=f"{topic} was deleted and created again since it was archived"):
         archive(
-            spark,
             topics=[topic],
             to=lake,
             bootstrap_servers=cluster.bootstrap_servers,
@@ -180,9 +181,11 @@ def test_a_topic_that_is_made_anew_meanwhile(
 def test_bad_input_is_told_in_a_line(spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
     servers = cluster.bootstrap_servers
     with pytest.raises(KafkaError, match=f"topic '{topic}' not found.*minikafka topic create {topic}"):
-        archive(spark, topics=[topic], to=tmp_path / "lake", bootstrap_servers=servers)
+        archive(topics=[topic], to=tmp_path / "lake", bootstrap_servers=servers)
     with pytest.raises(PipelineError, match="is not a lake; create one with"):
-        archive(spark, to=tmp_path / "none", bootstrap_servers=servers)
+        archive(to=tmp_path / "none", bootstrap_servers=servers)
+    with pytest.raises(PipelineError, match="--on-divergence must be error or mark, not skip"):
+        archive(topics=[topic], to=tmp_path / "lake", bootstrap_servers=servers, on_divergence="skip")
     create(cluster, topic, 1)
     with pytest.raises(PipelineError, match=r"none not found"):
         replay(spark, tmp_path / "none", to=topic, bootstrap_servers=servers)
@@ -194,7 +197,7 @@ def test_bad_input_is_told_in_a_line(spark: SparkSession, cluster: LocalCluster,
 def verb(cluster: LocalCluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A driver of its own, with a Java of its own, killed at the end."""
     command = [sys.executable, "-m", "minikafka", "pipeline", *arguments]
-    command += ["-b", cluster.bootstrap_servers, "--conf", FAST_JAVA]
+    command += ["-b", cluster.bootstrap_servers]
     process = subprocess.Popen(command)
     try:
         yield process
@@ -204,38 +207,93 @@ def verb(cluster: LocalCluster, *arguments: str) -> Iterator[subprocess.Popen[by
 
 
 def newest_commit(lake: Path) -> int:
-    names = (path.name for path in lake.glob("_minikafka/commits/[0-9]*"))
-    return max((int(name.partition(".")[0]) for name in names), default=0)
+    return max((int(path.stem) for path in lake.glob("_delta_log/[0-9]*.json")), default=0)
 
 
-def test_drivers_are_killed(spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
-    """One while it archives and one while it replays; each offset is in the lake, and in the copy, exactly once."""
-    lake, servers, count = tmp_path / "lake", cluster.bootstrap_servers, 20_000
+def test_a_driver_is_killed_while_it_archives(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
+    """Each offset is in the lake exactly once."""
+    lake, count = tmp_path / "lake", 20_000
     create(cluster, topic, 3)
-    create(cluster, f"{topic}-copy", 3)
     write(cluster, topic, count, 3)
     with verb(cluster, "archive", topic, "--to", str(lake), "--per-commit", "300", "--compact-at", "3") as driver:
-        eventually(lambda: newest_commit(lake) >= 2, "two commits", JAVA_STARTS_S)
+        eventually(lambda: newest_commit(lake) >= 3, "commits", STARTS_S)
         time.sleep(random.random())
         assert driver.poll() is None, "it ended before it could be killed"
-    before = sum(file.rows for file in _files(lake))
+    before = Lake.open(lake).content(topic).records
     assert 0 < before < count
-    assert archive(spark, to=lake, bootstrap_servers=servers).new_records == count - before
-    seen = [row for path in lake.glob("*/*/*.parquet") for row in _places(path)]
-    assert sorted(seen) == [(partition, offset) for partition, offset, *_ in stored(cluster, topic, 3)]
+    assert archive(to=lake, bootstrap_servers=cluster.bootstrap_servers).new_records == count - before
+    assert places(lake) == [(partition, offset) for partition, offset, *_ in stored(cluster, topic, 3)]
 
-    with verb(cluster, "replay", str(lake), "--to", f"{topic}-copy"):
-        eventually(lambda: stored(cluster, f"{topic}-copy", 3), "some records", JAVA_STARTS_S)
+
+def test_a_driver_is_killed_while_it_replays(
+    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """Each record is in the copy exactly once."""
+    lake, servers = tmp_path / "lake", cluster.bootstrap_servers
+    create(cluster, topic, 3)
+    create(cluster, f"{topic}-copy", 3)
+    write(cluster, topic, 20_000, 3)
+    archive(topics=[topic], to=lake, bootstrap_servers=servers)
+    with verb(cluster, "replay", str(lake), "--to", f"{topic}-copy", "--conf", FAST_JAVA):
+        eventually(lambda: stored(cluster, f"{topic}-copy", 3), "some records", STARTS_S)
     replay(spark, lake, to=f"{topic}-copy", bootstrap_servers=servers)
     assert stored(cluster, f"{topic}-copy", 3) == stored(cluster, topic, 3)
 
 
-def _files(lake: Path) -> list[Any]:
-    from minikafka.spark.pipelines.archive.lake import read_manifest
+def test_two_archives_of_the_same_topics(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
+    """While one works, the other one commits: the first one's commit is refused, and it ends."""
+    lake, servers = tmp_path / "lake", cluster.bootstrap_servers
+    create(cluster, topic, 2)
+    write(cluster, topic, 300, 2)
+    meanwhile: list[int] = []
 
-    return list(read_manifest(lake).files.values())
+    def the_other_one(progress: Progress) -> None:
+        if not meanwhile:
+            meanwhile.append(archive(to=lake, bootstrap_servers=servers, compact_at=0).new_records)
+
+    with pytest.raises(AnotherArchiveError, match="another archive writes to"):
+        archive(topics=[topic], to=lake, bootstrap_servers=servers, offsets_per_commit=100, show=the_other_one)
+    assert meanwhile == [200]
+    assert places(lake) == [(partition, offset) for partition in (0, 1) for offset in range(150)]
 
 
-def _places(path: Path) -> list[tuple[int, int]]:
-    table = parquet.ParquetFile(path).read(["partition", "offset"])
-    return list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+def test_records_that_an_unclean_election_lost(start_cluster: StartCluster, topic: str, tmp_path: Path) -> None:
+    """Five archived ones are lost, and the log has others in their places and more, so that its end shows nothing."""
+    cluster, lake = start_cluster(), tmp_path / "lake"
+    servers = cluster.bootstrap_servers
+    admin, producer = (kind({"bootstrap.servers": servers}) for kind in (AdminClient, Producer))
+    settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+    admin.create_topics([NewTopic(topic, 1, 2, config=settings)])[topic].result()
+    cluster.wait_in_sync()
+    leader = cluster.leader_of(topic)
+    (follower,) = {*admin.list_topics(topic).topics[topic].partitions[0].replicas} - {leader}
+
+    def send(*values: str) -> None:
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        assert producer.flush(60) == 0
+
+    send(*(f"kept {number}" for number in range(5)))
+    cluster.kill(follower)
+    send(*(f"lost {number}" for number in range(5)))
+    assert archive(topics=[topic], to=lake, bootstrap_servers=servers).new_records == 10
+    cluster.kill(leader)
+    cluster.start_node(follower)
+    send(*(f"new {number}" for number in range(8)))
+    with pytest.raises(PipelineError, match=f"{topic}-0 was archived up to offset 10, .* the same only up to 5: "):
+        archive(to=lake, bootstrap_servers=servers)
+    assert len(places(lake)) == 10
+
+    done = archive(to=lake, bootstrap_servers=servers, on_divergence="mark")
+    assert (done.new_records, {str(tp): offset for tp, offset in done.diverged.items()}) == (8, {f"{topic}-0": 5})
+    rows = sorted(DeltaTable(lake).to_pyarrow_table().to_pylist(), key=lambda row: (row["offset"], row["value"]))
+    present = [row["value"].decode() for row in rows if not row["diverged"]]
+    assert present == [f"kept {number}" for number in range(5)] + [f"new {number}" for number in range(8)]
+    assert [row["value"].decode() for row in rows if row["diverged"]] == [f"lost {number}" for number in range(5)]
+    again = archive(to=lake, bootstrap_servers=servers)
+    assert (again.new_records, again.diverged) == (0, {})
+
+
+def places(lake: Path) -> list[tuple[int, int]]:
+    table = DeltaTable(lake).to_pyarrow_table(columns=["partition", "offset"])
+    return sorted(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))

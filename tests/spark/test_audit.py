@@ -400,7 +400,7 @@ def test_the_verb_judges_what_produce_wrote_down_in_topic_and_lake_and_exits_wit
         "produce", created, "--file", lines, "--key-separator", ":", "--history", history, "--compression", "lz4"
     )
     assert produced == 0
-    archive(spark, topics=[created], to=lake, bootstrap_servers=cluster.bootstrap_servers)
+    archive(topics=[created], to=lake, bootstrap_servers=cluster.bootstrap_servers)
     asked = ("pipeline", "audit", "--history", history, "--topics", created)
     exit_code, printed = minikafka(*asked)
     assert exit_code == 0, printed

@@ -127,15 +127,15 @@ def test_a_lake_has_what_is_committed(
 ) -> None:
     topic, producer = written
     lake, servers = tmp_path / "lake", cluster.bootstrap_servers
-    first = archive(spark, topics=[topic], to=lake, bootstrap_servers=servers, compact_at=0, offsets_per_commit=45)
+    first = archive(topics=[topic], to=lake, bootstrap_servers=servers, compact_at=0, offsets_per_commit=45)
     assert (first.new_records, first.commits) == (READABLE * PARTITIONS, 2)
-    assert archive(spark, to=lake, bootstrap_servers=servers).new_records == 0
+    assert archive(to=lake, bootstrap_servers=servers).new_records == 0
     report = make_report(spark, topic, bootstrap_servers=servers)
     assert [(one.end_offset, one.gaps) for one in report.partitions] == [(STABLE, STABLE - READABLE)] * PARTITIONS
     assert (report.earlier, report.later) == (0, 0), "the last record is found before the markers"
 
     producer.commit()
-    assert archive(spark, to=lake, bootstrap_servers=servers).new_records == BEHIND
+    assert archive(to=lake, bootstrap_servers=servers).new_records == BEHIND
     assert places(read_lake(spark, lake)) == committed(cluster, topic)
 
     other = create_topic(cluster, f"{topic}-again")

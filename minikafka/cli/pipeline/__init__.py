@@ -21,6 +21,7 @@ def _group() -> None:
 
 
 app.command("archive")(archive.archive)
+app.command("take-over")(archive.take_over)
 app.command("replay")(replay.replay)
 app.command("windows")(windows.windows)
 app.command("audit")(audit.audit)

@@ -94,12 +94,13 @@ def audit(
     names = [name for name in (topics or "").split(",") if name]
     if (logs or lake) and not names:
         raise typer.BadParameter("name the topics to judge", param_hint="--topics")
-    from minikafka.spark.pipelines.archive.state import local_directory, read_identity
     from minikafka.spark.pipelines.audit.history import history_files
 
     history_files(history)
     if lake:
-        read_identity(local_directory(lake))
+        from minikafka.spark.pipelines.archive import Lake
+
+        Lake.open(lake).chosen(names)
     is_read = bool(names) and not (logs or lake or polls)
     if from_log_start and not is_read:
         raise typer.BadParameter("only topics of a cluster have log start offsets", param_hint="--from-log-start")

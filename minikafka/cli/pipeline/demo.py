@@ -35,16 +35,17 @@ def demo(
 ) -> None:
     """Stream real files into a topic, kill its leader and the controller, and let Spark work on it all the while.
 
-    Archives the topic into a lake of Parquet files, counts lines per package in windows of ten seconds, and audits in
+    Archives the topic into a lake, counts lines per package in windows of ten seconds, and audits in
     the end what was acknowledged against what is in the topic and in the lake. Exits with 0 only if nothing was lost,
     duplicated or reordered.
     """
-    import pyspark  # noqa: F401  # where it is missing, that is said before brokers are started
+    import deltalake  # noqa: F401  # where they are missing, that is said before brokers are started
+    import pyspark  # noqa: F401
 
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        fail("the demo needs confluent-kafka, which is not installed: pip install 'minikafka[demo,spark]'")
+        fail("the demo needs confluent-kafka, which is not installed: pip install 'minikafka[demo,lake]'")
     from minikafka.chaos.demo import Demo
 
     work = Path(tempfile.mkdtemp(prefix="minikafka-pipelines-"))
@@ -58,29 +59,27 @@ def demo(
         _create_results(run.cluster.bootstrap_servers)
         with run.streaming():
             spark = stack.enter_context(spark_session("demo", master, conf))
-            _archive_under(spark, run, work)
+            _archive_under(run, work)
             _aggregate_under(spark, run, work)
         history.flush()
         is_fine = _judge(spark, run, work)
     raise typer.Exit(0 if is_fine else 1)
 
 
-def _archive_under(spark: SparkSession, run: Demo, work: Path) -> None:
+def _archive_under(run: Demo, work: Path) -> None:
     with ThreadPoolExecutor(1) as faults:
         fault = faults.submit(run.kill_leader)
-        _archive(spark, run, work)
+        _archive(run, work)
         fault.result()
 
 
-def _archive(spark: SparkSession, run: Demo, work: Path) -> None:
+def _archive(run: Demo, work: Path) -> None:
     from minikafka.chaos.demo import TOPIC
     from minikafka.spark.pipelines.archive import archive
 
     run.say(f"archiving {TOPIC} into {work / 'lake'}")
     with progress_bar("archiving") as show:
-        archived = archive(
-            spark, topics=[TOPIC], to=work / "lake", bootstrap_servers=run.cluster.bootstrap_servers, show=show
-        )
+        archived = archive(topics=[TOPIC], to=work / "lake", bootstrap_servers=run.cluster.bootstrap_servers, show=show)
     _end_if_stopped(archived.is_stopped)
     archive_verb.print_archived(archived)
 
@@ -139,7 +138,7 @@ def _judge(spark: SparkSession, run: Demo, work: Path) -> bool:
     from minikafka.chaos.demo import TOPIC
     from minikafka.spark.pipelines.audit import audit, stored_in_lake
 
-    _archive(spark, run, work)
+    _archive(run, work)
     is_fine = True
     for what, source in (
         ("topic", {"bootstrap_servers": run.cluster.bootstrap_servers}),

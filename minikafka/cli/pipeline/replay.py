@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,9 +79,7 @@ def replay(
 
     [bold]minikafka pipeline replay all.jsonl --to copy --as records[/]
     """
-    from minikafka.spark.pipelines.archive.state import local_directory
-
-    if not local_directory(source).exists():
+    if "://" not in source and not Path(source).expanduser().exists():
         raise typer.BadParameter(f"{source} not found", param_hint="SOURCE")
     servers = servers_with(bootstrap, directory, [to])
     with spark_session("replay", master, conf) as spark:

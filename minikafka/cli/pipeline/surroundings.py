@@ -19,7 +19,7 @@ from minikafka.cli.run import INTERRUPTED
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_OF_THE_EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
+_EXTRAS: Final = {"deltalake": "lake"} | dict.fromkeys(("pyspark", "py4j", "pyarrow", "numpy"), "spark")
 
 
 def pipeline_verb(function: Callable[P, T]) -> Callable[P, T]:
@@ -33,9 +33,10 @@ def pipeline_verb(function: Callable[P, T]) -> Callable[P, T]:
             with interrupted_by_sigterm():
                 return function(*args, **kwargs)
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in _OF_THE_EXTRA:
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
                 raise
-            fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[spark]'")
+            fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[{extra}]'")
         except typer.Exit:
             raise
         except BaseException as error:

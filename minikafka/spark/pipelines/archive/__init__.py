@@ -1,25 +1,23 @@
-"""Topics to a lake of Parquet files, each offset exactly once: ``archive(spark, topics=["orders"], to="lake", ...)``.
+"""Topics to a lake, each offset exactly once: ``archive(topics=["orders"], to="lake", ...)``.
 
-The lake itself knows its content, not a checkpoint of Spark: every commit has the archived offsets. The next job goes
-on from there. So no offset is missing or repeated, whatever was killed at whatever time.
+A lake is a Delta table, on a file system or in an object store. The table itself knows its offsets, not a checkpoint of
+Spark: every commit has the ends of the archived ranges. The next job goes on from there. So no offset is missing or
+repeated, whatever was killed at whatever time.
 
-* ``layout``     paths, file names
-* ``manifest``   commits, and the content of the lake that follows from them
-* ``planning``   the next offsets to archive; the next files to compact
-* ``state``      the content of a lake on disk, read and checked
-* ``lake``       commits, and the recovery from a crash between any two steps
-* ``exchange``   swaps two directories at once
-* ``writing``    the work of tasks: ranges of offsets -> files
-* ``archiving``  the order of the work
-* ``reading``    a lake as a DataFrame
+* ``planning``     the next offsets to archive; what has diverged; the next days to compact (pure)
+* ``writing``      the work of tasks: ranges of offsets -> files of Parquet
+* ``workers``      where tasks run: in Spark, or in processes of this machine
+* ``places``       directories and object stores, and their errors
+* ``lake``         the table: its commits, who may write to it, and its records as a DataFrame
+* ``archiving``    the order of the work
+* ``taking_over``  lakes of earlier versions become tables, in place
 
-Any reader of Parquet can read the directory: ``topic`` and ``date`` (the UTC day of the timestamp) are Hive
-partitions, the other columns those of the source. ``lake`` describes its view during a commit.
+``topic`` and ``date`` (the UTC day of the timestamp) are the partition columns, the others those of the source.
 """
 
 from __future__ import annotations
 
 from minikafka.spark.pipelines.archive.archiving import Archived, TopicSummary, archive
-from minikafka.spark.pipelines.archive.reading import read_lake
+from minikafka.spark.pipelines.archive.lake import Lake, read_lake
 
-__all__ = ["Archived", "TopicSummary", "archive", "read_lake"]
+__all__ = ["Archived", "Lake", "TopicSummary", "archive", "read_lake"]

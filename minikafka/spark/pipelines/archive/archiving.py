@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -11,34 +11,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.spark.cluster import cluster_of
 from minikafka.spark.options import ClientSettings
-from minikafka.spark.pipelines.archive.lake import Lake
-from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import Staged
+from minikafka.spark.pipelines.archive.lake import Content, Lake
+from minikafka.spark.pipelines.archive.places import AnotherArchiveError
 from minikafka.spark.pipelines.archive.planning import (
     beginnings,
     check_parts,
-    groups_to_compact,
+    diverged,
     missing_ranges,
     share,
+    suspects,
 )
-from minikafka.spark.pipelines.archive.state import local_directory, read_identity
-from minikafka.spark.pipelines.archive.writing import archive_range, merge
-from minikafka.spark.pipelines.running import PipelineError, Progress, Show, readable_errors, show_nothing, watched_jobs
+from minikafka.spark.pipelines.archive.workers import Run, running
+from minikafka.spark.pipelines.archive.writing import UNSEEN, archive_range
+from minikafka.spark.pipelines.running import PipelineError, Progress, Show, show_nothing
 from minikafka.spark.pipelines.topics import Extent, Topics, look_at
 from minikafka.spark.source.ranges import OffsetRange, split_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 OFFSETS_PER_COMMIT: Final = 1_000_000
 FILES_MIN: Final = 8
 INTERVAL_S: Final = 10.0
+PROCESSES: Final = 2
 ATTEMPTS: Final = 4
+ON_DIVERGENCE: Final = ("error", "mark")
 _BACKOFF_S: Final = 1.0
+_TIDY_S: Final = 86_400.0
 _OFFSETS_PER_TASK: Final = 50_000
 """A partition is not split into smaller parts than that, though there were idle cores: each part is a file."""
 
@@ -50,22 +53,19 @@ class TopicSummary:
     topic: str
     partitions: int
     new_records: int
-    records: int
-    files: int
-    size_bytes: int
-    first_date: str
-    last_date: str
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """Result of an archive, by topic and in all."""
+    """Result of an archive, by topic and in all. ``diverged``: the partitions that were marked, and from where on."""
 
-    directory: Path
+    lake: str
     topics: tuple[TopicSummary, ...]
     commits: int
     compacted_files: int
     dropped_files: int
+    diverged: Mapping[TopicPartition, int]
     is_stopped: bool
 
     @property
@@ -75,7 +75,7 @@ class Archived:
 
 
 def archive(
-    spark: SparkSession,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
     *,
     topics: Sequence[str] = (),
     to: str | Path,
@@ -86,7 +86,9 @@ def archive(
     compact_at: int = FILES_MIN,
     add: bool = False,
     skip_lost: bool = False,
+    on_divergence: str = "error",
     drop_before: str | None = None,
+    processes: int = PROCESSES,
     show: Show = show_nothing,
 ) -> Archived:
     """Copy the topics' new records into the lake, each offset exactly once; then end, or ``follow``.
@@ -94,110 +96,115 @@ def archive(
     Records of transactions come once they are committed, and of aborted ones never. A partition's records behind an
     open transaction wait for its end.
 
-    Without ``topics`` it continues all topics of the lake; ``add`` allows new ones in an existing lake. With ``follow``
-    it repeats every ``interval_s`` seconds until SIGINT or SIGTERM. A commit has about ``offsets_per_commit`` offsets.
-    ``compact_at`` small files of one partition and day are compacted; 0: never. If the next offsets were deleted,
-    ``skip_lost`` goes on at the start of the log. ``drop_before``, a date, removes earlier days from the lake, also
-    if their files are gone already; they are not archived again.
+    Without ``spark`` the tasks run in ``processes`` of this machine, without Java; a function that starts a session is
+    called after all checks. Without ``topics`` it continues all
+    topics of the lake; ``add`` allows new ones in an existing lake. With ``follow`` it repeats every ``interval_s``
+    seconds until SIGINT or SIGTERM. A commit has about ``offsets_per_commit`` offsets. ``compact_at`` small files of
+    one day are put together; 0: never. If the next offsets were deleted, ``skip_lost`` goes on at the start of the log.
+    If archived records are no longer in their topic after an unclean election, that is an error, or with
+    ``on_divergence`` mark they are marked in the lake, and the topic is archived again from there. ``drop_before``, a
+    date, removes earlier days from the lake, also if their files are gone already; they are not archived again.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
-    if offsets_per_commit < 1 or compact_at < 0 or compact_at == 1 or interval_s <= 0:
-        raise PipelineError("offsets per commit must be positive, the interval too; files to put together 2 or more")
-    directory = local_directory(to)
-    names = list(dict.fromkeys(topics)) or sorted(read_identity(directory).topic_ids)
+    if offsets_per_commit < 1 or compact_at < 0 or compact_at == 1 or interval_s <= 0 or processes < 1:
+        raise PipelineError(
+            "offsets per commit must be positive, the interval and the processes too; files to put together 2 or more"
+        )
+    if on_divergence not in ON_DIVERGENCE:
+        raise PipelineError(f"--on-divergence must be {' or '.join(ON_DIVERGENCE)}, not {on_divergence}")
+    day = _day(drop_before)
+    names = list(dict.fromkeys(topics)) or sorted(Lake.open(to).topic_ids)
     found = look_at(bootstrap_servers, *names)
-    is_dropped = partial(_is_before, _day(drop_before), frozenset(names))
-    with Lake.opened(directory, cluster_id=found.cluster_id, is_dropped=is_dropped) as lake:
-        work = _Archive(spark, lake, bootstrap_servers, names, offsets_per_commit, compact_at, skip_lost, show)
-        lake.take_in(found.ids, add=add)
+    lake = Lake.opened(to, found.cluster_id, found.ids, add=add)
+    dropped = lake.drop_before(day, names) if day else 0
+    lake.check_files()
+    with running(spark, processes) as (run, parallel):
+        marks = on_divergence == "mark"
+        work = _Archive(
+            run, parallel, lake, bootstrap_servers, names, offsets_per_commit, compact_at, skip_lost, marks, show
+        )
         try:
-            with watched_jobs(spark):
+            work.catch_up(found)
+            tidied = time.monotonic()
+            lake.tidy()
+            while follow:
+                time.sleep(interval_s)
+                found = look_at(bootstrap_servers, *names)
+                lake.take_in(found.ids)
                 work.catch_up(found)
-                while follow:
-                    time.sleep(interval_s)
-                    found = look_at(bootstrap_servers, *names)
-                    lake.take_in(found.ids)
-                    work.catch_up(found)
+                if time.monotonic() - tidied > _TIDY_S:
+                    tidied = time.monotonic()
+                    lake.tidy()
         except KeyboardInterrupt:
             work.is_stopped = True
-        return work.summary()
+        return work.summary(dropped)
 
 
 @dataclass(slots=True)
 class _Archive:
     """A running archive."""
 
-    spark: SparkSession
+    run: Run
+    parallel: int
     lake: Lake
     bootstrap_servers: str
     topics: list[str]
     offsets_per_commit: int
     compact_at: int
     skip_lost: bool
+    marks: bool
     show: Show
     new_records: dict[str, int] = field(default_factory=dict)
     commits: int = 0
     compacted_files: int = 0
+    diverged: dict[TopicPartition, int] = field(default_factory=dict)
     is_stopped: bool = False
 
     def catch_up(self, found: Topics) -> None:
         """Archive all records that the topics had at the look-up."""
-        if begun := beginnings(self.lake.manifest.ends, found.extent):
-            self.lake.append(begun, ())
-        missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
-        total = _length(missing)
+        if begun := beginnings(self._ends(), found.extent):
+            self.lake.append({tp: OffsetAndEpoch(offset, NO_EPOCH) for tp, offset in begun.items()}, ())
+        self._check_divergence(found)
+        total = _length(self._missing(found))
         left, began = total, time.monotonic()
         while left:
-            rows = self._archive(share(missing, self.offsets_per_commit), found)
-            missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
-            left = _length(missing)
-            self._tell(total - left, total, rows, time.monotonic() - began)
-            self._compact()
+            attempted(partial(self._archive, found), self._look_again)
+            left = _length(self._missing(found))
+            seconds = time.monotonic() - began
+            speed = (total - left) / seconds if seconds else 0.0
+            self.show(Progress(rows=total - left, rows_per_second=speed, batches=self.commits, rows_total=total))
+            if self.compact_at:
+                compact = partial(self.lake.compact, self.topics, self.compact_at)
+                self.compacted_files += attempted(compact, self._look_again)
 
-    def summary(self) -> Archived:
+    def summary(self, dropped: int) -> Archived:
         """The result."""
-        files = [file for file in self.lake.manifest.files.values() if file.topic in self.topics]
         by_topic = tuple(
-            self._of_topic(topic, [file for file in files if file.topic == topic]) for topic in self.topics
+            TopicSummary(
+                topic,
+                sum(tp.topic == topic for tp in self.lake.ends),
+                self.new_records.get(topic, 0),
+                self.lake.content(topic),
+            )
+            for topic in self.topics
         )
-        return Archived(
-            self.lake.directory,
-            by_topic,
-            self.commits,
-            self.compacted_files,
-            self.lake.dropped_files,
-            self.is_stopped,
-        )
-
-    def _of_topic(self, topic: str, files: Sequence[DataFile]) -> TopicSummary:
-        dates = sorted(file.date for file in files) or [""]
-        return TopicSummary(
-            topic,
-            sum(tp.topic == topic for tp in self.lake.manifest.ends),
-            self.new_records.get(topic, 0),
-            sum(file.rows for file in files),
-            len(files),
-            sum(file.size_bytes for file in files),
-            dates[0],
-            dates[-1],
-        )
+        location, commits, compacted = self.lake.location, self.commits, self.compacted_files
+        return Archived(location, by_topic, commits, compacted, dropped, self.diverged, self.is_stopped)
 
     # -- jobs -------------------------------------------------------------------------------------------------------
 
-    def _archive(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> int:
-        """One job and its commit; the number of records."""
-        tasks = self._tasks(ranges, found)
+    def _archive(self, found: Topics) -> None:
+        """One job and its commit."""
+        ranges = share(self._missing(found), self.offsets_per_commit)
         client = ClientSettings(self.bootstrap_servers, isolation_level=Isolation.READ_COMMITTED)
-        with self.lake.staging() as directory:
-            written = self._run(tasks, partial(archive_range, client=client, directory=directory))
-            check_parts(ranges, [part for each in written for part in each.parts])
-            files = [staged for each in written for staged in each.files]
-            self.lake.append(ranges, files)
+        written = self.run(self._tasks(ranges, found), partial(archive_range, client=client, lake=self.lake.location))
+        check_parts(ranges, [part for each in written for part in each.parts])
+        files = [file for each in written for file in each.files]
+        self.lake.append({tp: OffsetAndEpoch(end, found.epochs[tp]) for tp, (_, end) in ranges.items()}, files)
         self.commits += 1
-        for file, _ in files:
+        for file in files:
             self.new_records[file.topic] = self.new_records.get(file.topic, 0) + file.rows
-        return sum(file.rows for file, _ in files)
 
     def _tasks(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> list[OffsetRange]:
         """A range for each task. A partition is split if cores are idle and the parts are large enough for files."""
@@ -210,47 +217,46 @@ class _Archive:
             )
             for tp, (start, end) in ranges.items()
         ]
-        wanted = min(self.spark.sparkContext.defaultParallelism, _length(ranges) // _OFFSETS_PER_TASK)
-        return split_ranges(whole, ranges_min=wanted)
+        return split_ranges(whole, ranges_min=min(self.parallel, _length(ranges) // _OFFSETS_PER_TASK))
 
-    def _compact(self) -> None:
-        """Compact small files, a task for each group."""
-        files = self.lake.manifest.files.values()
-        groups = groups_to_compact(files, files_min=self.compact_at) if self.compact_at else []
-        if not groups:
-            return
-        tasks = [([file.path for file in group], group[0].topic) for group in groups]
-        with self.lake.staging() as directory:
-            merged = self._run(tasks, partial(_merge, self.lake.directory, directory))
-            self.lake.replace(list(zip(groups, merged, strict=True)))
-        self.compacted_files += sum(map(len, groups))
+    def _ends(self) -> dict[TopicPartition, int]:
+        return {tp: end.offset for tp, end in self.lake.ends.items() if tp.topic in self.topics}
 
-    def _run(self, tasks: Sequence[S], work: Callable[[S], T]) -> list[T]:
-        """Run each piece of work in a task of Spark. Tasks have no effect before a commit names their files."""
-        job = self.spark.sparkContext.parallelize(tasks, len(tasks)).map(work)
-        return attempted(job.collect, self._look_again)
+    def _missing(self, found: Topics) -> dict[TopicPartition, Extent]:
+        return missing_ranges(self._ends(), found.extent, skip_lost=self.skip_lost)
+
+    def _check_divergence(self, found: Topics) -> None:
+        """Compare the archived ends with the logs, by their epochs. Raises PipelineError unless it is to be marked."""
+        ends = {tp: end for tp, end in self.lake.ends.items() if tp in found.extent}
+        asked = suspects(ends, found.extent, found.epochs)
+        agreed = cluster_of(ClientSettings(self.bootstrap_servers)).truncated(asked)
+        for tp, end in diverged(ends, found.extent, agreed).items():
+            if not self.marks:
+                raise PipelineError(
+                    f"{tp} was archived up to offset {ends[tp].offset}, but its log is the same only up to "
+                    f"{end.offset}: an unclean election lost the rest; --on-divergence mark marks the archived records "
+                    f"from {end.offset} on, and archives what the topic has instead"
+                )
+            self.lake.mark(tp, end)
+            self.diverged[tp] = end.offset
 
     def _look_again(self) -> None:
         """After a failure: raise PipelineError for a lasting defect."""
-        found, ends = look_at(self.bootstrap_servers, *self.topics), self.lake.manifest.ends
+        self.lake.look_again()
+        found = look_at(self.bootstrap_servers, *self.topics)
         self.lake.take_in(found.ids)
-        extent = {tp: range_ for tp, range_ in found.extent.items() if tp in ends}
-        missing_ranges(ends, extent, skip_lost=self.skip_lost)
-
-    def _tell(self, done: int, total: int, rows: int, seconds: float) -> None:
-        speed = done / seconds if seconds else 0.0
-        self.show(Progress(rows=done, rows_per_second=speed, batches=self.commits, rows_total=total))
+        self._check_divergence(found)
+        self._missing(found)
 
 
 def attempted(job: Callable[[], T], look_again: Callable[[], None]) -> T:
     """Run a job, and repeat a failed one unless ``look_again`` raises: brokers go away and come back.
-    Raises PipelineError in the end."""
+    Raises PipelineError in the end; at once for what will not be better."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            with readable_errors():
-                return job()
-        except PipelineError:
-            if attempt == ATTEMPTS:
+            return job()
+        except PipelineError as error:
+            if attempt == ATTEMPTS or isinstance(error, AnotherArchiveError) or UNSEEN in str(error):
                 raise
             look_again()
             time.sleep(_BACKOFF_S * 2**attempt)
@@ -270,14 +276,5 @@ def _day(drop_before: str | None) -> str:
     return day.isoformat()
 
 
-def _is_before(day: str, topics: Collection[str], file: DataFile) -> bool:
-    return file.date < day and file.topic in topics
-
-
 def _length(ranges: Mapping[TopicPartition, Extent]) -> int:
     return sum(end - start for start, end in ranges.values())
-
-
-def _merge(lake: Path, directory: Path, task: tuple[list[str], str]) -> Staged:
-    paths, topic = task
-    return merge(lake, paths, topic, directory)

@@ -1,305 +1,399 @@
-"""A lake on disk: its creation, its commits, and its recovery after a crash.
+"""A lake: a Delta table of the records of topics, which knows the offsets that it has.
 
-One archive at a time writes to a lake: it holds the lock, which ends with its process.
+The table's log is the ledger. Each partition of a topic has a transaction id ``minikafka/CLUSTER/TOPIC_ID/PARTITION``;
+its version is the end of the archived offsets. A commit has the new files and the new ends together: one or the other
+is never there alone. A second id, with ``/epoch`` behind it, has the leader epoch of the end.
 
-A commit has these steps, and may be interrupted between any two:
+Two archives of the same partitions cannot both commit: a commit is refused when another one changed a transaction id
+of its own since the table was read. So there is no lock. A commit whose answer was lost may be refused by itself:
+:meth:`Lake.append` looks whether its files are in the table.
 
-1. Tasks write complete files below ``_minikafka/staging/TOKEN``. Interrupted: the next writer removes
-   them.
-2. The commit is written, and linked to its name. **From here on it is valid.**
-3. Its files are renamed into the readers' directories. Interrupted: the next writer renames the rest.
-
-So a reader of the directory sees complete files only, and no offset twice. During step 3 it may see a part of a
-commit's files. For compacted files, step 3 exchanges a day's directory for a prepared one, with the new files and links
-to the others: a reader sees the one or the other. (Linux and macOS can exchange directories. On other systems it sees
-neither for a moment.) A reader that listed the directory before does not find the replaced files: it fails, and must
-run again.
-
-The commits define a lake; it needs no checkpoint of Spark. Opening a lake checks its files against the commits: a copy
-that was made during a write may differ. A commit also drops old days: step 3 moves their directories below staging,
-where they are removed. The archived ranges of partitions stay, so that no offset is archived a second time.
+A file that no commit names is no part of the table: a killed job leaves some. They are removed after a day, and so are
+files that were replaced or dropped: a reader has a day to end.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
+import re
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any, Final
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.model import TopicPartition
-from minikafka.spark.pipelines.archive import layout
-from minikafka.spark.pipelines.archive.exchange import exchange
-from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, Staged
-from minikafka.spark.pipelines.archive.state import (
-    WAY_OUT,
-    WAYS_OUT,
-    Identity,
-    check_files,
-    find_identity,
-    local_directory,
-    read_commit,
-    read_manifest,
-    versions,
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, WriterProperties
+from deltalake.exceptions import TableNotFoundError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, create_table_with_add_actions
+
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.spark.pipelines.archive.places import (
+    AnotherArchiveError,
+    check_is_new,
+    is_lake,
+    is_local,
+    is_of_old_format,
+    location,
+    readable_errors,
 )
-from minikafka.spark.pipelines.running import PipelineError
-from minikafka.spark.pipelines.topics import Extent
+from minikafka.spark.pipelines.archive.planning import TARGET_BYTES, days_to_compact
+from minikafka.spark.pipelines.archive.writing import SCHEMA, DataFile, sync
+from minikafka.spark.pipelines.running import PipelineError, few, literally
 
-COMMITS_PER_SNAPSHOT: Final = 64
-IsDropped = Callable[[DataFile], bool]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-_NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"  # in a path, for readers: null
+DIVERGED: Final = "diverged"
+"""Column of a lake in which divergence was marked: true for records that are no longer in their topic."""
+
+_PARTITIONED_BY: Final = ["topic", "date"]
+_SCHEMA: Final = Schema.from_arrow(pa.schema([*SCHEMA, *((name, pa.string()) for name in _PARTITIONED_BY)]))
+_PROPERTIES: Final = {
+    "delta.dataSkippingStatsColumns": "partition,offset,timestamp",
+    "delta.deletedFileRetentionDuration": "interval 1 day",
+    "delta.logRetentionDuration": "interval 7 days",
+    "delta.targetFileSize": str(TARGET_BYTES),
+}
+_NAME: Final = "minikafka"
+_NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"  # in a path, for readers: null
+_WAITS_S: Final = (0.2, 1.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The files of a topic in a lake."""
+
+    records: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    first_date: str = ""
+    last_date: str = ""
 
 
 class Lake:
-    """A lake that is open for writing. See the module."""
+    """A lake, at the version of the last look or commit."""
 
-    def __init__(self, directory: Path, identity: Identity, manifest: Manifest, is_dropped: IsDropped) -> None:
-        self.directory = directory
-        self.identity = identity
-        self.manifest = manifest
-        self.dropped_files = 0
-        self._is_dropped = is_dropped
-        self._is_publishing = False  # a valid commit may have its files still below staging
+    def __init__(self, lake: str, table: DeltaTable) -> None:
+        self.location = lake
+        self._table = table
+        self.cluster_id, self.topic_ids = _identity(lake, table)
+        self.ends = self._read_ends()
 
     @classmethod
-    @contextmanager
-    def opened(cls, to: str | Path, *, cluster_id: str, is_dropped: IsDropped = lambda file: False) -> Iterator[Lake]:
-        """Create or open a lake, without the dropped days: their files may be missing already.
-
-        Raises PipelineError if the directory is no lake, damaged, or in use.
-        """
-        directory = local_directory(to)
-        _check_is_lake_or_new(directory)
-        directory.joinpath(layout.COMMITS).mkdir(parents=True, exist_ok=True)
-        directory.joinpath(layout.STAGING).mkdir(exist_ok=True)
-        with _locked(directory):
-            identity, manifest = find_identity(directory), read_manifest(directory)
-            if identity is None and manifest.version:  # it comes before all commits
-                raise PipelineError(f"{directory} is damaged: {layout.IDENTITY} is missing; {WAY_OUT}")
-            lake = cls(directory, identity or Identity(cluster_id, {}), manifest, is_dropped)
-            if lake.identity.cluster_id != cluster_id:
+    def open(cls, to: str | Path) -> Lake:
+        """An existing lake. Raises PipelineError if there is none."""
+        lake = location(to)
+        with readable_errors(lake):
+            try:
+                if is_local(lake) and not os.path.isdir(lake):
+                    raise TableNotFoundError
+                return cls(lake, DeltaTable(lake))
+            except TableNotFoundError:
+                if is_of_old_format(lake):
+                    raise PipelineError(
+                        f"{lake} is a lake of an earlier minikafka; take it over with: "
+                        f"minikafka pipeline take-over {lake}"
+                    ) from None
                 raise PipelineError(
-                    f"{directory} holds topics of the cluster {lake.identity.cluster_id}, and this is {cluster_id}; "
-                    f"choose another directory"
-                )
-            lake._recover()
-            lake._drop()
-            check_files(directory, lake.manifest)
-            yield lake
+                    f"{lake} is not a lake; create one with: minikafka pipeline archive TOPIC --to {lake}"
+                ) from None
+
+    @classmethod
+    def opened(cls, to: str | Path, cluster_id: str, topic_ids: Mapping[str, str], *, add: bool = False) -> Lake:
+        """The lake of a cluster's topics; created if it is missing. Raises PipelineError if it is another's."""
+        lake = location(to)
+        if not is_lake(lake) and not is_of_old_format(lake):
+            check_is_new(lake)
+            create(lake, cluster_id, topic_ids)
+        found = cls.open(lake)
+        if found.cluster_id != cluster_id:
+            raise PipelineError(
+                f"{lake} holds topics of the cluster {found.cluster_id}, and this is {cluster_id}; "
+                f"choose another directory"
+            )
+        found.take_in(topic_ids, add=add)
+        return found
 
     # -- topics -----------------------------------------------------------------------------------------------------
 
     def take_in(self, topic_ids: Mapping[str, str], *, add: bool = False) -> None:
         """Check that these topics belong to the lake; ``add`` adds new ones. Raises PipelineError."""
-        known = self.identity.topic_ids
+        check_names(topic_ids)
         for topic, topic_id in topic_ids.items():
-            if topic == _NO_NAME:
-                raise PipelineError(f"cannot archive {topic}: readers of a lake take this name for a missing one")
-            if known and topic not in known and not add:
+            if topic not in self.topic_ids and not add:
                 raise PipelineError(
-                    f"{self.directory} is the lake of {', '.join(sorted(known))}; "
+                    f"{self.location} is the lake of {', '.join(sorted(self.topic_ids))}; "
                     f"add {topic} with --add, or choose another directory"
                 )
-            if known.get(topic, topic_id) != topic_id:
+            if self.topic_ids.get(topic, topic_id) != topic_id:
                 raise PipelineError(
                     f"{topic} was deleted and created again since it was archived, and its offsets begin again; "
                     f"archive it into another directory"
                 )
-        if topic_ids.keys() - known.keys():
-            self.identity = Identity(self.identity.cluster_id, {**known, **topic_ids})
-            text = json.dumps(
-                {"format": FORMAT, "cluster_id": self.identity.cluster_id, "topics": self.identity.topic_ids}, indent=2
+        if topic_ids.keys() - self.topic_ids.keys():
+            both = {**self.topic_ids, **topic_ids}
+            with self._committing():
+                self._table.alter.set_table_description(_described(self.cluster_id, both))
+            self.topic_ids = both
+
+    def chosen(self, topics: Sequence[str]) -> list[str]:
+        """These topics, or all. Raises PipelineError for one that is not in the lake."""
+        if unknown := sorted(set(topics) - self.topic_ids.keys()):
+            raise PipelineError(
+                f"{self.location} holds no topic {', '.join(unknown)}; "
+                f"it is the lake of {', '.join(sorted(self.topic_ids))}"
             )
-            _write_and_sync(self.directory / f"{layout.IDENTITY}.new", text + "\n")
-            os.replace(self.directory / f"{layout.IDENTITY}.new", self.directory / layout.IDENTITY)
-            _sync(self.directory / layout.OF_LAKE)
+        return sorted(topics) or sorted(self.topic_ids)
+
+    def content(self, topic: str) -> Content:
+        """The present files of a topic."""
+        files = self._files().filter(pc.field("partition.topic") == topic)
+        if not files.num_rows:
+            return Content()
+        dates = pc.min_max(files["partition.date"]).as_py()
+        rows, size_bytes = (pc.sum(files[name]).as_py() for name in ("num_records", "size_bytes"))
+        return Content(rows, files.num_rows, size_bytes, dates["min"], dates["max"])
 
     # -- commits ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def staging(self) -> Iterator[Path]:
-        """A directory for unfinished files. The rest is removed at the end, unless a commit may name it."""
-        directory = self.directory / layout.STAGING / uuid4().hex
-        directory.mkdir()
+    def append(self, ends: Mapping[TopicPartition, OffsetAndEpoch], files: Sequence[DataFile]) -> None:
+        """Commit the records between the present ends and these: ``files`` has them all.
+
+        Raises AnotherArchiveError if another archive committed some of them.
+        """
+        version = self._table.version()
         try:
-            yield directory
-        finally:
-            if not self._is_publishing:
-                shutil.rmtree(directory, ignore_errors=True)
-
-    def append(self, ranges: Mapping[TopicPartition, Extent], added: Sequence[Staged]) -> None:
-        """Commit archived ranges: ``added`` has all their records."""
-        self._commit(Commit(self.manifest.version + 1, ranges, tuple(added), at_ms=int(time.time() * 1000)))
-
-    def replace(self, replaced: Sequence[tuple[Sequence[DataFile], Staged]]) -> None:
-        """Commit the replacement of files by one with the same records, for each pair."""
-        removed = [file.path for files, _ in replaced for file in files]
-        added = tuple(staged for _, staged in replaced)
-        for files, staged in replaced:
-            assert staged.file.rows == sum(file.rows for file in files), f"{staged.file} is not what it replaces"
-        with self.staging() as directory:
-            swaps = self._prepare_swaps(directory, added, frozenset(removed))
-            at_ms = int(time.time() * 1000)
-            self._commit(Commit(self.manifest.version + 1, {}, added, tuple(removed), swaps, at_ms))
-
-    def _drop(self) -> None:
-        """Commit the removal of days. All files of a day are dropped, or none."""
-        dropped = [path for path, file in self.manifest.files.items() if self._is_dropped(file)]
-        if dropped:
-            at_ms = int(time.time() * 1000)
-            self._commit(Commit(self.manifest.version + 1, removed=tuple(dropped), at_ms=at_ms))
-            self.dropped_files = len(dropped)
-
-    def _prepare_swaps(self, directory: Path, added: Sequence[Staged], removed: frozenset[str]) -> dict[str, str]:
-        """For each changed directory a new one, with links to remaining and new files."""
-        by_directory: dict[str, list[Staged]] = defaultdict(list)
-        for staged in added:
-            by_directory[staged.file.directory].append(staged)
-        swaps = {}
-        staying = [file for path, file in self.manifest.files.items() if path not in removed]
-        for number, (path, new) in enumerate(by_directory.items()):
-            twin = directory / f"day-{number}"
-            twin.mkdir()
-            for file in staying:
-                if file.directory == path:
-                    os.link(self.directory / file.path, twin / file.name)
-            for file, staged_at in new:
-                os.link(self.directory / layout.STAGING / staged_at, twin / file.name)
-            _sync(twin)
-            swaps[path] = f"{directory.name}/{twin.name}"
-        return swaps
-
-    def _commit(self, commit: Commit) -> None:
-        assert not self._is_publishing, "a lake that was interrupted must be opened anew"
-        after = self.manifest.after(commit)
-        for token in {staged.partition("/")[0] for _, staged in commit.added}:
-            _sync(self.directory / layout.STAGING / token)
-        _sync(self.directory / layout.STAGING)
-        self._is_publishing = True
-        self._write(layout.commit_name(commit.version), commit.as_dict())
-        self.manifest = after
-        self._publish(commit)
-        self._is_publishing = False
-        if commit.version % COMMITS_PER_SNAPSHOT == 0:
-            self._write_snapshot()
-
-    def _write(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Write a file as a whole or not at all, and never twice."""
-        commits = self.directory / layout.COMMITS
-        unfinished = commits / f".{name}.{uuid4().hex}"
-        _write_and_sync(unfinished, json.dumps(fields, separators=(",", ":")) + "\n")
-        try:
-            os.link(unfinished, commits / name)
-        except FileExistsError:
-            raise PipelineError(f"another archive writes to {self.directory}: {name} is there already") from None
-        finally:
-            unfinished.unlink()
-        _sync(commits)
-
-    def _write_snapshot(self) -> None:
-        """Write a snapshot of all commits. It replaces those before the last, which may have to be published."""
-        self._write(layout.snapshot_name(self.manifest.version), self.manifest.as_dict())
-        commits = self.directory / layout.COMMITS
-        for version, is_snapshot in versions(commits):
-            if version < self.manifest.version:
-                name = layout.snapshot_name(version) if is_snapshot else layout.commit_name(version)
-                commits.joinpath(name).unlink()
-
-    def _publish(self, commit: Commit) -> None:
-        """Step 3, as far as it is not done yet."""
-        if commit.swaps:
-            for path, twin in commit.swaps.items():
-                self._swap(path, self.directory / layout.STAGING / twin, commit)
-            return
-        if commit.removed and not commit.added:
-            self._take_away({path.rpartition("/")[0] for path in commit.removed})
-            return
-        changed = {self.directory}
-        for file, staged in commit.added:
-            source, target = self.directory / layout.STAGING / staged, self.directory / file.path
-            if source.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.rename(source, target)
-                changed.update((target.parent, target.parent.parent))
-            elif not target.exists() and not self._is_dropped(file):
-                raise PipelineError(
-                    f"{self.directory} is damaged: {file.path} of commit {commit.version} is missing; {WAYS_OUT}"
+            with readable_errors(self.location):
+                self._table.create_write_transaction(
+                    [_add_action(file) for file in files],
+                    "append",
+                    self._table.schema(),
+                    _PARTITIONED_BY,
+                    commit_properties=self._properties(ends),
                 )
-        for directory in changed:
-            _sync(directory)
-
-    def _swap(self, path: str, twin: Path, commit: Commit) -> None:
-        current = self.directory / path
-        added = [file for file, _ in commit.added if file.directory == path]
-        if all((self.directory / file.path).exists() or self._is_dropped(file) for file in added):
+        except PipelineError:
+            self.look_again()
+            if not self._has(ends, files):
+                raise
             return
-        if not twin.is_dir():
-            raise PipelineError(
-                f"{self.directory} is damaged: the files of commit {commit.version} in {path} are gone; {WAYS_OUT}"
+        with readable_errors(self.location):
+            self._table.update_incremental()
+            if is_local(self.location):  # the library does not
+                log = os.path.join(self.location, "_delta_log")
+                new = range(version + 1, self._table.version() + 1)
+                sync(*(os.path.join(log, f"{number:020d}.json") for number in new), log)
+        if self._table.version() == version + 1:
+            self.ends = {**self.ends, **ends}
+        else:  # others have committed, too
+            self.ends = self._read_ends()
+
+    def compact(self, topics: Sequence[str], files_min: int) -> int:
+        """Put small files of a day together where there are ``files_min`` of them; the number that is gone."""
+        sizes: dict[tuple[str, str], list[int]] = {}
+        for topic, date, size_bytes in self._rows("partition.topic", "partition.date", "size_bytes"):
+            if topic in topics:
+                sizes.setdefault((topic, date), []).append(size_bytes)
+        removed = 0
+        for (topic, date), target_bytes in days_to_compact(sizes, files_min=files_min).items():
+            where = [("topic", "=", topic), ("date", "=", date)]
+            with suppress(AnotherArchiveError), self._committing():
+                done = self._table.optimize.compact(where, target_size=target_bytes, max_concurrent_tasks=1)
+                removed += done["numFilesRemoved"]
+        return removed
+
+    def drop_before(self, day: str, topics: Sequence[str]) -> int:
+        """Remove the days before, whether their files are there or not; the number of files. Their offsets stay
+        archived."""
+        files = len(self._table.file_uris())
+        with self._committing():
+            self._table.delete(f"topic IN ({_listed(topics)}) AND date < '{day}'")
+        return files - len(self._table.file_uris())
+
+    def mark(self, tp: TopicPartition, agreed: OffsetAndEpoch) -> None:
+        """Mark the archived records from an offset on as diverged: their topic has others from there on, or none.
+
+        They are archived again from there. Both changes are one commit.
+        """
+        if DIVERGED not in [field.name for field in self._table.schema().fields]:
+            with self._committing():
+                self._table.alter.add_columns(Field(DIVERGED, PrimitiveType("boolean")))
+        with self._committing():
+            self._table.update(
+                {DIVERGED: "true"},
+                writer_properties=WriterProperties(compression="ZSTD"),
+                predicate=f"topic = '{tp.topic}' AND partition = {tp.partition} AND \"offset\" >= {agreed.offset}",
+                commit_properties=self._properties({tp: agreed}),
             )
-        if not current.exists():
-            os.rename(twin, current)
-        elif not exchange(twin, current):
-            os.rename(current, twin.with_name(f"{twin.name}-before"))
-            os.rename(twin, current)
-        _sync(current.parent)
+        if self.ends[tp] != agreed:  # no record of them was in the table, so there was no commit
+            self.append({tp: agreed}, ())
 
-    def _take_away(self, days: Collection[str]) -> None:
-        """Remove whole directories at once: no reader sees a part of a day."""
-        directory = self.directory / layout.STAGING / uuid4().hex
-        directory.mkdir()
-        for number, day in enumerate(days):
-            with suppress(FileNotFoundError):  # by hand, or before it was cut off
-                os.rename(self.directory / day, directory / f"day-{number}")
-                _sync(self.directory.joinpath(day).parent)
-        shutil.rmtree(directory, ignore_errors=True)
+    def check_files(self) -> None:
+        """Raise PipelineError if a file of the table is missing."""
+        with readable_errors(self.location):
+            missing = self._table.repair(dry_run=True)["files_removed"]
+        if missing:
+            raise PipelineError(
+                f"{self.location} is damaged: {few(missing)} is missing; put it back, or archive into another "
+                f"directory; if old days were removed on purpose, --drop-before DATE lets the lake forget them"
+            )
 
-    def _recover(self) -> None:
-        """Publish the last commit, whose step 3 may have been interrupted, and remove files of no commit."""
-        commits, version = self.directory / layout.COMMITS, self.manifest.version
-        if version:
-            self._publish(read_commit(commits / layout.commit_name(version)))
-        for leftover in [*self.directory.joinpath(layout.STAGING).iterdir(), *commits.glob(".*")]:
-            shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+    def tidy(self) -> None:
+        """Remove files that no commit names, or names no more, once they are a day old."""
+        with self._committing():
+            if self._table.vacuum(full=True):
+                self._table.vacuum(full=True, dry_run=False)
 
+    def look_again(self) -> None:
+        """Go to the newest version. A store that does not answer is asked again."""
+        for wait_s in (*_WAITS_S, None):
+            try:
+                with readable_errors(self.location):
+                    self._table.update_incremental()
+                    self.cluster_id, self.topic_ids = _identity(self.location, self._table)
+                    self.ends = self._read_ends()
+                return
+            except PipelineError:
+                if wait_s is None:
+                    raise
+                time.sleep(wait_s)
 
-def _check_is_lake_or_new(directory: Path) -> None:
-    if directory.exists() and not directory.is_dir():
-        raise PipelineError(f"{directory} is a file; choose a directory")
-    if directory.is_dir() and not directory.joinpath(layout.OF_LAKE).is_dir() and any(directory.iterdir()):
-        raise PipelineError(f"{directory} is neither empty nor a lake; choose an empty or a new directory")
+    # -- readers ----------------------------------------------------------------------------------------------------
 
+    def paths(self, topics: Sequence[str]) -> list[str]:
+        """The files of these topics, below the lake."""
+        return [path for topic, path in self._rows("partition.topic", "path") if topic in topics]
 
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    with directory.joinpath(layout.LOCK).open("a") as file:
+    def arrow_schema(self) -> pa.Schema:
+        """The columns, with the partition columns."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
+        """For operations of the library, after which the table is at a version of theirs or later."""
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PipelineError(f"another archive writes to {directory}; wait for it, or stop it") from None
-        yield
+            with readable_errors(self.location):
+                yield
+        finally:
+            self.look_again()
+
+    def _properties(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> CommitProperties:
+        return _transactions({self._app_id(tp): end for tp, end in ends.items()})
+
+    def _app_id(self, tp: TopicPartition) -> str:
+        return app_id(self.cluster_id, self.topic_ids[tp.topic], tp.partition)
+
+    def _read_ends(self) -> dict[TopicPartition, OffsetAndEpoch]:
+        ends = {}
+        for topic in self.topic_ids:
+            for partition in count():
+                tp = TopicPartition(topic, partition)
+                name = self._app_id(tp)
+                offset = self._table.transaction_version(name)
+                if offset is None:
+                    break
+                epoch = self._table.transaction_version(f"{name}/epoch")
+                ends[tp] = OffsetAndEpoch(offset, NO_EPOCH if epoch is None else epoch)
+        return ends
+
+    def _has(self, ends: Mapping[TopicPartition, OffsetAndEpoch], files: Sequence[DataFile]) -> bool:
+        """True when this very commit is in the table."""
+        paths = {path for (path,) in self._rows("path")}
+        return all(self.ends.get(tp) == end for tp, end in ends.items()) and {file.path for file in files} <= paths
+
+    def _files(self) -> Any:
+        return pa.table(self._table.get_add_actions(flatten=True))
+
+    def _rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        files = self._files()
+        return zip(*(files[name].to_pylist() for name in names), strict=True)
 
 
-def _write_and_sync(path: Path, text: str) -> None:
-    with path.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+def create(
+    lake: str,
+    cluster_id: str,
+    topic_ids: Mapping[str, str],
+    ends: Mapping[TopicPartition, int] | None = None,
+    files: Sequence[DataFile] = (),
+) -> None:
+    """Create the table, with these ends and files. Raises PipelineError if there is something else."""
+    check_names(topic_ids)
+    known = {app_id(cluster_id, topic_ids[tp.topic], tp.partition): end for tp, end in (ends or {}).items()}
+    with readable_errors(lake):
+        create_table_with_add_actions(
+            lake,
+            _SCHEMA,
+            [_add_action(file) for file in files],
+            partition_by=_PARTITIONED_BY,
+            name=_NAME,
+            description=_described(cluster_id, topic_ids),
+            configuration=_PROPERTIES,
+            commit_properties=_transactions({name: OffsetAndEpoch(end, NO_EPOCH) for name, end in known.items()}),
+        )
 
 
-def _sync(directory: Path) -> None:
-    """Make renames into a directory survive a loss of power."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def check_names(topics: Iterable[str]) -> None:
+    """Raise PipelineError for the name that readers take for a missing one."""
+    if _NO_TOPIC in topics:
+        raise PipelineError(f"cannot archive {_NO_TOPIC}: readers of a lake take this name for a missing one")
+
+
+def app_id(cluster_id: str, topic_id: str, partition: int) -> str:
+    """The transaction id of a partition."""
+    return f"minikafka/{cluster_id}/{topic_id}/{partition}"
+
+
+def read_lake(
+    spark: SparkSession, directory: str | Path, topics: Sequence[str] = (), *, diverged: bool = False
+) -> DataFrame:
+    """The records of a lake, or of some of its topics, with the source's columns and ``date``.
+
+    Records that were marked as diverged are left out, or with ``diverged`` they are there, with a column of that name.
+    Raises PipelineError if there is no lake, or the topic is not in it.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    lake = Lake.open(directory)
+    base = re.sub("^s3://", "s3a://", lake.location)  # Hadoop's name for it
+    paths = [literally(f"{base}/{path}") for path in lake.paths(lake.chosen(topics))]
+    schema = from_arrow_schema(lake.arrow_schema())
+    reader = spark.read.schema(schema).option("basePath", base)
+    rows = reader.parquet(*paths) if paths else spark.createDataFrame([], schema)
+    if DIVERGED not in rows.columns or diverged:
+        return rows
+    return rows.where(f"{DIVERGED} IS NULL").drop(DIVERGED)
+
+
+def _identity(lake: str, table: DeltaTable) -> tuple[str, dict[str, str]]:
+    about = table.metadata()
+    if about.name != _NAME:
+        raise PipelineError(f"{lake} is a Delta table, but no lake of minikafka; choose another directory")
+    fields = json.loads(about.description)
+    return fields["cluster.id"], fields["topic.ids"]
+
+
+def _described(cluster_id: str, topic_ids: Mapping[str, str]) -> str:
+    return json.dumps({"cluster.id": cluster_id, "topic.ids": topic_ids})
+
+
+def _add_action(file: DataFile) -> AddAction:
+    where = {"topic": file.topic, "date": file.date}
+    return AddAction(file.path, file.size_bytes, where, int(time.time() * 1000), True, json.dumps(file.statistics()))
+
+
+def _transactions(ends: Mapping[str, OffsetAndEpoch]) -> CommitProperties:
+    """A commit's ends of partitions, by their transaction ids."""
+    versions = {name: end.offset for name, end in ends.items()}
+    versions |= {f"{name}/epoch": end.epoch for name, end in ends.items()}
+    return CommitProperties(app_transactions=[Transaction(name, version) for name, version in versions.items()])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

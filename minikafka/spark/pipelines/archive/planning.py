@@ -1,27 +1,51 @@
-"""The next ranges to archive, the check of written ones, and the files to compact (pure)."""
+"""The next ranges to archive, the check of written ones, and the days to compact (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from minikafka.model import TopicPartition
-from minikafka.spark.pipelines.archive.layout import DataFile
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.pipelines.running import PipelineError, few
 from minikafka.spark.pipelines.topics import Extent
 
 TARGET_BYTES: Final = 128 << 20
+STEPS_BYTES: Final = [TARGET_BYTES >> 3 * step for step in reversed(range(5))]  # from 32 KiB
+
+T = TypeVar("T")
 
 
-def beginnings(
-    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Extent]
-) -> dict[TopicPartition, Extent]:
-    """Beginnings of new partitions, as empty ranges: from there on no offset may be missed, even if a record is deleted
-    before it is archived. A partition that was added to a topic later begins at 0."""
+def beginnings(ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Extent]) -> dict[TopicPartition, int]:
+    """Beginnings of new partitions: from there on no offset may be missed, even if a record is deleted before it is
+    archived. A partition that was added to a topic later begins at 0."""
     known = {tp.topic for tp in ends}
-    starts = {tp: 0 if tp.topic in known else first for tp, (first, _) in found.items() if tp not in ends}
-    return {tp: Extent(start, start) for tp, start in starts.items()}
+    return {tp: 0 if tp.topic in known else first for tp, (first, _) in found.items() if tp not in ends}
+
+
+def suspects(
+    ends: Mapping[TopicPartition, OffsetAndEpoch],
+    found: Mapping[TopicPartition, Extent],
+    epochs: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, OffsetAndEpoch]:
+    """Archived ends whose logs may be others now: they had another leader since, or end before."""
+    return {tp: end for tp, end in ends.items() if end.epoch != epochs[tp] or end.offset > found[tp].end}
+
+
+def diverged(
+    ends: Mapping[TopicPartition, OffsetAndEpoch],
+    found: Mapping[TopicPartition, Extent],
+    agreed: Mapping[TopicPartition, OffsetAndEpoch],
+) -> dict[TopicPartition, OffsetAndEpoch]:
+    """Partitions whose logs have lost archived records, with the end of what both have.
+
+    ``agreed`` is what leaders say of ends with epochs (KIP-320). Without an epoch, as in a lake of an earlier version,
+    only a log that ends before shows a loss. With one, such an end is that of a new leader which has not heard of its
+    followers yet.
+    """
+    shorter = {tp: OffsetAndEpoch(found[tp].end, NO_EPOCH) for tp, end in ends.items() if end.offset > found[tp].end}
+    without_epoch = {tp: end for tp, end in shorter.items() if ends[tp].epoch == NO_EPOCH}
+    return without_epoch | {tp: OffsetAndEpoch(max(end.offset, 0), end.epoch) for tp, end in agreed.items()}
 
 
 def missing_ranges(
@@ -30,16 +54,11 @@ def missing_ranges(
     """Ranges of the topics (``found``: first and end offset) that the lake lacks, without empty ones.
 
     ``ends`` knows every partition, see :func:`beginnings`. Raises PipelineError if the topics have lost the
-    next offsets, unless ``skip_lost`` goes on behind them; and if a partition ends before its archived end.
+    next offsets, unless ``skip_lost`` goes on behind them.
     """
     missing, lost = {}, []
     for tp, (first, end) in sorted(found.items()):
         start = ends[tp]
-        if start > end:
-            raise PipelineError(
-                f"{tp} ends at offset {end}, but was archived up to {start}: it lost records or was created again; "
-                f"archive it into another directory"
-            )
         if start < first:
             lost.append(f"{tp} from {start} to {first - 1}")
             start = first
@@ -86,40 +105,16 @@ def check_parts(ranges: Mapping[TopicPartition, Extent], parts: Iterable[Part]) 
             assert before.last_offset < after.first_offset, f"{tp}: tasks read {before} and {after}"
 
 
-def groups_to_compact(
-    files: Iterable[DataFile], *, files_min: int, target_bytes: int = TARGET_BYTES
-) -> list[tuple[DataFile, ...]]:
-    """Adjacent files of one partition and day, to compact into files of about ``target_bytes``.
+def days_to_compact(sizes: Mapping[T, Sequence[int]], *, files_min: int) -> dict[T, int]:
+    """Days with ``files_min`` small files or more, and the size up to which their files are to be put together.
 
-    A group is compacted when it has ``files_min`` files, or is full. A first file that is larger than all others stays
-    until they have grown: so each record is copied a logarithmic number of times.
+    Sizes go up by steps. A file is small for a step below a quarter of its size; the lowest step with enough small
+    files comes first. So each record is copied a few times for each step, and not each time when files come.
     """
-    groups = []
-    ordered = sorted(files, key=lambda file: (file.topic, file.date, file.partition, file.first_offset))
-    for _, of in groupby(ordered, key=lambda file: (file.topic, file.date, file.partition)):
-        for run, is_full in _runs(of, target_bytes):
-            group = _without_heavy_head(run)
-            if len(group) >= (2 if is_full else files_min):
-                groups.append(tuple(group))
-    return groups
-
-
-def _runs(files: Iterable[DataFile], target_bytes: int) -> Iterator[tuple[list[DataFile], bool]]:
-    """Adjacent files that fit into one, and True when no more fit."""
-    run: list[DataFile] = []
-    size_bytes = 0
-    for file in files:
-        if run and size_bytes + file.size_bytes > target_bytes:
-            yield run, True
-            run, size_bytes = [], 0
-        run.append(file)
-        size_bytes += file.size_bytes
-    if run:
-        yield run, False
-
-
-def _without_heavy_head(run: Sequence[DataFile]) -> Sequence[DataFile]:
-    head = 0
-    while head + 1 < len(run) and run[head].size_bytes > sum(file.size_bytes for file in run[head + 1 :]):
-        head += 1
-    return run[head:]
+    chosen = {}
+    for day, of_files in sizes.items():
+        for target_bytes in STEPS_BYTES:
+            if sum(size_bytes < target_bytes // 4 for size_bytes in of_files) >= files_min:
+                chosen[day] = target_bytes
+                break
+    return chosen

@@ -1,7 +1,7 @@
-"""The work of tasks: read a range of offsets, and write files, one per day, below a staging directory.
+"""The work of tasks: read a range of offsets, and write files, one per partition and day.
 
 A task reads like the source's tasks, and writes in the same process: rows stay in Arrow, and do not pass through Java.
-A repeated task writes files of other names; the files that the driver hears of count.
+Nobody sees its files before a commit names them. A repeated task writes files of other names.
 
 Memory is bounded: rows wait until they fill a row group, :data:`PENDING_BYTES_MAX` in all, and at most
 :data:`OPEN_FILES_MAX` files are open, for any dates.
@@ -9,29 +9,27 @@ Memory is bounded: rows wait until they fill a row group, :data:`PENDING_BYTES_M
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Sequence
+import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
+from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs, parquet
 
 from minikafka.model import TopicPartition
 from minikafka.spark.columns.schema import HEADERS_TYPE
 from minikafka.spark.options import AssignedPartitions, ClientSettings, Edge, SourceOptions
-from minikafka.spark.pipelines.archive.layout import DAYS_MAX, DAYS_MIN, DataFile, date_of
-from minikafka.spark.pipelines.archive.manifest import Staged
+from minikafka.spark.pipelines.archive.places import is_local
 from minikafka.spark.pipelines.archive.planning import TARGET_BYTES, Part
 from minikafka.spark.source.ranges import OffsetRange
 from minikafka.spark.source.reading import read_range
-
-FOOTER: Final = b"minikafka"
 
 SCHEMA: Final = pa.schema(
     [
@@ -44,37 +42,71 @@ SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""Of a data file. The topic and the date are in its path, as Hive's readers know them."""
+"""Of a data file. The topic and the date (the UTC day of the timestamp) are in its path and in the table's log."""
 
 ROW_GROUP_BYTES: Final = 16 << 20
 PENDING_BYTES_MAX: Final = 64 << 20
 OPEN_FILES_MAX: Final = 64
-_ROWS_PER_BATCH: Final = 10_000
-_NO_LIMIT: Final = 1 << 62
+UNSEEN: Final = "does not see the lake"
 _DAY_US: Final = 86_400_000_000
+_EPOCH: Final = date(1970, 1, 1)
+DAYS_MIN: Final = (date.min - _EPOCH).days
+DAYS_MAX: Final = (date.max - _EPOCH).days
 _STATISTICS: Final = ["key", "partition", "offset", "timestamp", "timestampType"]  # no use for values
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file of records, of one partition and one day, in the order of their offsets. ``path`` is below the lake."""
+
+    path: str
+    topic: str
+    date: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    rows: int
+    size_bytes: int
+
+    def statistics(self) -> dict[str, Any]:
+        """For readers, who skip files by them."""
+        first = {"partition": self.partition, "offset": self.first_offset}
+        last = {"partition": self.partition, "offset": self.last_offset}
+        return {"numRecords": self.rows, "minValues": first, "maxValues": last, "nullCount": dict.fromkeys(first, 0)}
 
 
 class Written(NamedTuple):
     """The result of a task, for the driver."""
 
-    files: list[Staged]
+    files: list[DataFile]
     parts: list[Part]
 
 
-def archive_range(range_: OffsetRange, client: ClientSettings, directory: Path) -> Written:
-    """Write the records of a range. Raises DataLossError if some are gone."""
+def archive_range(range_: OffsetRange, client: ClientSettings, lake: str) -> Written:
+    """Write the records of a range. Raises DataLossError if some are gone, FileNotFoundError where no lake is seen."""
     topics = AssignedPartitions((range_.tp,))
     options = SourceOptions(client, topics, Edge.EARLIEST, fail_on_data_loss=True, include_headers=True)
-    writer = FilesWriter(directory)
+    writer = FilesWriter(lake)
     for batch in read_range(range_, options):
         writer.write(batch)
     return writer.close()
 
 
+def files_of(lake: str) -> fs.FileSystem:
+    """The file system of a lake's files. Raises FileNotFoundError for a directory that this machine does not have."""
+    if not is_local(lake):
+        return fs.PyFileSystem(DeltaStorageHandler(lake))
+    if not os.path.isdir(os.path.join(lake, "_delta_log")):
+        raise FileNotFoundError(
+            f"{socket.gethostname()} {UNSEEN} {lake}: it must be mounted there, too, or in an object store"
+        )
+    return fs.SubTreeFileSystem(lake, fs.LocalFileSystem())
+
+
 @dataclass(slots=True)
 class _OpenFile:
-    path: Path
+    path: str
+    sink: Any
     writer: Any
     first_offset: int
     last_offset: int
@@ -94,25 +126,24 @@ class _OpenFile:
             self.writer.write_table(pa.Table.from_batches(self.pending), row_group_size=self.rows)
             self.pending, self.pending_bytes = [], 0
 
-    def close(self, topic: str, partition: int, date: str) -> DataFile:
-        """Complete the file with its footer, and make it survive a loss of power."""
+    def close(self, topic: str, partition: int, day: str) -> DataFile:
+        """Complete the file."""
         self.flush()
-        about = DataFile(topic, date, partition, self.first_offset, self.last_offset, self.rows, 0)
-        self.writer.add_key_value_metadata({FOOTER: json.dumps(about._asdict()).encode()})
         self.writer.close()
-        with self.path.open("rb") as file:
-            os.fsync(file.fileno())
-            return about._replace(size_bytes=os.fstat(file.fileno()).st_size)
+        size_bytes = self.sink.tell()
+        self.sink.close()
+        return DataFile(self.path, topic, day, partition, self.first_offset, self.last_offset, self.rows, size_bytes)
 
 
 class FilesWriter:
     """Writes batches into the files of their rows. Offsets of a partition must ascend."""
 
-    def __init__(self, directory: Path, *, target_bytes: int = TARGET_BYTES) -> None:
-        self._directory = directory
+    def __init__(self, lake: str, *, target_bytes: int = TARGET_BYTES) -> None:
+        self._lake = lake
+        self._files = files_of(lake)
         self._target_bytes = target_bytes
         self._open: dict[tuple[str, int, int], _OpenFile] = {}  # the most recently written one is last
-        self._done: list[Staged] = []
+        self._done: list[DataFile] = []
         self._seen: dict[TopicPartition, tuple[int, int]] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -138,30 +169,52 @@ class FilesWriter:
 
     def _add(self, key: tuple[str, int, int], batch: pa.RecordBatch) -> None:
         rows = pa.RecordBatch.from_arrays([batch[name] for name in SCHEMA.names], names=SCHEMA.names).cast(SCHEMA)
-        file = self._open.pop(key, None) or self._opened(rows["offset"][0].as_py())
+        file = self._open.pop(key, None) or self._opened(key, rows["offset"][0].as_py())
         self._open[key] = file
         file.add(rows)
         if file.pending_bytes >= ROW_GROUP_BYTES:
             file.flush()
-            if file.path.stat().st_size >= self._target_bytes:
+            if file.sink.tell() >= self._target_bytes:
                 self._finish(key)
         elif sum(each.pending_bytes for each in self._open.values()) > PENDING_BYTES_MAX:
             max(self._open.values(), key=lambda each: each.pending_bytes).flush()
 
-    def _opened(self, first_offset: int) -> _OpenFile:
+    def _opened(self, key: tuple[str, int, int], first_offset: int) -> _OpenFile:
         while len(self._open) >= OPEN_FILES_MAX:
             self._finish(next(iter(self._open)))
-        path = self._directory / f"{uuid4().hex}.part"
+        topic, partition, day = key
+        directory = f"topic={topic}/date={date_of(day)}"
+        self._files.create_dir(directory)
+        path = f"{directory}/{partition:05d}-{first_offset:020d}-{uuid4().hex}.parquet"
+        sink = self._files.open_output_stream(path)
         writer = parquet.ParquetWriter(
-            path, SCHEMA, compression="zstd", use_dictionary=["key"], write_statistics=_STATISTICS
+            sink, SCHEMA, compression="zstd", use_dictionary=["key"], write_statistics=_STATISTICS
         )
-        return _OpenFile(path, writer, first_offset, first_offset)
+        return _OpenFile(path, sink, writer, first_offset, first_offset)
 
     def _finish(self, key: tuple[str, int, int]) -> None:
         topic, partition, day = key
-        file = self._open.pop(key)
-        done = file.close(topic, partition, date_of(day))
-        self._done.append(Staged(done, f"{self._directory.name}/{file.path.name}"))
+        done = self._open.pop(key).close(topic, partition, date_of(day))
+        self._done.append(done)
+        if is_local(self._lake):
+            parents = [os.path.dirname(done.path), f"topic={topic}", ""]
+            sync(*(os.path.join(self._lake, path) for path in (done.path, *parents)))
+
+
+def sync(*paths: str) -> None:
+    """Make these files or directories survive a loss of power."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def date_of(days: int) -> str:
+    """The date so many days after 1970-01-01, in ISO 8601. Timestamps have any value: days before the year 1 or after
+    9999 count as the first or last one."""
+    return (_EPOCH + timedelta(days=min(max(days, DAYS_MIN), DAYS_MAX))).isoformat()
 
 
 def split(batch: pa.RecordBatch, column: str) -> Iterator[tuple[Any, pa.RecordBatch]]:
@@ -181,18 +234,3 @@ def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     order = np.argsort(days, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(days[order])) + 1):
         yield int(days[rows[0]]), batch.take(pa.array(rows))
-
-
-def merge(lake: Path, paths: Sequence[str], topic: str, directory: Path) -> Staged:
-    """Put files of one partition and day together, in the order of their offsets.
-
-    Row groups are read one by one: in a batch across them there would be no bound to what large values take.
-    """
-    writer = FilesWriter(directory, target_bytes=_NO_LIMIT)
-    for path in paths:
-        with parquet.ParquetFile(lake / path) as file:
-            for group in range(file.num_row_groups):
-                for batch in file.iter_batches(_ROWS_PER_BATCH, row_groups=[group]):
-                    writer.write(batch.append_column("topic", pa.repeat(pa.scalar(topic), batch.num_rows)))
-    (staged,) = writer.close().files
-    return staged

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
-from minikafka.spark.pipelines.archive.layout import OF_LAKE
-from minikafka.spark.pipelines.archive.reading import read_lake
-from minikafka.spark.pipelines.archive.state import local_directory, read_identity, read_manifest
 from minikafka.spark.pipelines.replay.lines import FORMAT, KINDS, ReplayedFiles
 from minikafka.spark.pipelines.replay.marks import replay_id
 from minikafka.spark.pipelines.running import PipelineError
@@ -45,14 +42,14 @@ def open_source(
     value: str | None = None,
 ) -> Source:
     """A lake, a file, or a directory of files. Raises PipelineError for any other path."""
-    where = local_directory(path)
-    is_lake = (where / OF_LAKE).is_dir()
+    where = Path(path).expanduser().resolve()
+    is_lake = "://" in str(path) or any((where / name).is_dir() for name in ("_delta_log", "_minikafka"))
     if kind not in (None, LAKE, *KINDS):
         raise PipelineError(f"--as must be {', '.join((LAKE, *KINDS))}, not {kind}")
     if kind == LAKE or (kind is None and is_lake):
         if key is not None or value is not None:
             raise PipelineError("a lake's records have their keys and values; --key and --value are for CSV and JSON")
-        return _of_lake(spark, where, topics)
+        return _of_lake(spark, path, topics)
     if is_lake:
         raise PipelineError(f"{where} is a lake; replay it without --as")
     if topics:
@@ -60,11 +57,13 @@ def open_source(
     return _of_files(spark, where, kind, key, value)
 
 
-def _of_lake(spark: SparkSession, directory: Path, topics: Sequence[str]) -> Source:
-    identity = read_identity(directory)
+def _of_lake(spark: SparkSession, directory: str | Path, topics: Sequence[str]) -> Source:
+    from minikafka.spark.pipelines.archive import Lake, read_lake
+
+    lake = Lake.open(directory)
     records = read_lake(spark, directory, topics)
-    ends = [where for where in read_manifest(directory).ends if not topics or where.topic in topics]
-    ids = fn.create_map(*(fn.lit(word) for topic_and_id in identity.topic_ids.items() for word in topic_and_id))
+    ends = [where for where in lake.ends if not topics or where.topic in topics]
+    ids = fn.create_map(*(fn.lit(word) for topic_and_id in lake.topic_ids.items() for word in topic_and_id))
     rows = records.select(
         fn.concat("topic", fn.lit("-"), "partition", fn.lit("@"), ids[fn.col("topic")]).alias("source"),
         fn.col("offset").alias("position"),
@@ -74,7 +73,7 @@ def _of_lake(spark: SparkSession, directory: Path, topics: Sequence[str]) -> Sou
         "timestamp",
         "partition",
     )
-    name = replay_id(LAKE, identity.cluster_id)
+    name = replay_id(LAKE, lake.cluster_id)
     count = max((where.partition for where in ends), default=-1) + 1
     return Source(name, LAKE, rows, len(ends), count)
 

@@ -67,8 +67,10 @@ def test_a_java_that_was_about_to_start_ends_too() -> None:
     assert started[0].wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("module", ["pyspark", "pyspark.sql", "pyarrow"])
-def test_without_spark_it_is_said_what_to_install(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("module", "extra"), [("pyspark", "spark"), ("pyspark.sql", "spark"), ("pyarrow", "spark"), ("deltalake", "lake")]
+)
+def test_without_spark_it_is_said_what_to_install(module: str, extra: str, capsys: pytest.CaptureFixture[str]) -> None:
     @pipeline_verb
     def verb() -> None:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
@@ -77,7 +79,7 @@ def test_without_spark_it_is_said_what_to_install(module: str, capsys: pytest.Ca
         verb()
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        f"minikafka: pipelines need Spark, and {module} is not installed: pip install 'minikafka[spark]'\n"
+        f"minikafka: pipelines need Spark, and {module} is not installed: pip install 'minikafka[{extra}]'\n"
     )
 
 
@@ -115,8 +117,11 @@ def test_a_history_a_lake_and_a_source_that_are_not_there_are_told_before_anythi
         ("audit", "--history", str(tmp_path)): "no file name ends in .jsonl",
         ("audit", "--history", str(history), "--topics", "t", "--lake", str(history)): "is not a lake; create one with",
         ("replay", nowhere, "--to", "t"): "nowhere not found",
+        ("archive", "--to", nowhere, "--master", "local[2]"): "is not a lake; create one with",
     }
     for words, message in refused.items():
         history.unlink(missing_ok=True) if str(tmp_path) in words else history.touch()
         result = CliRunner().invoke(app, ["pipeline", *words, "-b", NOBODY], env={"COLUMNS": "500"})
         assert message in f"{result.exception} {result.output}", words
+    taken = CliRunner().invoke(app, ["pipeline", "take-over", nowhere])
+    assert f"{nowhere} is no lake of an earlier minikafka" in str(taken.exception)

@@ -1,4 +1,4 @@
-"""Records as Spark hands them to a task, and a plain reader of a lake."""
+"""Records as Spark hands them to a task, and a reader of a lake that knows nothing of us."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from deltalake import DeltaTable
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.writing import SCHEMA
@@ -47,15 +47,13 @@ def rows() -> Rows:
 
 @pytest.fixture
 def plain() -> Plain:
-    """What a reader sees that knows nothing but ``*/*/*.parquet``: the offsets by partition, as they are found."""
+    """What a reader of Delta tables sees: the offsets by partition, in order."""
 
     def read(directory: Path) -> dict[TopicPartition, list[int]]:
+        table = DeltaTable(directory).to_pyarrow_table(columns=["topic", "partition", "offset"])
         seen: dict[TopicPartition, list[int]] = {}
-        for path in sorted(directory.glob("*/*/*.parquet")):
-            table = parquet.ParquetFile(path).read(["partition", "offset"])
-            topic = path.parent.parent.name.removeprefix("topic=")
-            for partition, offset in zip(*(column.to_pylist() for column in table.columns), strict=True):
-                seen.setdefault(TopicPartition(topic, partition), []).append(offset)
+        for topic, partition, offset in sorted(zip(*(column.to_pylist() for column in table.columns), strict=True)):
+            seen.setdefault(TopicPartition(topic, partition), []).append(offset)
         return seen
 
     return read

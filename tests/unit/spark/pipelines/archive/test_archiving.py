@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.errors import PySparkException
 
 from minikafka.spark.pipelines.archive import archiving
 from minikafka.spark.pipelines.archive.archiving import ATTEMPTS, attempted
+from minikafka.spark.pipelines.archive.places import AnotherArchiveError
+from minikafka.spark.pipelines.archive.writing import UNSEEN
 from minikafka.spark.pipelines.running import PipelineError
 
 
@@ -16,11 +17,11 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_that_fails_is_tried_again() -> None:
-    outcomes = iter([PySparkException("a broker is away"), PySparkException("and another"), 4711])
+    outcomes = iter([PipelineError("a broker is away"), PipelineError("and another"), 4711])
 
     def job() -> int:
         outcome = next(outcomes)
-        if isinstance(outcome, PySparkException):
+        if isinstance(outcome, PipelineError):
             raise outcome
         return outcome
 
@@ -32,9 +33,7 @@ def test_in_the_end_the_reason_is_told_in_a_line() -> None:
 
     def job() -> int:
         attempts.append(1)
-        raise PySparkException(
-            "Traceback:\nminikafka.errors.KafkaError: CORRUPT_MESSAGE: orders-0: batch at 5 is damaged"
-        )
+        raise PipelineError("CORRUPT_MESSAGE: orders-0: batch at 5 is damaged")
 
     with pytest.raises(PipelineError, match=r"^CORRUPT_MESSAGE: orders-0: batch at 5 is damaged$"):
         attempted(job, lambda: None)
@@ -46,13 +45,26 @@ def test_what_will_not_be_better_is_told_at_once() -> None:
 
     def job() -> int:
         attempts.append(1)
-        raise PySparkException("offsets 0 to 10 of orders-0 were to be read")
+        raise PipelineError("offsets 0 to 10 of orders-0 were to be read")
 
     def look_again() -> None:
         raise PipelineError("orders was deleted and created again")
 
     with pytest.raises(PipelineError, match="orders was deleted and created again"):
         attempted(job, look_again)
+    assert len(attempts) == 1
+
+
+@pytest.mark.parametrize("error", [AnotherArchiveError("was first"), PipelineError(f"host-7 {UNSEEN} /lake")])
+def test_what_an_operator_must_change_is_told_at_once(error: PipelineError) -> None:
+    attempts = []
+
+    def job() -> int:
+        attempts.append(1)
+        raise error
+
+    with pytest.raises(PipelineError, match=str(error)):
+        attempted(job, lambda: None)
     assert len(attempts) == 1
 
 

@@ -4,15 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.model import TopicPartition
-from minikafka.spark.pipelines.archive.layout import DataFile
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.pipelines.archive.planning import (
+    STEPS_BYTES,
+    TARGET_BYTES,
     Part,
     beginnings,
     check_parts,
-    groups_to_compact,
+    days_to_compact,
+    diverged,
     missing_ranges,
     share,
+    suspects,
 )
 from minikafka.spark.pipelines.running import PipelineError
 from minikafka.spark.pipelines.topics import Extent
@@ -28,8 +31,8 @@ def test_offsets_that_the_lake_lacks_are_planned() -> None:
 
 def test_a_partition_begins_where_it_was_first_seen() -> None:
     """What comes and goes between two looks at it is missed: at one that was empty, or was not there."""
-    assert beginnings({}, {A: Extent(0, 10), B: Extent(5, 5)}) == {A: (0, 0), B: (5, 5)}
-    assert beginnings({A: 10, B: 5}, {A: Extent(0, 10), B: Extent(7, 9), C: Extent(3, 4)}) == {C: (0, 0)}
+    assert beginnings({}, {A: Extent(0, 10), B: Extent(5, 5)}) == {A: 0, B: 5}
+    assert beginnings({A: 10, B: 5}, {A: Extent(0, 10), B: Extent(7, 9), C: Extent(3, 4)}) == {C: 0}
     with pytest.raises(PipelineError, match="orders-1 from 5 to 6, orders-2 from 0 to 2; --skip-lost"):
         missing_ranges({B: 5, C: 0}, {B: Extent(7, 9), C: Extent(3, 4)})
 
@@ -41,9 +44,17 @@ def test_deleted_offsets_are_told_of_or_skipped() -> None:
     assert missing_ranges({A: 4}, {A: Extent(7, 7)}, skip_lost=True) == {}
 
 
-def test_a_topic_that_ends_too_early_is_another() -> None:
-    with pytest.raises(PipelineError, match="orders-0 ends at offset 3, but was archived up to 4"):
-        missing_ranges({A: 4}, {A: Extent(0, 3)}, skip_lost=True)
+def test_logs_that_may_be_others_are_asked() -> None:
+    ends = {A: OffsetAndEpoch(10, 3), B: OffsetAndEpoch(10, 3), C: OffsetAndEpoch(10, 3)}
+    found = {A: Extent(0, 12), B: Extent(0, 12), C: Extent(0, 9)}
+    assert suspects(ends, found, {A: 3, B: 4, C: 3}).keys() == {B, C}
+
+
+def test_what_has_diverged() -> None:
+    ends = {A: OffsetAndEpoch(10, 3), B: OffsetAndEpoch(10, NO_EPOCH), C: OffsetAndEpoch(10, 3)}
+    found = {A: Extent(0, 20), B: Extent(0, 7), C: Extent(0, 7)}
+    assert diverged(ends, found, {A: OffsetAndEpoch(4, 2)}) == {A: (4, 2), B: (7, NO_EPOCH)}
+    assert diverged(ends, found, {C: OffsetAndEpoch(-1, -1)})[C] == (0, -1), "nothing in common"
 
 
 ranges = st.dictionaries(
@@ -70,47 +81,29 @@ def test_parts_that_overlap_or_exceed_the_plan_are_refused() -> None:
             check_parts(planned, wrong)
 
 
-def file_of(number: int, size_bytes: int, date: str = "2026-11-21", partition: int = 0) -> DataFile:
-    return DataFile("orders", date, partition, number * 10, number * 10 + 9, 10, size_bytes)
+def test_days_with_enough_small_files_are_compacted() -> None:
+    small = [1_000] * 7
+    assert days_to_compact({"a": small}, files_min=8) == {}
+    assert days_to_compact({"a": small, "b": [*small, 2_000]}, files_min=8) == {"b": 32 << 10}
+    assert days_to_compact({"a": [30_000] * 8}, files_min=8) == {"a": 256 << 10}
+    assert days_to_compact({"a": [TARGET_BYTES] * 8}, files_min=8) == {}
 
 
-def test_few_files_stay_and_many_are_put_together() -> None:
-    files = [file_of(number, 10) for number in range(8)]
-    assert groups_to_compact(files[:7], files_min=8) == []
-    assert groups_to_compact(reversed(files), files_min=8) == [tuple(files)]
-
-
-def test_days_and_partitions_stay_apart() -> None:
-    files = [
-        file_of(n, 10, date, partition) for date in ("2026-11-21", "2026-11-22") for partition in (0, 1) for n in (1, 2)
-    ]
-    groups = groups_to_compact(files, files_min=2)
-    assert len(groups) == 4
-    assert all(len({(file.date, file.partition) for file in group}) == 1 for group in groups)
-
-
-def test_a_full_group_does_not_wait_for_more() -> None:
-    files = [file_of(number, 40) for number in range(5)]
-    assert groups_to_compact(files, files_min=8, target_bytes=100) == [tuple(files[:2]), tuple(files[2:4])]
-
-
-def test_a_heavy_head_waits_until_the_others_have_grown() -> None:
-    head, small = file_of(0, 1000), [file_of(number, 10) for number in range(1, 9)]
-    assert groups_to_compact([head, *small], files_min=8) == [tuple(small)]
-    grown = [file_of(number, 200) for number in range(1, 9)]
-    assert groups_to_compact([head, *grown], files_min=8) == [(head, *grown)]
-
-
-@given(st.lists(st.integers(1, 10), min_size=1, max_size=300))
-def test_each_record_is_copied_a_logarithmic_number_of_times(sizes: list[int]) -> None:
-    """Files come one after another, as with --follow."""
-    files: list[DataFile] = []
+@given(st.lists(st.integers(1_000, 3_000_000), min_size=1, max_size=200), st.integers(2, 8))
+def test_each_record_is_copied_a_few_times(sizes: list[int], files_min: int) -> None:
+    """Files come one after another, as with --follow; adjacent ones are put together as far as they fit."""
+    files: list[int] = []
     copied = 0
-    for number, size_bytes in enumerate(sizes):
-        files.append(file_of(number, size_bytes))
-        for group in groups_to_compact(files, files_min=4):
-            copied += sum(file.size_bytes for file in group)
-            merged = group[0]._replace(last_offset=group[-1].last_offset, size_bytes=sum(f.size_bytes for f in group))
-            files = sorted([*(file for file in files if file not in group), merged], key=lambda f: f.first_offset)
-    assert copied <= sum(sizes) * (2 + sum(sizes).bit_length())
-    assert len(files) <= 4 * (1 + sum(sizes).bit_length())
+    for size_bytes in sizes:
+        files.append(size_bytes)
+        if target_bytes := days_to_compact({"day": files}, files_min=files_min).get("day"):
+            merged: list[list[int]] = []
+            for each in files:
+                if merged and each < target_bytes and sum(merged[-1]) + each <= target_bytes:
+                    merged[-1].append(each)
+                else:
+                    merged.append([each])
+            copied += sum(sum(bin_) for bin_ in merged if len(bin_) > 1)
+            files = [sum(bin_) for bin_ in merged]
+    assert copied <= sum(sizes) * 4 * len(STEPS_BYTES)
+    assert len(files) <= 2 * files_min * len(STEPS_BYTES) + 2 * sum(sizes) // (TARGET_BYTES // 4)
