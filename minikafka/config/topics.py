@@ -44,7 +44,7 @@ class TopicDefaultSettings(SettingGroup):
         boolean(), True, doc="Give leadership back to a partition's first replica, periodically, when it is in sync."
     )
     leader_imbalance_check_interval_seconds = Setting(
-        long(1), 300, doc="Interval of the election of preferred leaders."
+        long(1), 300, doc="Interval of the election of preferred leaders; some are sooner after a broker came back."
     )
     leader_imbalance_per_broker_percentage = Setting(
         integer(0),

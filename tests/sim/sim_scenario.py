@@ -153,7 +153,7 @@ def simulate(
     if "older copies" in extra:
         node_settings["replica.high.watermark.checkpoint.interval.ms"] = 1000  # others must know what is missing
     if "acks of one" in scenes:
-        node_settings["leader.imbalance.check.interval.seconds"] = 3600
+        node_settings["auto.leader.rebalance.enable"] = False
     if "transactions" in scenes:
         node_settings |= NODE_SETTINGS
         topic_settings[OUTPUT] = {}

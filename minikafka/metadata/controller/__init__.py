@@ -12,6 +12,7 @@ Map:
 * ``reassignments``  reassignment of partitions to other brokers
 * ``directories``    log directory of each replica, and failed directories
 * ``elections``      elections on request, and of preferred leaders
+* ``balancing``      times of the elections of preferred leaders
 * ``topics``         creation, deletion, more partitions
 * ``assignment``     placement of replicas, spread over brokers and racks
 * ``configs``        settings of topics and dynamic settings of brokers

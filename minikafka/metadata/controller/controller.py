@@ -44,9 +44,16 @@ from minikafka.metadata.controller import (
     topics,
 )
 from minikafka.metadata.controller.assignment import Rng
+from minikafka.metadata.controller.balancing import BalanceTimer
 from minikafka.metadata.controller.state import NO_LIMIT, ControllerState
 from minikafka.metadata.image import MetadataImage
-from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord, Record
+from minikafka.metadata.records import (
+    METADATA_VERSION,
+    BrokerChangeRecord,
+    ClusterIdRecord,
+    MetadataVersionRecord,
+    Record,
+)
 from minikafka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.wire.messages.alter_configs import AlterConfigsRequest
@@ -138,7 +145,7 @@ class Controller:
         self._rng = rng
         self._replicas_per_broker_max = replicas_per_broker_max
         self._state: ControllerState | None = None
-        self._next_rebalance_ms = 0
+        self._balance = BalanceTimer(self._balance_interval_ms, 0)
 
     @property
     def is_active(self) -> bool:
@@ -166,7 +173,7 @@ class Controller:
         )
         for broker in image.live_brokers():
             state.sessions.presume(broker.broker_id, now_ms)
-        self._next_rebalance_ms = now_ms + self._rebalance_interval_ms
+        self._balance = BalanceTimer(self._balance_interval_ms, now_ms)
         if image.metadata_version < METADATA_VERSION:
             state.write(MetadataVersionRecord(METADATA_VERSION))
         if not image.cluster_id:
@@ -201,7 +208,10 @@ class Controller:
             assert not state.has_postponed, f"{type(request).__name__} failed after it postponed some"
             raise
         yield from _postponed(state)
-        return Outcome(state.take_written(), response() if callable(response) else response)
+        written = state.take_written()
+        if any(isinstance(record, BrokerChangeRecord) and record.fenced is False for record in written):
+            self._balance.on_return(now_ms)
+        return Outcome(written, response() if callable(response) else response)
 
     @staticmethod
     def _dispatch(state: ControllerState, request: Message, now_ms: int) -> Answer:
@@ -243,18 +253,16 @@ class Controller:
         state.sessions.advance(now_ms)
         brokers.expire_sessions(state, now_ms)
         yield from _postponed(state)
-        if now_ms >= self._next_rebalance_ms:
-            self._next_rebalance_ms = now_ms + self._rebalance_interval_ms
-            if self._config.auto_leader_rebalance_enable:
-                elections.rebalance_leaders(state)
+        if self._balance.is_due(now_ms) and self._config.auto_leader_rebalance_enable:
+            elections.rebalance_leaders(state)
         return Outcome(state.take_written(), None)
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next tick; None while not active."""
         if self._state is None:
             return None
-        return min(self._state.sessions.next_deadline_ms(), self._next_rebalance_ms)
+        return min(self._state.sessions.next_deadline_ms(), self._balance.deadline_ms)
 
     @property
-    def _rebalance_interval_ms(self) -> int:
+    def _balance_interval_ms(self) -> int:
         return self._config.leader_imbalance_check_interval_seconds * 1000

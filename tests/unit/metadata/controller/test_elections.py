@@ -9,6 +9,7 @@ import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode
+from minikafka.metadata.controller.balancing import FIRST_PAUSE_MS
 from minikafka.metadata.controller.elections import ElectionType
 from minikafka.model import TopicPartition
 
@@ -60,12 +61,24 @@ def test_unclean_of_an_offline_partition(cluster: Any) -> None:
     assert elect(cluster, UNCLEAN, 0) == {0: ErrorCode.ELECTION_NOT_NEEDED}
 
 
-def test_by_themselves_after_the_interval(cluster: Any) -> None:
+def test_by_themselves_soon_after_a_broker_came_back(cluster: Any) -> None:
     moved(cluster)
-    cluster.wait(298_900, 1, 3)
+    cluster.wait(FIRST_PAUSE_MS - 1_000, 1, 3)
     assert cluster.partition(0).leader == 3
-    cluster.wait(1_200, 1, 3)
+    cluster.wait(2_000, 1, 3)
     assert [cluster.partition(index).leader for index in range(3)] == [1, 3, 3]
+
+
+def test_by_themselves_after_the_interval(cluster: Any) -> None:
+    """A replica that is in sync again late, when no broker came back for long."""
+    cluster.create("t", (1, 3))
+    cluster.fence(1)
+    cluster.heartbeat(1)
+    cluster.wait(FIRST_PAUSE_MS * 20, 1, 3)
+    assert cluster.partition(0).leader == 3
+    cluster.propose((3, 1), 0)
+    cluster.wait(300_000, 1, 3)
+    assert cluster.partition(0).leader == 1
 
 
 def test_not_by_themselves_when_that_is_off(new_cluster: Callable[..., Any]) -> None:
