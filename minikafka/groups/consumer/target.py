@@ -21,14 +21,16 @@ from minikafka.groups.shard import Shard
 def maybe_assign(change: Change) -> None:
     """Make the target assignment of the present group epoch, now or in a thread, if it is not there."""
     consumer, shard = change.consumer, change.shard
-    if consumer.assignment_epoch >= consumer.epoch or consumer.asked is not None:
+    if consumer.assignment_epoch >= consumer.epoch:
         return
-    if _cost(shard, consumer) <= shard.settings.assigned_at_once_max:
+    if consumer.asked is None and _cost(shard, consumer) <= shard.settings.assigned_at_once_max:
         _apply(change, consumer.epoch, _question(shard, consumer).answer())
         return
     if not consumer.assignment_epoch:  # an epoch is needed to tell members: in this one they get nothing
         _apply(change, consumer.epoch, {})
         change.raise_epoch()
+    if consumer.asked is not None:
+        return
     question = consumer.asked = _question(shard, consumer)
     consumer.is_asked_in_vain = False
     shard.make_assignment(question)

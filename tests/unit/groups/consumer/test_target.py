@@ -83,6 +83,20 @@ def test_who_takes_a_place_meanwhile_gets_its_share(large: ConsumerDriver) -> No
     assert sorted(len(each[large.topic_id("t")]) for each in large.consumer().targets.values()) == [2, 2]
 
 
+@pytest.mark.spec("G2")
+def test_members_have_an_epoch_whatever_was_asked_before(large: ConsumerDriver) -> None:
+    """A question is under way about members whose join could not be written; the group stays, for its offsets."""
+    large.commit({("t", 0): 7})
+    large.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert large.beat("a").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert large.beat("b").member_epoch == 1
+    assert len(large.assignments) == 1
+    large.assign()
+    large.beat("b", 1)
+    large.assign()
+    assert indexes(large.beat("b", 1)) == [0, 1, 2, 3]
+
+
 def test_a_group_that_is_gone_needs_no_answer(large: ConsumerDriver) -> None:
     large.beat("a")
     large.beat("a", -1)
