@@ -187,7 +187,7 @@ def _sync_error(consumer: ConsumerGroup, request: SyncGroupRequest) -> ErrorCode
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in names:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     # Who has to give partitions up has joined already, and joins again when it has.
-    is_late = current.member_epoch < consumer.epoch and current.state is not MemberState.UNREVOKED_PARTITIONS
+    is_late = current.member_epoch < _epoch_to_join(consumer) and current.state is not MemberState.UNREVOKED_PARTITIONS
     return ErrorCode.REBALANCE_IN_PROGRESS if is_late else ErrorCode.NONE
 
 
@@ -225,7 +225,12 @@ def _must_join(consumer: ConsumerGroup, member_id: str) -> bool:
             return True
         case MemberState.UNRELEASED_PARTITIONS if not _waits_for_others(consumer, member_id, current):
             return True
-    return current.member_epoch < consumer.epoch
+    return current.member_epoch < _epoch_to_join(consumer)
+
+
+def _epoch_to_join(consumer: ConsumerGroup) -> int:
+    """A JoinGroup makes the target assignment of the group epoch; not while a thread makes one."""
+    return consumer.epoch if consumer.asked is None else consumer.assignment_epoch
 
 
 def _waits_for_others(consumer: ConsumerGroup, member_id: str, current: CurrentAssignment) -> bool:

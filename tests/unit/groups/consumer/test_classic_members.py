@@ -163,3 +163,23 @@ def test_commits_and_fetches_name_the_present_epoch(driver: ConsumerDriver) -> N
     assert driver.txn_commit({("t", 0): 5}, (1, 0), one(driver), 1).topics[0].partitions[0].error_code == (
         ErrorCode.ILLEGAL_GENERATION
     )
+
+
+def test_members_go_on_while_the_assignment_is_made() -> None:
+    """One of them asks; a JoinGroup would change nothing until there is an answer."""
+    driver = ConsumerDriver(assigned_at_once_max=0)
+    asks, other = classic_group(driver, None, None)
+    driver.beat("new")
+    assert driver.heartbeat(asks, 2).error_code == driver.heartbeat(other, 2).error_code == 0
+    driver.assign()
+    had = {}
+    for member in (asks, other):
+        assert driver.heartbeat(member, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        had[member] = rejoin(driver, member)
+    driver.change_topics(t=8)
+    assert driver.heartbeat(asks, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(driver, asks) == had[asks]
+    assert driver.heartbeat(asks, 3).error_code == driver.heartbeat(other, 3).error_code == 0
+    driver.assign()
+    assert driver.heartbeat(other, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert len(rejoin(driver, other)[1]) >= 2
