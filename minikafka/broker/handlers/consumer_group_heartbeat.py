@@ -6,25 +6,17 @@ which must be one of RE2's.
 
 from __future__ import annotations
 
-from typing import Final
-
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.broker.patterns import compiled
-from minikafka.coordination.effects import Write
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.groups.coordinator import GroupCoordinator
-from minikafka.groups.effects import Effect
 from minikafka.groups.joins import Caller
 from minikafka.metadata.features import has_consumer_groups
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-
-ROW_COST: Final = 4 * 1024
-"""What each member and topic of its group costs the turn (``net.turns``), if a heartbeat changes something."""
 
 
 def handle(
@@ -40,11 +32,10 @@ def handle(
         context.send(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
         return
     caller = Caller(context.client_id or "", context.connection.peer_host, context.version)
-
-    def beat(coordinator: GroupCoordinator, now_ms: int) -> list[Effect]:
-        effects = coordinator.consumer_group_heartbeat(request, caller, context.send, now_ms)
-        if any(isinstance(effect, Write) for effect in effects):
-            context.connection.spend(ROW_COST * coordinator.size_of(request.group_id))
-        return effects
-
-    coordinators.serve(request.group_id, context, beat, lambda error: ConsumerGroupHeartbeatResponse(error_code=error))
+    coordinators.serve(
+        request.group_id,
+        context,
+        lambda coordinator, now_ms: coordinator.consumer_group_heartbeat(request, caller, context.send, now_ms),
+        lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
+        is_of_member=True,
+    )

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
+from minikafka.coordination.effects import Write
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import Effect
 from minikafka.wire.schema import Message
+
+ROW_COST: Final = 4 * 1024
+"""What each member and topic of a consumer group costs the turn (``net.turns``), if a request changes something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +32,21 @@ class Coordinators:
         context: RequestContext,
         call: Callable[[GroupCoordinator, int], list[Effect]],
         refuse: Callable[[ErrorCode], Message],
+        *,
+        is_of_member: bool = False,
     ) -> None:
-        """Let the group's coordinator answer, now or later; ``refuse`` makes the answer when that is another node."""
+        """Let the group's coordinator answer, now or later; ``refuse`` makes the answer when that is another node.
+
+        ``is_of_member``: if this changes a consumer group, its coordinator looks at all of it; the turn is charged.
+        """
         shard = self.groups.shard_of(group_id)
         if shard is None:
             context.send(refuse(why_not_here(group_id)))
             return
-        shard.step(call(shard.coordinator, self.clock.monotonic_ms()))
+        effects = call(shard.coordinator, self.clock.monotonic_ms())
+        if is_of_member and any(isinstance(effect, Write) for effect in effects):
+            context.connection.spend(ROW_COST * shard.coordinator.size_of(group_id))
+        shard.step(effects)
 
 
 def why_not_here(group_id: str) -> ErrorCode:

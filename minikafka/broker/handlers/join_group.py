@@ -16,4 +16,5 @@ def handle(request: JoinGroupRequest, context: RequestContext, coordinators: Coo
         context,
         lambda coordinator, now_ms: coordinator.join_group(request, caller, context.send, now_ms),
         lambda error: JoinGroupResponse(error_code=error, member_id=request.member_id),
+        is_of_member=True,
     )

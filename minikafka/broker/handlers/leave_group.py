@@ -14,4 +14,5 @@ def handle(request: LeaveGroupRequest, context: RequestContext, coordinators: Co
         context,
         lambda coordinator, now_ms: coordinator.leave_group(request, context.version, context.send, now_ms),
         lambda error: LeaveGroupResponse(error_code=error),
+        is_of_member=True,
     )

@@ -66,8 +66,7 @@ def _join(shard: Shard, group: Group, consumer: ConsumerGroup, join: Join) -> No
     change = Change(shard, group)
     if replaced is not None:
         replace_static_member(change, replaced, member_id)
-        members = {**consumer.subscriptions, member_id: wanted}
-        if before.classic is None and conversion.is_downgrade_due(shard, members.values()):
+        if before.classic is None and conversion.is_downgrade_due(shard, consumer, becomes=wanted):
             change.put(Kind.MEMBER, member_id, wanted)
             conversion.downgrade(change, lambda error: None, {member_id: join.token})
             return
@@ -83,11 +82,9 @@ def _told(shard: Shard, consumer: ConsumerGroup, join: Join) -> ConsumerProtocol
     """What the member tells. INCONSISTENT_GROUP_PROTOCOL for one that cannot be in the group."""
     if shard.settings.consumer_migration_policy is MigrationPolicy.DISABLED:
         raise _inconsistent("group.consumer.migration.policy does not allow classic members in a consumer group")
-    names = {name for name, _ in join.protocols}
-    others = [each.classic for name, each in consumer.subscriptions.items() if name != join.request.member_id]
-    for classic in others:
-        names &= names if classic is None else {name for name, _ in classic.protocols}
-    if join.request.protocol_type != PROTOCOL_TYPE or not names:
+    known = consumer.subscriptions.get(join.request.member_id)
+    has_common = any(consumer.subscribed.have_protocol(name, but=known) for name, _ in join.protocols)
+    if join.request.protocol_type != PROTOCOL_TYPE or not has_common:
         raise _inconsistent("the classic members of the group have no protocol in common")
     try:
         return decode_subscription(join.protocols[0][1])
@@ -183,7 +180,7 @@ def _sync_error(consumer: ConsumerGroup, request: SyncGroupRequest) -> ErrorCode
     assert classic is not None
     if request.generation_id != current.member_epoch:
         return ErrorCode.ILLEGAL_GENERATION
-    names = {None, *(name for name, _ in classic.protocols)}
+    names = {None, *classic.names}
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in names:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     # Who has to give partitions up has joined already, and joins again when it has.

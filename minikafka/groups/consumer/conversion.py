@@ -13,7 +13,7 @@ If the write fails, the group is what it was, as if nobody had asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -22,6 +22,7 @@ from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.answers import group_write_error
 from minikafka.groups.consumer.change import Change
+from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.records import (
     ClassicMetadata,
     ConsumerGroupRecord,
@@ -208,14 +209,19 @@ def _stay_classic(change: Change, taken: dict[str, Any]) -> None:
 # down
 
 
-def is_downgrade_due(shard: Shard, members: Collection[Subscription]) -> bool:
-    """True when all members are classic ones, and may be a classic group."""
-    classic = [each.classic for each in members if each.classic is not None]
-    return (
-        0 < len(classic) == len(members) <= shard.settings.max_size
-        and shard.settings.consumer_migration_policy.allows_downgrade
-        and sum(size_in_bytes(each.protocols) for each in classic) <= shard.settings.protocols_bytes_max
-    )
+def is_downgrade_due(shard: Shard, consumer: ConsumerGroup, becomes: Subscription | None = None) -> bool:
+    """True when all members are classic ones, and may be a classic group.
+
+    ``becomes``: what a member of the newer protocol wants, which is about to be a classic one.
+    """
+    count = len(consumer.subscriptions)
+    if not 0 < consumer.subscribed.classic + (becomes is not None) == count <= shard.settings.max_size:
+        return False
+    if not shard.settings.consumer_migration_policy.allows_downgrade:
+        return False
+    members = (each for each in (*consumer.subscriptions.values(), becomes) if each is not None)
+    protocols = (each.classic.protocols for each in members if each.classic is not None)
+    return sum(map(size_in_bytes, protocols)) <= shard.settings.protocols_bytes_max
 
 
 def downgrade(change: Change, done: Done, joins: Mapping[str, Token] | None = None) -> None:

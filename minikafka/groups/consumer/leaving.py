@@ -71,7 +71,7 @@ def remove_members(shard: Shard, group: Group, member_ids: Sequence[str], done: 
     change = Change(shard, group)
     for member_id in member_ids:
         change.remove_member(member_id)
-    if conversion.is_downgrade_due(shard, change.consumer.subscriptions.values()):
+    if conversion.is_downgrade_due(shard, change.consumer):
         conversion.downgrade(change, done)
         return
     change.drop_unused_regexes()

@@ -67,6 +67,11 @@ class ClassicMetadata(NamedTuple):
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of its protocols; a hostile member may name one twice."""
+        return frozenset(name for name, _ in self.protocols)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:

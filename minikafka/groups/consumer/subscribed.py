@@ -28,6 +28,10 @@ class Subscribed:
     """How many members have the expression, in order of their first."""
     kinds: Counter[tuple[tuple[str, ...], str]] = field(default_factory=Counter)
     """How many members name the same topics and have the same expression."""
+    classic: int = 0
+    """How many members are classic ones."""
+    protocols: Counter[str] = field(default_factory=Counter)
+    """How many of them have the protocol."""
     size: int = 0
     """In bytes, of the members; expressions come on top."""
 
@@ -38,6 +42,9 @@ class Subscribed:
             self.kinds[_kind(subscription)] += 1
             if subscription.topic_regex:
                 self.regexes[subscription.topic_regex] += 1
+            if subscription.classic is not None:
+                self.classic += 1
+                self.protocols.update(subscription.classic.names)
             self.size += size_in_bytes(member_id, subscription)
 
     def remove(self, member_id: str, subscription: Subscription | None) -> None:
@@ -48,7 +55,17 @@ class Subscribed:
             _take_one(self.kinds, _kind(subscription))
             if subscription.topic_regex:
                 _take_one(self.regexes, subscription.topic_regex)
+            if subscription.classic is not None:
+                self.classic -= 1
+                for name in subscription.classic.names:
+                    _take_one(self.protocols, name)
             self.size -= size_in_bytes(member_id, subscription)
+
+    def have_protocol(self, name: str, but: Subscription | None) -> bool:
+        """True when all classic members have the protocol; ``but``: of a member that is not asked."""
+        classic = None if but is None else but.classic
+        others, have = self.classic, self.protocols[name]
+        return have == others if classic is None else have - (name in classic.names) == others - 1
 
     def size_with(self, member_id: str, before: Subscription | None, wanted: Subscription) -> int:
         """In bytes, with expressions, after a member's change."""

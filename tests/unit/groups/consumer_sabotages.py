@@ -223,7 +223,7 @@ def a_failed_downgrade_leaves_both_groups(shard: Shard, group: Group) -> None:
 
 
 @SUITE.replaces(conversion, "is_downgrade_due")
-def a_group_never_goes_back(shard: Shard, members: Any) -> bool:
+def a_group_never_goes_back(shard: Shard, consumer: ConsumerGroup, becomes: Any = None) -> bool:
     """A consumer group stays one when all its members are classic."""
     return False
 

@@ -9,21 +9,26 @@ from broker_client import Client
 from broker_node import create_topic, delete_topic, eventually
 
 from minikafka.broker.authorized_operations import NOT_ASKED
+from minikafka.broker.handlers import groups
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.net.connection import Connection
+from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from minikafka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -113,6 +118,29 @@ async def test_a_group_without_an_id(node: Node, client: Client) -> None:
     assert (await client.ask(request)).error_code == ErrorCode.INVALID_GROUP_ID
     described = await client.ask(ConsumerGroupDescribeRequest(group_ids=[""]))
     assert described.groups[0].error_code == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_a_change_costs_its_turn_what_the_group_has(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever protocol the member speaks: its coordinator looks at all of them."""
+    much, rows = 10**9, []
+    monkeypatch.setattr(groups, "ROW_COST", much)
+    monkeypatch.setattr(Connection, "spend", lambda connection, cost: rows.append(cost // much))
+    await beat(client, "a", subscribed_topic_names=["t"])
+    await beat(client, "a", 1)
+    assert [count for count in rows if count] == [2], "a heartbeat that changes nothing costs nothing"
+    metadata = encode_subscription(ConsumerProtocolSubscription(topics=["t"]), 3)
+    request = JoinGroupRequest(
+        group_id="g",
+        group_instance_id="i",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+    assert (await client.ask(request)).error_code == 0
+    assert [count for count in rows if count] == [2, 3]
 
 
 @pytest.mark.spec("G13")

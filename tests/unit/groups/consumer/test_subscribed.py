@@ -6,7 +6,7 @@ import pytest
 from consumer_driver import ConsumerDriver
 
 from minikafka.errors import ErrorCode
-from minikafka.groups.consumer.records import Subscription
+from minikafka.groups.consumer.records import ClassicMetadata, Subscription
 from minikafka.groups.consumer.subscribed import MEMBER_BYTES, REGEX_BYTES, Subscribed
 
 
@@ -22,6 +22,21 @@ def test_what_nobody_wants_any_more_is_forgotten() -> None:
     assert subscribed.topics == {"u": 1}
     subscribed.remove("b", other)
     assert subscribed == Subscribed()
+
+
+def test_a_protocol_that_all_classic_members_have() -> None:
+    subscribed = Subscribed()
+    one = Subscription(classic=ClassicMetadata(1, (("range", b""), ("range", b""), ("sticky", b""))))
+    other, newer = Subscription(classic=ClassicMetadata(1, (("range", b""),))), Subscription()
+    for name, each in (("a", one), ("b", other), ("c", newer)):
+        subscribed.add(name, each)
+    assert (subscribed.classic, subscribed.protocols) == (2, {"range": 2, "sticky": 1})
+    for but, common in ((None, ["range"]), (newer, ["range"]), (one, ["range"]), (other, ["range", "sticky"])):
+        assert [name for name in ("range", "sticky", "x") if subscribed.have_protocol(name, but)] == common
+    for name, each in (("a", one), ("b", other), ("c", newer)):
+        subscribed.remove(name, each)
+    assert subscribed == Subscribed()
+    assert subscribed.have_protocol("x", None), "nobody is against it"
 
 
 def test_the_size_after_a_change() -> None:
