@@ -8,7 +8,8 @@
 * ``feature``  ``minikafka cluster feature ...``
 * ``topic``    ``minikafka topic ...``; ``describing``: what ``describe`` shows
 * ``held_back``  whom open transactions hold back: for ``topic describe``, ``cluster status`` and ``consume``
-* ``produce``  ``minikafka produce``; ``record_input``: lines as records; ``partitioners``: their partitions
+* ``produce``  ``minikafka produce``; ``sending``: the way of lines to a topic
+* ``record_input``  lines as records; ``partitioners``: their partitions
 * ``consume``  ``minikafka consume``; ``starting``: what it reads; ``record_format``: records as lines
 * ``group``, ``transaction``  ``minikafka group ...``, ``minikafka transaction ...``
 * ``group_view``  what ``group describe`` shows; ``reset_offsets``  ``group reset-offsets``; ``reset_plan``: its files

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import random
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from minikafka.cli import completion
 from minikafka.cli.options import AsJson, Bootstrap, Directory, target
 from minikafka.cli.output import print_json, print_note, size
-from minikafka.cli.partitioners import Choose, Partitioner, choice
+from minikafka.cli.partitioners import Partitioner
 from minikafka.cli.record_format import unescaped
-from minikafka.cli.record_input import (
-    Headers,
-    InputRecord,
-    LineForm,
-    Parse,
-    parse_header,
-    parse_json,
-    reader_properties,
-)
+from minikafka.cli.record_input import LineForm, parse_header, parse_json, reader_properties
 from minikafka.cli.run import run
+from minikafka.cli.sending import Same, Sending, Tally, Transactions
 from minikafka.cli.times import parse_moment
 from minikafka.cli.waiting import Concern
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
 
     from minikafka.cli.ledger import Ledger
-    from minikafka.client import Producer
 
 
 DELIVERY_TIMEOUT_S: Final = 120.0
@@ -217,7 +204,7 @@ def produce(
         _refuse("--no-idempotence", "transactions need idempotence")
     if commit_every is not None and transactional_id is None:
         _refuse("--commit-every", "needs --transactional-id")
-    same = _Same(
+    same = Same(
         None if key is None else key.encode(),
         tuple(parse_header(word) for word in headers or ()),
         None if timestamp is None else parse_moment(timestamp, "--timestamp", time.time_ns() // 1_000_000),
@@ -233,10 +220,10 @@ def produce(
         transactional_id=transactional_id,
     )
     with file.open("rb") if file else _standard_input() as source:
-        tally = _Tally()
+        tally = Tally()
         with _ledger(history, topic, acks) as ledger:
-            sending = _Sending(producer, topic, source, parse, tally, same, partitioner, ledger)
-            transactions = _Transactions(commit_every) if transactional_id is not None else None
+            sending = Sending(producer, topic, source, parse, tally, same, partitioner, ledger)
+            transactions = Transactions(commit_every) if transactional_id is not None else None
             try:
                 run(sending.run(file is not None, transactions), Concern(cluster, topic, needs_isr=acks is Acks.ALL))
             except typer.Exit:
@@ -257,173 +244,6 @@ def _refuse(option: str, reason: str) -> NoReturn:
     raise typer.BadParameter(reason, param_hint=option)
 
 
-class _Tally:
-    """How much was written, how fast, and the first thing that went wrong."""
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self.records = 0
-        self.bytes = 0
-        self.began = time.monotonic()
-        self.error: BaseException | None = None
-
-    def count(self, delivery: asyncio.Future[Any], line: int, size_bytes: int) -> None:
-        """Called when a record's fate is known."""
-        error = None if delivery.cancelled() else delivery.exception()
-        if error is not None:
-            self.error = self.error or _with_line(error, line)
-        elif not delivery.cancelled():
-            self.records += 1
-            self.bytes += size_bytes
-
-
-def _with_line(error: BaseException, line: int) -> BaseException:
-    from minikafka.errors import KafkaError
-
-    if isinstance(error, KafkaError):
-        return KafkaError(error.code, f"line {line} was not written: {error.message}")
-    return error
-
-
-@dataclass(frozen=True, slots=True)
-class _Same:
-    """What all records have, unless they say otherwise."""
-
-    key: bytes | None = None
-    headers: Headers = ()
-    timestamp_ms: int | None = None
-    partition: int | None = None
-
-
-@dataclass(slots=True)
-class _Transactions:
-    """``every``: records in one; None: all. ``committed``: records in those that are complete."""
-
-    every: int | None = None
-    committed: int = 0
-
-
-class _Sending:
-    """The way of lines to a topic."""
-
-    def __init__(
-        self,
-        producer: Producer,
-        topic: str,
-        source: IO[bytes],
-        parse: Parse,
-        tally: _Tally,
-        same: _Same | None = None,
-        partitioner: Partitioner = Partitioner.MURMUR2,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._source = source
-        self._parse = parse
-        self._tally = tally
-        self._same = same or _Same()
-        self._partitioner = partitioner
-        self._ledger = ledger
-        self._choose: Choose = lambda key: None
-
-    async def run(self, with_progress: bool, transactions: _Transactions | None = None) -> None:
-        """Send all lines, and wait for their acknowledgements. Raises the first error of a record."""
-        total = os.fstat(self._source.fileno()).st_size if with_progress else None
-        async with self._producer:
-            if self._partitioner is not Partitioner.MURMUR2:
-                partitions = await self._producer.partitions_for(self._topic)
-                self._choose = choice(self._partitioner, partitions, random.Random())
-            with _progress(total) as advance:
-                lines = self._lines(advance)
-                await (self._send_all(lines) if transactions is None else self._commit_all(lines, transactions))
-
-    async def _lines(self, advance: Callable[[int], None]) -> AsyncIterator[list[bytes]]:
-        """Lines as they come, some at a time; none any more once a record failed."""
-        from minikafka.cli.lines import LineSplitter, read_chunks
-
-        splitter = LineSplitter()
-        async for chunk in read_chunks(self._source.fileno()):
-            yield splitter.feed(chunk)
-            advance(len(chunk))
-            if self._tally.error is not None:
-                return
-        yield splitter.end()
-
-    async def _send_all(self, lines: AsyncIterator[list[bytes]]) -> None:
-        async for some in lines:
-            for line in some:
-                if self._tally.error is None:
-                    await self._send(line)
-        await self._settle()
-
-    async def _commit_all(self, lines: AsyncIterator[list[bytes]], transactions: _Transactions) -> None:
-        """A transaction begins with the first line for it, and not before: it may not be open for long."""
-        waiting: list[bytes] = []
-        async for some in lines:
-            waiting = some
-            while waiting:
-                async with self._producer.transaction():
-                    waiting = await self._fill(waiting, lines, transactions.every)
-                    await self._settle()
-                transactions.committed = self._tally.records
-
-    async def _fill(self, waiting: list[bytes], lines: AsyncIterator[list[bytes]], every: int | None) -> list[bytes]:
-        """Send lines until the transaction has enough of them, or there are no more; those that are left."""
-        room = sys.maxsize if every is None else every
-        while True:
-            for line in waiting[:room]:
-                await self._send(line)
-            room, waiting = room - len(waiting[:room]), waiting[room:]
-            if room == 0 or self._tally.error is not None:
-                return waiting
-            try:
-                waiting = await anext(lines)
-            except StopAsyncIteration:
-                return []
-
-    async def _settle(self) -> None:
-        """Wait for acknowledgements, and raise the first error."""
-        from minikafka.errors import KafkaError
-
-        error = self._tally.error
-        if isinstance(error, KafkaError) and error.retriable:
-            raise error  # the others wait for the same cluster, and would do so for as long again
-        await self._producer.flush()
-        if self._tally.error is not None:
-            raise self._tally.error
-
-    async def _send(self, line: bytes) -> None:
-        tally, same, ledger = self._tally, self._same, self._ledger
-        tally.lines += 1
-        record = self._parse(line, tally.lines)
-        key = same.key if record.key is None else record.key
-        partition = self._partition_of(record, key)
-        if ledger:
-            partition = await ledger.sending(self._producer, key, record.value)
-        delivery = await self._producer.send(
-            self._topic,
-            record.value,
-            key=key,
-            partition=partition,
-            headers=(*same.headers, *record.headers),
-            timestamp_ms=same.timestamp_ms if record.timestamp_ms is None else record.timestamp_ms,
-        )
-        delivery.add_done_callback(_counter(tally, tally.lines, len(line)))
-        if ledger:
-            delivery.add_done_callback(ledger.outcome(partition, key, record.value))
-
-    def _partition_of(self, record: InputRecord, key: bytes | None) -> int | None:
-        """The partition of a JSON object counts only if asked for: it is that of the topic that it came from."""
-        if self._same.partition is not None:
-            return self._same.partition
-        return record.partition if self._partitioner is Partitioner.INPUT else self._choose(key)
-
-
-def _counter(tally: _Tally, line: int, size_bytes: int) -> Callable[[asyncio.Future[Any]], None]:
-    return lambda delivery: tally.count(delivery, line, size_bytes)
-
-
 @contextmanager
 def _ledger(path: Path | None, topic: str, acks: Acks) -> Iterator[Ledger | None]:
     if path is None:
@@ -442,22 +262,7 @@ def _standard_input() -> Iterator[IO[bytes]]:
     yield sys.stdin.buffer
 
 
-@contextmanager
-def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr for a file of known size, if there is someone to see it."""
-    if not total or not sys.stderr.isatty():
-        yield lambda size_bytes: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda size_bytes: progress.advance(task, size_bytes)
-
-
-def _print_summary(tally: _Tally, as_json: bool) -> None:
+def _print_summary(tally: Tally, as_json: bool) -> None:
     seconds = time.monotonic() - tally.began
     if as_json:
         print_json({"records": tally.records, "bytes": tally.bytes, "seconds": round(seconds, 3)})

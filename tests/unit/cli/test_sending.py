@@ -11,8 +11,8 @@ from typing import IO, Any, Self
 
 import pytest
 
-from minikafka.cli.produce import _Sending, _Tally, _Transactions
 from minikafka.cli.record_input import LineForm
+from minikafka.cli.sending import Sending, Tally, Transactions
 from minikafka.errors import ErrorCode, KafkaError
 
 
@@ -55,9 +55,9 @@ def lines() -> Iterator[IO[bytes]]:
 async def test_a_failed_record_ends_it_and_the_others_are_awaited_only_where_they_may_pass(
     lines: IO[bytes], code: ErrorCode, flushed: int
 ) -> None:
-    producer, tally = Failing(code), _Tally()
+    producer, tally = Failing(code), Tally()
     with pytest.raises(KafkaError, match="line 2 was not written: no"):
-        await _Sending(producer, "events", lines, LineForm().parse, tally).run(False)  # type: ignore[arg-type]
+        await Sending(producer, "events", lines, LineForm().parse, tally).run(False)  # type: ignore[arg-type]
     assert producer.sent < 5
     assert producer.flushed == flushed
 
@@ -103,10 +103,10 @@ class Transactional:
 async def send_in_transactions(tmp_path: Path, count: int, every: int | None) -> Transactional:
     path = tmp_path / "lines"
     path.write_bytes(b"".join(b"%d\n" % n for n in range(1, count + 1)))
-    producer, tally = Transactional(), _Tally()
+    producer, tally = Transactional(), Tally()
     with path.open("rb") as file:
-        sending = _Sending(producer, "events", file, LineForm().parse, tally)  # type: ignore[arg-type]
-        transactions = _Transactions(every)
+        sending = Sending(producer, "events", file, LineForm().parse, tally)  # type: ignore[arg-type]
+        transactions = Transactions(every)
         with suppress(KafkaError) if count >= 23 else nullcontext():
             await sending.run(False, transactions)
     assert transactions.committed == sum(map(len, producer.committed))
