@@ -10,7 +10,8 @@
 * ``held_back``  whom open transactions hold back: for ``topic describe``, ``cluster status`` and ``consume``
 * ``produce``  ``minikafka produce``; ``sending``: the way of lines to a topic
 * ``record_input``  lines as records; ``partitioners``: their partitions
-* ``consume``  ``minikafka consume``; ``starting``: what it reads; ``record_format``: records as lines
+* ``consume``  ``minikafka consume``; ``reading``: the way of records to lines
+* ``starting``  what is read; ``record_format``: records as lines
 * ``group``, ``transaction``  ``minikafka group ...``, ``minikafka transaction ...``
 * ``group_view``  what ``group describe`` shows; ``reset_offsets``  ``group reset-offsets``; ``reset_plan``: its files
 * ``config``   ``minikafka config ...``; ``config_resources``: whose settings; ``quota``: ``minikafka quota ...``
