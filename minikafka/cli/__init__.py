@@ -18,7 +18,7 @@
 * ``delete_records``  ``minikafka topic delete-records``
 * ``reassign``  ``minikafka reassign``: where replicas are
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``
-* ``progress``  the bar for replicas that move
+* ``progress``  bars: for bytes, and for replicas that move
 * ``log``      ``minikafka log dump``: look into files on disk; ``verify``: ``minikafka log verify``
 * ``demo``, ``demo_transactions``  ``minikafka demo``, ``minikafka demo transactions``
 * ``pipeline/``  ``minikafka pipeline ...``: Spark over topics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,22 @@ def bar(what: str) -> Iterator[Callable[..., None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield partial(bars.update, bars.add_task(what, total=None, told=""))
+
+
+@contextmanager
+def bytes_bar(total: int | None) -> Iterator[Callable[[int], None]]:
+    """What moves a bar on by so many bytes of ``total``; None, as of a pipe, or 0: no bar."""
+    if not total or not sys.stderr.isatty():
+        yield lambda size_bytes: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=total)
+        yield lambda size_bytes: bars.advance(task, size_bytes)
 
 
 @contextmanager

@@ -7,16 +7,15 @@ import random
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from minikafka.cli.partitioners import Choose, Partitioner, choice
+from minikafka.cli.progress import bytes_bar
 from minikafka.cli.record_input import Headers, InputRecord, Parse
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator
 
     from minikafka.cli.ledger import Ledger
     from minikafka.client import Producer
@@ -99,7 +98,7 @@ class Sending:
             if self._partitioner is not Partitioner.MURMUR2:
                 partitions = await self._producer.partitions_for(self._topic)
                 self._choose = choice(self._partitioner, partitions, random.Random())
-            with _progress(total) as advance:
+            with bytes_bar(total) as advance:
                 lines = self._lines(advance)
                 await (self._send_all(lines) if transactions is None else self._commit_all(lines, transactions))
 
@@ -187,18 +186,3 @@ class Sending:
 
 def _counter(tally: Tally, line: int, size_bytes: int) -> Callable[[asyncio.Future[Any]], None]:
     return lambda delivery: tally.count(delivery, line, size_bytes)
-
-
-@contextmanager
-def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr for a file of known size, if there is someone to see it."""
-    if not total or not sys.stderr.isatty():
-        yield lambda size_bytes: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda size_bytes: progress.advance(task, size_bytes)

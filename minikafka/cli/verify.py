@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,6 +10,7 @@ import typer
 
 from minikafka.cli.options import AsJson, Directory, cluster_directory
 from minikafka.cli.output import fail, print_json, print_line, print_table, size
+from minikafka.cli.progress import bytes_bar
 from minikafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def verify(
     disk = OsDisk()
     chosen = directories or [cluster_directory(directory)]
     places = [place for each in chosen for place in _places(disk, each)]
-    with quiet_when_the_reader_leaves(), _progress(_bytes_of(places)) as advance:
+    with quiet_when_the_reader_leaves(), bytes_bar(_bytes_of(places)) as advance:
         findings = Findings(advance)
         running = [str(place) for place in places if _examine(disk, place, findings, records)]
     with quiet_when_the_reader_leaves():
@@ -120,23 +119,6 @@ def _examine(disk: OsDisk, place: Path, findings: Findings, decodes: bool) -> bo
     facts = read_facts(disk, str(place.parent), boot_id, findings)
     examine_partition(disk, str(place), tp, facts, findings, decodes=decodes)
     return facts.is_running
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, if there is someone to see it."""
-    import sys
-
-    if not total or not sys.stderr.isatty():
-        yield lambda size_bytes: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda size_bytes: progress.advance(task, size_bytes)
 
 
 def _common(places: list[Path]) -> str:
