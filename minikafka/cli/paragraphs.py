@@ -20,6 +20,7 @@ from minikafka.cli.elsewhere import ELSEWHERE, NOT_HERE, command_line, spelled_a
 
 NARROW_COLUMNS: Final = 76
 NARROW_NAME_COLUMNS: Final = 24
+VALIDATOR_WORDS: Final = "Value error, "  # what pydantic, which Typer may ask, says before what is wrong
 
 
 class FittingCommand(TyperCommand):
@@ -42,7 +43,11 @@ class FittingCommand(TyperCommand):
             is_argument = any(option.removeprefix("--").upper() in metavar for metavar in named)
             if is_argument and not any(option in param.opts for param in params):
                 args = [arg.removeprefix(f"{option}=") for arg in args if arg != option]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix(VALIDATOR_WORDS)
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         with _fitted(self, ctx, formatter):

@@ -244,6 +244,7 @@ def test_a_wrong_option_is_named(words: tuple[str, ...], message: str) -> None:
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+    assert "Value error" not in result.output
 
 
 @pytest.mark.parametrize(
