@@ -66,9 +66,9 @@ def matching(pattern: re.Pattern[str], topics: Sequence[str]) -> list[str]:
 
 
 def parse_pattern(word: str) -> re.Pattern[str]:
-    """A regular expression for names of topics; a comma separates several, as for Kafka's tools."""
+    """A regular expression for names of topics; a comma stands for ``|``, as for Kafka's tools."""
     try:
-        return re.compile("|".join(f"(?:{part.strip()})" for part in word.split(",")) if "{" not in word else word)
+        return re.compile("|".join(part.strip() for part in word.split(",")) if "{" not in word else word)
     except re.error as error:
         _refuse("--include", f"{word!r} is no regular expression: {error}")
 

@@ -40,7 +40,13 @@ def test_partitions() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "found"),
-    [("or.*", ["orders"]), ("orders,clicks", ["clicks", "orders"]), ("c.{5}", ["clicks"]), ("x", [])],
+    [
+        ("or.*", ["orders"]),
+        ("orders,clicks", ["clicks", "orders"]),
+        ("c.{5}", ["clicks"]),
+        ("(?i)CL.*", ["clicks"]),
+        ("x", []),
+    ],
 )
 def test_a_pattern_matches_whole_names(pattern: str, found: list[str]) -> None:
     assert matching(parse_pattern(pattern), ["clicks", "orders", "priors"]) == found
