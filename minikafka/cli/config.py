@@ -220,6 +220,7 @@ def _alter(
             entity, values = _quota_entity(resource), quota.parse_values(changes)
             await admin.alter_quotas(entity, values, validate_only=dry_run)
         else:
+            await _check_deleted(admin, resource, [setting for setting, value in changes.items() if value is None])
             kind, name = _resource_type(resource), resource.name or ""
             await admin.alter_resource(kind, name, changes, what=str(resource), validate_only=dry_run)
         for setting, value in changes.items():
@@ -229,6 +230,16 @@ def _alter(
             print_line("dry run: nothing is changed")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
+
+
+async def _check_deleted(admin: Admin, resource: Resource, names: Sequence[str]) -> None:
+    """Refuse what is no setting, as ``kafka-configs.sh`` does: brokers would take it, and delete nothing."""
+    if not names:
+        return
+    name = resource.name or ""
+    if resource.kind == BROKER:  # any that lives: all have the same settings
+        name = str(min((await admin.describe_cluster()).brokers))
+    _find(str(resource), await admin.describe_resource(_resource_type(resource), name), names)
 
 
 def _resource_type(resource: Resource) -> int:
@@ -337,12 +348,15 @@ def _print(
 
 def _chosen(what: str, entries: list[ConfigEntry], wanted: Sequence[str], show_all: bool) -> list[ConfigEntry]:
     """Those that were asked for: by name, or all, or those that are not Kafka's defaults."""
+    return _find(what, entries, wanted) if wanted else [each for each in entries if show_all or not each.is_default]
+
+
+def _find(what: str, entries: list[ConfigEntry], wanted: Sequence[str]) -> list[ConfigEntry]:
+    """Settings by their names. KafkaError when there is no such one, with the name that was meant."""
     from difflib import get_close_matches
 
     from minikafka.errors import ErrorCode, KafkaError
 
-    if not wanted:
-        return [each for each in entries if show_all or not each.is_default]
     by_name = {each.name: each for each in entries}
     for name in wanted:
         if name not in by_name:

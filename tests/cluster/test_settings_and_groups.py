@@ -56,6 +56,9 @@ def test_settings_of_a_topic(minikafka: QuickCommandLine) -> None:
     eventually(lambda: own() == expected, "the settings to be taken back")
     assert b"topic 'nowhere' not found" in minikafka("config", "get", "topic", "nowhere", fails=True)
     assert b"say which topic" in minikafka("config", "set", "topic", "a.b=1", fails=True)
+    unknown = minikafka("config", "delete", "topic", "shelf", "max.message.bytes", "retention.mss", fails=True)
+    assert b"topic shelf has no setting 'retention.mss'; did you mean retention.ms?" in unknown
+    assert own() == expected
 
 
 def test_settings_of_brokers(minikafka: QuickCommandLine) -> None:
@@ -69,6 +72,7 @@ def test_settings_of_brokers(minikafka: QuickCommandLine) -> None:
     minikafka("config", "delete", "broker", "2", "message.max.bytes")
     minikafka("config", "delete", "broker", "--default", "message.max.bytes")
     assert b"node.id" in minikafka("config", "set", "broker", "1", "node.id=7", fails=True)
+    assert b"has no setting 'nothing'" in minikafka("config", "delete", "broker", "--default", "nothing", fails=True)
 
 
 def test_settings_of_groups(minikafka: QuickCommandLine) -> None:
