@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 from minikafka.cli import completion
+from minikafka.cli.lines import LineError
 from minikafka.cli.options import AsJson, Bootstrap, Directory, target
 from minikafka.cli.output import print_json, print_note, size
 from minikafka.cli.partitioners import Partitioner
@@ -226,10 +227,11 @@ def produce(
             transactions = Transactions(commit_every) if transactional_id is not None else None
             try:
                 run(sending.run(file is not None, transactions), Concern(cluster, topic, needs_isr=acks is Acks.ALL))
-            except typer.Exit:
+            except (typer.Exit, LineError) as end:
                 done = "committed" if transactions else "acknowledged"
                 count = transactions.committed if transactions else tally.records
-                print_note(f"interrupted: {count:,} of the {tally.lines:,} lines read are {done}")
+                how = "interrupted" if isinstance(end, typer.Exit) else "stopped"
+                print_note(f"{how}: {count:,} of the {tally.lines:,} lines read are {done}")
                 raise
     _print_summary(tally, as_json)
 

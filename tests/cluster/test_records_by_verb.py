@@ -93,6 +93,9 @@ def test_transactions_and_the_end_of_a_topic(verbs: Verbs) -> None:
     verbs.produce(b"1\n2\n3\n", "written-at-once", "--transactional-id", "verbs", "--commit-every", "2")
     refused = verbs.produce(b"4\nnokey\n", "written-at-once", "--transactional-id", "verbs", "-k", "4", fails=True)
     assert b"line 2 has no key separator '4'" in refused
+    assert b"stopped: 0 of the 2 lines read are committed" in refused
+    refused = verbs.produce(b"1:1\n2:2\nnokey\n", "written-in-part", "--key-separator", ":", fails=True)
+    assert b"stopped: 2 of the 3 lines read are acknowledged" in refused
     committed = ["written-at-once", "--from-beginning", "-e", "--isolation-level", "read_committed"]
     assert verbs.consume(*committed) == b"1\n2\n3\n"
     verbs.produce(b"5\n6\n", "written-at-once", "--no-idempotence", "--compression", "gzip")
