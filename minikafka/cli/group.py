@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -127,9 +128,13 @@ def delete(
             try:
                 await admin.delete_group(name)
             except KafkaError as error:
-                if error.code is not ErrorCode.NON_EMPTY_GROUP:
+                why = {
+                    ErrorCode.NON_EMPTY_GROUP: "has members; stop them first",
+                    ErrorCode.GROUP_ID_NOT_FOUND: "not found",
+                }.get(error.code)
+                if why is None:
                     raise
-                raise KafkaError(error.code, f"group {name!r} has members; stop them first") from None
+                raise KafkaError(error.code, f"group {name!r} {why}") from None
             print_line(f"deleted {name}")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
@@ -167,7 +172,7 @@ def delete_offsets(
         for topic in wanted:
             if not any(tp.topic == topic for tp in chosen):
                 await admin.describe_group(name)  # raises if there is no such group
-                raise _no_offsets(name, topic)
+                raise _no_offsets(name, topic, wanted[topic])
         await _delete_offsets(admin, name, chosen)
         if as_json:
             rows = [{"topic": tp.topic, "partition": tp.partition, "offset": committed[tp].offset} for tp in chosen]
@@ -191,7 +196,8 @@ async def _delete_offsets(admin: Admin, name: str, partitions: list[TopicPartiti
         raise KafkaError(error.code, message) from None
 
 
-def _no_offsets(name: str, topic: str) -> Exception:
+def _no_offsets(name: str, topic: str, partitions: Sequence[int]) -> Exception:
     from minikafka.errors import ErrorCode, KafkaError
 
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"group {name!r} has no offset of topic {topic!r} there")
+    named = f", partition {', '.join(map(str, partitions))}" if partitions else ""
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"group {name!r} has no offset of topic {topic!r}{named}")

@@ -59,7 +59,7 @@ def reset_offsets(
         typer.Option("--from-file", metavar="CSV", help="The offsets in this file, as --export prints them."),
     ] = None,
     export: Annotated[
-        bool, typer.Option("--export", help="Print the new offsets as CSV: topic,partition,offset.")
+        bool, typer.Option("--export", help="Print the new offsets, else the committed ones, as CSV for --from-file.")
     ] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Change the offsets, do not only show them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change: the default.")] = False,
@@ -78,7 +78,7 @@ def reset_offsets(
 
     [bold]minikafka group reset-offsets readers --all-topics --by-duration PT1H[/]
 
-    [bold]minikafka group reset-offsets readers --all-topics --to-current --export > offsets.csv[/]
+    [bold]minikafka group reset-offsets readers --all-topics --export > offsets.csv[/]
 
     [bold]minikafka group reset-offsets readers --from-file offsets.csv --execute[/]
     """
@@ -95,6 +95,8 @@ def reset_offsets(
         "--from-file": To() if from_file is not None else None,
     }
     chosen = {name: to for name, to in ways.items() if to is not None}
+    if export and not chosen:
+        chosen = {"--to-current": To()}
     if len(chosen) != 1:
         _refuse(" / ".join(chosen or ways), "exclude each other" if chosen else "one of them says where to")
     if from_file is None and bool(topics) == all_topics:

@@ -152,11 +152,14 @@ def test_groups_of_both_protocols(
     (found,) = json.loads(minikafka("group", "describe", group, "--json"))
     assert sum(each["lag"] for each in found["partitions"]) == 10
     assert minikafka("group", "delete-offsets", group, "--topic", "shelf:1").startswith(b"deleted offset 0 of shelf-1")
-    assert b"has no offset of topic 'shelf'" in minikafka(
+    assert minikafka(*reset, "--all-topics", "--export") == b"shelf,0,0\n"
+    assert b"has no offset of topic 'shelf', partition 1" in minikafka(
         "group", "delete-offsets", group, "--topic", "shelf:1", fails=True
     )
     (found,) = json.loads(minikafka("group", "describe", group, "--json"))
     assert [each["partition"] for each in found["partitions"]] == [0]
+    minikafka("group", "delete", group)
+    assert f"group {group!r} not found".encode() in minikafka("group", "delete", group, fails=True)
 
 
 def test_a_file_of_all_groups(minikafka: QuickCommandLine, tmp_path: Path) -> None:
