@@ -16,7 +16,6 @@ ELSEWHERE: Final = {
     "rm": "delete",
     "info": "status",
     "brokers": "status",
-    "metadata-quorum": "status",
     "broker-api-versions": "status",
     "topics": "topic",
     "groups": "group",
@@ -29,7 +28,7 @@ ELSEWHERE: Final = {
     "consumer": "consume",
     "reassign-partitions": "reassign",
     "leader-election": "elect-leaders",
-    "get-offsets": "describe",
+    "get-offsets": "topic describe",
     "features": "feature",
     "configs": "config",
     "quotas": "quota",
@@ -41,10 +40,14 @@ ELSEWHERE: Final = {
 }
 """What other tools call our verbs, Kafka's own without ``kafka-`` before their names."""
 
+_MEASURES: Final = "python -m benchmarks measures throughput, in a checkout"
 NOT_HERE: Final = {
     "acls": "there are no ACLs; whoever reaches a client port may read and write",
     "delegation-tokens": "there is no security that they could be for",
+    "consumer-perf-test": _MEASURES,
+    "metadata-quorum": "minikafka cluster status shows the controller that leads the quorum",
     "mirror-maker": "use that of Kafka, or: minikafka consume --json | minikafka produce --input json",
+    "producer-perf-test": _MEASURES,
     "storage": "a node formats its directories by itself; minikafka cluster start begins a cluster",
     "zookeeper-shell": "there is no ZooKeeper; minikafka cluster status shows the quorum",
 }
@@ -62,7 +65,12 @@ _SPELLINGS: Final = {
     "--request-required-acks": "--acks",
     "--whitelist": "--include",
     "--consumer-group": "--group",
+    "-o": "--offset",
+    "-c": "--count",
+    "-f": "--format",
 }
+"""The short ones are kcat's; a verb that has another meaning for one keeps it."""
+
 _NO_SECURITY: Final = "There is no TLS and no SASL here, and so nothing to configure: leave it out"
 _REASONS: Final = {
     "--zookeeper": "There is no ZooKeeper: name a broker with --bootstrap-server",

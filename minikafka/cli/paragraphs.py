@@ -39,8 +39,8 @@ class FittingCommand(TyperCommand):
             if (why := why_not_here(arg, ours)) is not None:
                 ctx.fail(f"No such option: {arg.partition('=')[0]}. {why}")
         named = [param.metavar or "" for param in params if param.param_type_name == "argument"]
-        for option in ("--topic", "--group"):
-            is_argument = any(option.removeprefix("--").upper() in metavar for metavar in named)
+        for option, name in (("--topic", "TOPIC"), ("--group", "GROUP"), ("--files", "SEGMENT")):
+            is_argument = any(name in metavar for metavar in named)
             if is_argument and not any(option in param.opts for param in params):
                 args = [arg.removeprefix(f"{option}=") for arg in args if arg != option]
         try:
@@ -110,8 +110,8 @@ def _verbs_that_take(group: TyperGroup, option: str) -> Iterator[bool]:
 
 
 def _called(group: TyperGroup, name: str) -> list[str]:
-    """The words for a verb of this name: in the group itself, or else in the groups in it."""
-    if name in group.commands or name.startswith("--"):
+    """The words for a verb of this name (or two: a group's and its verb's): in the group itself, or in those in it."""
+    if name.partition(" ")[0] in group.commands or name.startswith("--"):
         return [name]
     groups = [(outer, inner) for outer, inner in group.commands.items() if isinstance(inner, TyperGroup)]
     return [f"{outer} {name}" for outer, inner in groups if name in inner.commands]

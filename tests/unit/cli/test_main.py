@@ -103,7 +103,7 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
         ("configs --describe --topic x", "minikafka config get --topic x"),
         ("kafka-configs.sh --alter --topic x --add-config a=1", "minikafka config set --topic x --add-config a=1"),
         ("delete-records --offset-json-file f", "minikafka topic delete-records --offset-json-file f"),
-        ("get-offsets --topic x", "minikafka topic describe"),
+        ("get-offsets --topic x", "minikafka topic describe --topic x"),
         ("dump-log", "minikafka log dump"),
         ("cluster info", "minikafka cluster status"),
         ("version", "minikafka --version"),
@@ -121,6 +121,8 @@ def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) 
     ("words", "why"),
     [
         ("acls --list", "there are no ACLs"),
+        ("kafka-metadata-quorum.sh describe --status", "minikafka cluster status shows the controller"),
+        ("producer-perf-test --topic t", "python -m benchmarks measures"),
         ("topic list --zookeeper localhost", "There is no ZooKeeper: name a broker with --bootstrap-server"),
         ("group list --command-config=f", "There is no TLS and no SASL here"),
         ("consume t --formatter kafka.x", "What is printed is said with --json"),
@@ -167,6 +169,11 @@ def test_what_others_call_it_works_too(words: str, verb: str) -> None:
 def test_a_topic_may_be_an_option_as_for_kafkas_tools(given: list[str]) -> None:
     result = CliRunner().invoke(app, ["topic", "create", *given, "-b", "127.0.0.1:1", "--timeout", "0.1"])
     assert "no broker answers" in str(result.exception)
+
+
+def test_files_may_be_an_option_as_for_kafkas_dump_log(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["log", "dump", "--files", str(tmp_path)])
+    assert "is a directory; name the files in it" in result.output
 
 
 def test_hints_name_the_cluster_that_was_asked_for(tmp_path: Path) -> None:
@@ -236,6 +243,9 @@ def test_the_status_of_a_cluster_in_containers_needs_no_option(tmp_path: Path, m
         (("produce", "t", "--acks", "2"), "--acks"),
         (("consume", "t", "--group", "g", "--partition", "0"), "the group assigns the partitions"),
         (("consume", "t", "--count", "0"), "--count"),
+        (("consume", "t", "-o", "newest"), "--offset: 'newest' is neither an offset"),  # kcat's names of options
+        (("consume", "t", "-f", "%q"), "--format: %q not found"),
+        (("consume", "t", "-c", "0"), "--count"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
