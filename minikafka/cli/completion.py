@@ -1,4 +1,4 @@
-"""Names for the completion of a shell: topics and groups of the cluster that the command line is for.
+"""Names for the completion of a shell: topics, groups and settings of the cluster that the command line is for.
 
 Whoever presses Tab waits a second at most, and sees no error: without an answer there is nothing to choose from.
 """
@@ -34,6 +34,28 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
     async def names(admin: Admin) -> list[str]:
         return [group.group_id for group in await admin.list_groups()]
+
+    return _ask(ctx, incomplete, names)
+
+
+def settings(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What ``minikafka config`` takes next: a kind, then a topic, broker or group, then its settings."""
+    from minikafka.cli.config_resources import BROKER, GROUP, KINDS, TOPIC
+
+    words: list[str] = ctx.params.get("words") or []
+    if not words:
+        return [kind for kind in KINDS if kind.startswith(incomplete)]
+    kind = words[0].removesuffix("s")
+    if len(words) == 1 and kind in (TOPIC, GROUP):
+        return (topics if kind == TOPIC else groups)(ctx, incomplete)
+
+    async def names(admin: Admin) -> list[str]:
+        from minikafka.client.admin.configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+
+        if len(words) == 1 and kind == BROKER:
+            return [str(node_id) for node_id in sorted((await admin.describe_cluster()).brokers)]
+        numbers = {TOPIC: TOPIC_RESOURCE, BROKER: BROKER_RESOURCE, GROUP: GROUP_RESOURCE}
+        return [entry.name for entry in await admin.describe_resource(numbers[kind], words[1])]
 
     return _ask(ctx, incomplete, names)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli import quota
+from minikafka.cli import completion, quota
 from minikafka.cli.config_resources import (
     BROKER,
     CLIENT,
@@ -48,15 +48,21 @@ app = typer.Typer(
 _WORDS_HELP: Final = "KIND: topic, broker, group, client or user."
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KIND [NAME] [SETTING]...", help=_WORDS_HELP, show_default=False),
+    typer.Argument(
+        metavar="KIND [NAME] [SETTING]...", help=_WORDS_HELP, show_default=False, autocompletion=completion.settings
+    ),
 ]
 SetWords = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KIND NAME SETTING=VALUE...", help=_WORDS_HELP, show_default=False),
+    typer.Argument(
+        metavar="KIND NAME SETTING=VALUE...", help=_WORDS_HELP, show_default=False, autocompletion=completion.settings
+    ),
 ]
 DeleteWords = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KIND NAME SETTING...", help=_WORDS_HELP, show_default=False),
+    typer.Argument(
+        metavar="KIND NAME SETTING...", help=_WORDS_HELP, show_default=False, autocompletion=completion.settings
+    ),
 ]
 Default = Annotated[
     bool,

@@ -12,8 +12,10 @@ import pytest
 from cluster_cli import QuickCommandLine
 from confluent_kafka import Consumer
 from live_cluster import eventually
+from typer.testing import CliRunner
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.cli.main import app
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,17 @@ def test_settings_of_brokers(minikafka: QuickCommandLine) -> None:
     minikafka("config", "delete", "broker", "--default", "message.max.bytes")
     assert b"node.id" in minikafka("config", "set", "broker", "1", "node.id=7", fails=True)
     assert b"has no setting 'nothing'" in minikafka("config", "delete", "broker", "--default", "nothing", fails=True)
+
+
+def test_a_shell_completes_names_and_settings(minikafka: QuickCommandLine, server: LocalCluster) -> None:
+    for line, expected in (
+        ("minikafka config get topic sh", "shelf"),
+        ("minikafka config delete topics shelf retention", "retention.bytes\nretention.ms"),
+        ("minikafka config set broker 2", "2"),
+    ):
+        asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MINIKAFKA_COMPLETE": "complete_bash"}
+        where = {"MINIKAFKA_DIR": str(server.layout.directory)}
+        assert CliRunner().invoke(app, [], prog_name="minikafka", env=asked | where).stdout.strip() == expected
 
 
 def test_settings_of_groups(minikafka: QuickCommandLine) -> None:

@@ -197,6 +197,9 @@ def test_a_shell_completes_verbs_and_names_nothing_where_there_is_no_cluster(tmp
     for line, expected in (
         ("minikafka topic de", "describe\ndelete\ndelete-records"),
         ("minikafka topic describe t", ""),
+        ("minikafka config get to", "topic"),
+        ("minikafka config get topic t", ""),
+        ("minikafka config set client c", ""),
     ):
         asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MINIKAFKA_COMPLETE": "complete_bash"}
         done = CliRunner().invoke(app, [], prog_name="minikafka", env={**asked, "MINIKAFKA_DIR": str(tmp_path)})
