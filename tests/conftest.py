@@ -16,7 +16,10 @@ from xdist.scheduler import LoadScopeScheduling
 # and those of Kafka's tools.
 TOGETHER = ("tests/spark/test_[a-d]*", "tests/spark/*", "tests/cluster/test_kafka_tools*")
 # What begins, because it takes long.
-FIRST = ("tests/spark/", "tests/unit/raft/", "tests/unit/replication/", "tests/sim/", "tests/cluster/")
+FIRST = (
+    *("tests/spark/", "tests/planted/", "tests/unit/raft/"),
+    *("tests/unit/replication/", "tests/sim/", "tests/cluster/"),
+)
 
 # No test hangs on how fast the machine is just now.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -153,22 +153,3 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(
     eventually(lambda: shares([again]) == [3], "its partitions")
     assert {each.partition for each in again.assignment()} == had
     assert shares([other]) == [3]
-
-
-def test_a_group_with_members_refuses_the_other_protocol(
-    servers: str, topic: str, create: Callable[[str], None], consumer: NewConsumer
-) -> None:
-    create(topic)
-    group = f"group-of-{topic}"
-    one = consumer(group)
-    one.subscribe([topic])
-    eventually(lambda: shares([one]) == [PARTITIONS], "all partitions")
-    classic = consumer(group, group_protocol="classic")
-    classic.subscribe([topic])
-
-    def refusal() -> str:
-        message = classic.poll(0.1)
-        return "" if message is None or message.error() is None else message.error().name()
-
-    assert eventually(refusal, "a refusal") == "INCONSISTENT_GROUP_PROTOCOL"
-    assert shares([one]) == [PARTITIONS]

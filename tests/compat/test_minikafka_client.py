@@ -87,7 +87,8 @@ async def test_settings(admin: Admin, topic: str) -> None:
     with pytest.raises(KafkaError) as raised:
         await admin.alter_configs(topic, {"no.such.setting": "1"})
     assert raised.value.code is ErrorCode.INVALID_CONFIG
-    assert ("node.id", "2", False) in await admin.describe_broker_configs(2)
+    entries = {entry.name: entry for entry in await admin.describe_broker_configs(2)}
+    assert (entries["node.id"].value, entries["node.id"].is_default) == ("2", False)
 
 
 async def until(ask: Callable[[], object], expected: object) -> None:
@@ -238,12 +239,12 @@ async def test_a_group_of_two_with_a_rebalance(servers: str, admin: Admin, topic
                     await admin.delete_group(group)
                 assert raised.value.code is ErrorCode.NON_EMPTY_GROUP
     assert sorted(seen) == list(range(400)), "everything once: partitions changed hands between two polls"
-    assert (group, "Empty") in await admin.list_groups()
+    assert (group, "Empty") in {(each.group_id, each.state) for each in await admin.list_groups()}
     async with Consumer(servers, group_id=group) as consumer:
         committed = [await consumer.committed(TopicPartition(topic, index)) for index in range(PARTITIONS)]
     assert committed == [100] * PARTITIONS
     await admin.delete_group(group)
-    assert group not in dict(await admin.list_groups())
+    assert group not in {each.group_id for each in await admin.list_groups()}
 
 
 async def test_a_group_shared_with_another_client(servers: str, admin: Admin, topic: str) -> None:

@@ -168,7 +168,7 @@ class Orders(ast.NodeVisitor):
                 if _is_set_type(node.annotation):
                     self.sets.add(_last_name(node.target if isinstance(node, ast.AnnAssign) else node))
             elif isinstance(node, ast.Assign) and self._is_set(node.value):
-                self.sets.update(_last_name(target) for target in node.targets)
+                self.sets.update(name for target in node.targets if (name := _last_name(target)))
         self.visit(tree)
 
     def visit_For(self, node: ast.For) -> None:
@@ -254,6 +254,7 @@ def test_order_does_not_come_from_sets() -> None:
         ("b = set(c) if c else set()\nlist(b)", {"b"}),
         ("list(set(c) - d)", {"set(c) - d"}),
         ("def f(a: set[str]): return a.pop()", {"a"}),
+        ("a['b'] = set(c)\nlist(d.e())", set()),
     ],
 )
 def test_what_disorder_is_found(source: str, found: set[str]) -> None:

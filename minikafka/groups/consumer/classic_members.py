@@ -180,8 +180,7 @@ def _sync_error(consumer: ConsumerGroup, request: SyncGroupRequest) -> ErrorCode
     assert classic is not None
     if request.generation_id != current.member_epoch:
         return ErrorCode.ILLEGAL_GENERATION
-    names = {None, *classic.names}
-    if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in names:
+    if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, *classic.names):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     # Who has to give partitions up has joined already, and joins again when it has.
     is_late = current.member_epoch < _epoch_to_join(consumer) and current.state is not MemberState.UNREVOKED_PARTITIONS
