@@ -29,7 +29,7 @@ from minikafka.groups.group import Group
 from minikafka.groups.records import GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
 
-SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 400, trace=trace_of)
+SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 600, trace=trace_of)
 
 
 _sound_reconcile = steps.reconcile
