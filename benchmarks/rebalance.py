@@ -20,7 +20,7 @@ from minikafka.coordination.phase import Phase
 from minikafka.groups.consumer.group import ConsumerGroupState
 from minikafka.groups.consumer.topics import Topic
 from minikafka.groups.coordinator import GroupCoordinator
-from minikafka.groups.joining import Caller
+from minikafka.groups.joins import Caller
 from minikafka.groups.settings import CoordinatorSettings
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import timeit
 from collections.abc import Callable
+from functools import partial
 
 from minikafka.model import Compression
 from minikafka.records.batch import assign_offsets, crc_is_valid, iter_batches, parse_header
@@ -69,7 +70,8 @@ def client_path(records: list[Record], batch: bytearray) -> None:
         builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
         for index, record in enumerate(records):
             builder.append(index, record.timestamp, record.key, record.value, [])
-        return builder.build()
+        built: bytearray = builder.build()
+        return built
 
     def read() -> list[Record]:
         return [Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in DefaultRecordBatch(data)]
@@ -83,8 +85,8 @@ def codecs(body: bytes) -> None:
     """Speed and ratio of each codec."""
     for codec in Compression:
         packed = compress(codec, body)
-        packing = microseconds(lambda codec=codec: compress(codec, body))
-        unpacking = microseconds(lambda codec=codec, packed=packed: decompress(codec, packed, 1 << 27))
+        packing = microseconds(partial(compress, codec, body))
+        unpacking = microseconds(partial(decompress, codec, packed, 1 << 27))
         print(
             f"  {codec.name.lower():<8} {len(body) / len(packed):>6.2f} : 1"
             f"  compress {len(body) / packing:>8.0f} MB/s  decompress {len(body) / unpacking:>8.0f} MB/s"

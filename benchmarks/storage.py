@@ -13,7 +13,7 @@ import time
 import timeit
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from minikafka.model import TopicPartition
@@ -37,8 +37,9 @@ class NoFile(OsFile):
 
     __slots__ = ()
 
-    def append(self, buffers: Sequence[Buffer]) -> None:
+    def append(self, buffers: Sequence[Buffer]) -> int:
         """Take the bytes."""
+        return sum(map(len, buffers))
 
 
 def microseconds(work: Callable[[], object]) -> float:
@@ -54,7 +55,7 @@ def report(name: str, work: Callable[[], object], size: int = 0) -> None:
     print(f"  {name:<44}{taken:>11.2f} us" + (f"{size / taken / 1e3:>9.2f} GB/s" if size else ""))
 
 
-def new_log(root: Path, name: str, **settings: int) -> Log:
+def new_log(root: Path, name: str, **settings: Any) -> Log:
     """An empty log."""
     return Log.open(
         OsDisk(),

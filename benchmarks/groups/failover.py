@@ -63,7 +63,7 @@ class Member:
         while not self._stopped.is_set():
             messages = [message for message in self._consumer.consume(500, 0.05) if message.error() is None]
             if messages:
-                self._commit({message.partition(): message.offset() + 1 for message in messages})
+                self._commit({message.partition() or 0: (message.offset() or 0) + 1 for message in messages})
         self._consumer.close()
 
     def _commit(self, offsets: dict[int, int]) -> None:

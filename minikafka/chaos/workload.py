@@ -164,7 +164,9 @@ class SourceProducer(Thread):
         partition = f"{self._topic}-{message.partition()}"
         identity = record_id(message.key(), message.value())
         if error is None:
-            self._delivered.append((partition, identity, message.offset()))
+            # None: librdkafka knows only that it is written, by the answer to a later batch.
+            offset = -1 if message.offset() is None else message.offset()
+            self._delivered.append((partition, identity, offset))
             self.on_latency(message.latency() or 0.0)
         else:
             self._failed.append((partition, identity))

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from minikafka.chaos.workload import record_id, source_lines
+from minikafka.chaos.history import History
+from minikafka.chaos.workload import SourceProducer, record_id, source_lines
+from minikafka.ledger.checker import check
 
 
 def test_lines_carry_where_they_stand_and_start_again_under_new_keys(tmp_path: Path) -> None:
@@ -43,3 +46,20 @@ def test_a_record_has_one_id_whatever_its_client_hands_out() -> None:
     assert record_id(b"a.py:1", b"x") == record_id("a.py:1", b"x")
     assert record_id(None, None) == record_id("", b"")
     assert record_id(b"\xff", b"x") == record_id("\ufffd", b"x")
+
+
+def test_a_record_that_librdkafka_knows_to_be_written_without_its_offset_counts_as_acknowledged() -> None:
+    """After a retry it may hear only that a later batch is written: its message has no offset then."""
+    history = History()
+    producer = SourceProducer("localhost:1", "t", 1, history, 1)
+    history.append(producer.name, "invoke", "send", [("t-0", record_id("a.py:1", b"x"))])
+    offset = None
+    producer._on_delivery(
+        None,
+        SimpleNamespace(
+            partition=lambda: 0, key=lambda: b"a.py:1", value=lambda: b"x", offset=lambda: offset, latency=lambda: 0.1
+        ),
+    )
+    producer._record()
+    verdict = check(history.events)
+    assert (verdict.sent, verdict.acknowledged) == (1, 1)
