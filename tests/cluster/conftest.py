@@ -50,7 +50,7 @@ def load(cluster: LocalCluster) -> Iterator[Load]:
 # -- for Kafka's tools ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three nodes for all of Kafka's tools."""
     directory = tmp_path_factory.mktemp("tools") / "cluster"
@@ -58,7 +58,7 @@ def tooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tools(tooled: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     """The JVM that runs them, where their libraries are."""
     try:
@@ -77,7 +77,7 @@ def file(tmp_path: Path) -> Path:
 # -- for bad input ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three nodes that no input can hurt."""
     with running_cluster(tmp_path_factory.mktemp("server") / "cluster") as cluster:

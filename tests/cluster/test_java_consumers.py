@@ -21,7 +21,7 @@ TOPIC, GROUP, RECORDS = "work", "java-workers", 60
 REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 2
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     program = Path(__file__).with_name("ConsumerGroup.java")
     try:

@@ -23,7 +23,7 @@ SEED = int(os.environ.get("STREAMS_SEED", time.time()))
 LINES_AT_ONCE = 1_000 if SECONDS else 100
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     try:
         return compiled_word_count(tmp_path_factory.mktemp("classes"))

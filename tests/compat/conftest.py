@@ -51,7 +51,7 @@ def _client(item: pytest.Item) -> str:
     return name
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     interval = dict.fromkeys(
         ("group_consumer_heartbeat_interval_ms", "group_consumer_min_heartbeat_interval_ms"), "500"
@@ -61,7 +61,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(cluster: LocalCluster) -> str:
     """What a client is given to find the cluster."""
     return cluster.bootstrap_servers
@@ -74,7 +74,7 @@ def topic(request: pytest.FixtureRequest) -> str:
     return f"{client}-{next(_numbers)}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def wait_until_known(cluster: LocalCluster) -> Callable[[str, int], None]:
     """Waits until every node knows so many partitions of a topic: clients ask whichever they like."""
     return partial(live_cluster.wait_until_known, cluster)
@@ -93,7 +93,7 @@ def stored_compressions(cluster: LocalCluster) -> Callable[[str], set[str]]:
     return look
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kcat() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts kcat with arguments and its three streams piped; whatever still runs at the end is killed."""
     program = shutil.which("kcat") or shutil.which("kafkacat")

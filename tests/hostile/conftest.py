@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One node, attacked by every test of the session."""
+    """One node, attacked by every test of this folder."""
     with running_cluster(tmp_path_factory.mktemp("attacked") / "cluster", 1, metrics_listener="127.0.0.1:0") as cluster:
         with Wire(cluster.layout.client_port(1)) as wire:
             wire.create_topic(HONEST_TOPIC, [[1]])
@@ -32,7 +32,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def quiet_s(attacked: LocalCluster) -> float:
     """How long the honest producer waits at the 99th percentile while nobody attacks."""
     with Honest(Target(attacked)) as honest:

@@ -35,7 +35,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all tests. It must be left as it was found: stop your queries, drop your views."""
     settings = SETTINGS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
@@ -44,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def found_connector(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Connector:
     """Spark's own Kafka connector, as far as it could be found, which the session knows from then on."""
     found = find_connector(tmp_path_factory.mktemp("connector"))
@@ -66,7 +66,7 @@ def connector(found_connector: Connector) -> Connector:
     return found_connector
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three nodes for all tests that break nothing."""
     with running_cluster(tmp_path_factory.mktemp("spark") / "cluster") as running:
