@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -40,6 +41,22 @@ def suite(name: str) -> Suite:
             if one.name == name:
                 return one
     raise KeyError(name)
+
+
+def named(words: Sequence[str]) -> list[Suite]:
+    """The suites that a line of words names: ``raft local replica`` are two. KeyError for a word that names none."""
+    found, rest = [], " ".join(words).split()
+    while rest:
+        for count in range(len(rest), 0, -1):
+            try:
+                found.append(suite(" ".join(rest[:count])))
+            except KeyError:
+                continue
+            del rest[:count]
+            break
+        else:
+            raise KeyError(rest[0])
+    return found
 
 
 def _paths() -> list[Path]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import as_completed
 from typing import Final, NamedTuple
 
-from planted.found import suite, suites
+from planted.found import named, suite, suites
 from planted.registry import KNOWN_SEEDS, Suite, known_seeds
 from planted.sweep import processes
 
@@ -28,10 +28,10 @@ class Found(NamedTuple):
     seconds: float
 
 
-def pin(names: list[str]) -> int:
+def pin(words: list[str]) -> int:
     """Look through the suites that are named, or all; 1 when a bug had a seed, and none was found any more."""
     known, lost = dict(known_seeds()), 0
-    wanted = {name: suite(name) for name in names} or suites()
+    wanted = {one.name: one for one in named(words)} or suites()
     work = [(one.name, bug) for one in wanted.values() for bug in one.sabotages]
     with processes() as pool:
         for future in as_completed([pool.submit(_look, *one) for one in work]):

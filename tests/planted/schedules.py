@@ -15,20 +15,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
 
-from planted.found import PROTOCOLS, suite, suites
+from planted.found import PROTOCOLS, named, suite, suites
 from planted.sweep import Sweep, sweep
 
 
 def main(arguments: list[str]) -> int:
     """Sweep, and say what was found."""
     count = int(arguments[0]) if arguments else 10_000
-    names = arguments[1:] or list(PROTOCOLS)
-    for name in names:
-        try:
-            suite(name)
-        except KeyError:
-            print(f"no suite is named {name!r}; there are {', '.join(suites())}")
-            return 2
+    try:
+        names = [one.name for one in named(arguments[1:])] or list(PROTOCOLS)
+    except KeyError as unknown:
+        print(f"no suite is named {unknown}; there are {', '.join(suites())}")
+        return 2
     first = int(os.environ.get("SEED", "0"))
     if count == 1:
         return _show(names[0], first)

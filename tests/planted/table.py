@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from planted.apart import apart
-from planted.found import suite, suites
+from planted.found import named, suite, suites
 from planted.registry import Suite, cpu_s
 from planted.sweep import processes
 
@@ -32,10 +32,10 @@ class Verdict(NamedTuple):
     violation: str
 
 
-def show_table(names: list[str]) -> int:
+def show_table(words: list[str]) -> int:
     """Try every sabotage of the suites that are named, or of all; 1 when one is missed."""
     try:
-        found = {name: suite(name) for name in names} or suites()
+        found = {one.name: one for one in named(words)} or suites()
     except KeyError as unknown:
         print(f"no suite is named {unknown}; there are {', '.join(suites())}")
         return 2

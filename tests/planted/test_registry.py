@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planted import registry, table
+from planted.found import named
 from planted.registry import SLOW_TRIES, Suite
 
 
@@ -66,3 +67,10 @@ def test_a_slow_suite_tries_a_few_seeds_when_the_known_one_is_silent(
     monkeypatch.setattr(registry, "known_seeds", lambda: {("machine", "broken"): 40})
     assert (suite.quick_catch(suite.sabotages["broken"]) is not None) == is_caught
     assert tried == [40, *range(8 if is_caught else SLOW_TRIES)]
+
+
+def test_suites_are_named_in_one_line_whether_their_names_have_one_word_or_more() -> None:
+    assert [one.name for one in named(["consumer groups", "raft"])] == ["consumer groups", "raft"]
+    assert [one.name for one in named(["raft", "local", "replica", "groups"])] == ["raft", "local replica", "groups"]
+    with pytest.raises(KeyError, match="nonsense"):
+        named(["raft", "nonsense"])
