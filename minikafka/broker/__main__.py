@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-
-from minikafka.broker.run import run_node
+from typing import Any, cast
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -15,8 +14,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="override one setting")
     parser.add_argument("--until-eof", action="store_true", help="end, as if killed, when standard input ends")
     given = parser.parse_args(arguments)
+    from minikafka.broker.run import run_node
+
     return run_node(given.config, given.set, until_eof=given.until_eof)
 
 
 if __name__ == "__main__":
+    # structlog would import rich, for tracebacks that a node does not write: a tenth of its memory and of its start.
+    cast(Any, sys.modules).setdefault("rich", None)
     sys.exit(main())
