@@ -29,7 +29,7 @@ class Load:
         cluster.wait_for(lambda view: len(view.partitions) == PARTITIONS, "the topic")
         self._cluster = cluster
         self._history = History()
-        named = {name.replace("_", "."): value for name, value in settings.items()}
+        named = {"linger.ms": 25} | {name.replace("_", "."): value for name, value in settings.items()}
         self._producer = SourceProducer(cluster.bootstrap_servers, TOPIC, PARTITIONS, self._history, RATE, named)
         self._producer.start()
         self.wait_for_more()
