@@ -194,18 +194,21 @@ class LocalCluster:
         if paused := [str(node_id) for node_id, process in self.running().items() if process.paused]:
             resume = self.layout.command(f"cluster resume {' '.join(paused)}")
             raise ClusterError(f"paused: node {', '.join(paused)}; resume with: {resume}")
-        started = self._spawn_missing(self.node_ids)
+        started: list[int] = []
         try:
+            self._spawn_missing(self.node_ids, started)
             self.wait_ready(timeout_s=timeout_s)
         except BaseException:
-            self.kill(*(self.running().keys() & started))
+            self._kill_children(started)
             raise
         return started
 
     def start_node(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Start one node that is down. Waits until it is a live member, if there is a quorum."""
         self.check_node(node_id)
-        if not self._spawn_missing([node_id]):
+        started: list[int] = []
+        self._spawn_missing([node_id], started)
+        if not started:
             raise ClusterError(f"node {node_id} is already up")
         if self._has_quorum(node_id):
             self.wait_ready([node_id], timeout_s)
@@ -223,7 +226,7 @@ class LocalCluster:
             self.layout.save()
             self.start_node(node_id, timeout_s)
         except BaseException:
-            self.kill(*(self.running().keys() & {node_id}))
+            self._kill_children([node_id])
             self._forget(before, node_id)
             raise
         return node_id
@@ -330,15 +333,22 @@ class LocalCluster:
         except (FileNotFoundError, ValueError):
             return None
 
-    def _spawn_missing(self, node_ids: Iterable[int]) -> list[int]:
+    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+        """``started`` gets each that was down before it is started: Ctrl-C may come at any time."""
         with self._lock():
             self.layout.write_files()
             missing = [node_id for node_id in node_ids if self.process(node_id) is None]
             for node_id in missing:
                 self._check_ports(node_id)
             for node_id in missing:
+                started.append(node_id)
                 self._spawn(node_id)
-        return missing
+
+    def _kill_children(self, node_ids: Iterable[int]) -> None:
+        """Also those that were started a moment ago, and have no command line of their own yet."""
+        for child in [self._children[node_id] for node_id in node_ids if node_id in self._children]:
+            child.kill()
+            child.wait()
 
     @contextmanager
     def _lock(self) -> Iterator[None]:

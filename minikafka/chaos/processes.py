@@ -59,8 +59,12 @@ def send_signal(process: RunningProcess, number: signal.Signals) -> bool:
 
 
 def wait_until_gone(process: RunningProcess, timeout_s: float) -> bool:
-    """Wait for the process to end; False when it still exists after `timeout_s`."""
-    return _wait_until(process, lambda now: now is None, timeout_s)
+    """Wait for the process to end; False when it still exists after `timeout_s`.
+
+    While one of its threads is held by the disk, its files and ports are in use, although the process has no command
+    line any more.
+    """
+    return _wait_until(process, lambda now: now is None and not _is_ending(process.pid), timeout_s)
 
 
 def wait_until_stopped(process: RunningProcess, timeout_s: float) -> bool:
@@ -120,6 +124,16 @@ def _from_proc(pid: int) -> RunningProcess | None:
     if state in "ZX":
         return None
     return RunningProcess(pid, command, stopped, resident_pages * _PAGE_SIZE)
+
+
+def _is_ending(pid: int) -> bool:
+    """True when the first thread has ended, and others have not. Only ``/proc`` shows that."""
+    directory = _PROC / str(pid)
+    try:
+        threads = [_state(thread) for thread in directory.joinpath("task").iterdir()]
+        return _state(directory) in "ZX" and any(state not in "ZX" for state in threads)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _command(directory: Path) -> str:

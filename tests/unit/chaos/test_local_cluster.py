@@ -52,6 +52,22 @@ def test_a_node_that_dies_at_once_is_reported_with_the_reason_in_its_log(tmp_pat
     assert cluster.running() == {}
 
 
+def test_nodes_do_not_outlive_a_start_that_is_interrupted_while_others_are_still_spawned(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = LocalCluster._spawn
+
+    def spawn_one_and_be_interrupted(self: LocalCluster, node_id: int) -> None:
+        spawn(self, node_id)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalCluster, "_spawn", spawn_one_and_be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.start()
+    assert cluster.layout.pid_file(1).exists()
+    assert cluster.running() == {}
+
+
 @pytest.mark.parametrize("verb", ["kill", "pause", "resume", "restart", "start_node", "stop_node"])
 def test_a_node_that_does_not_exist_is_refused(cluster: LocalCluster, verb: str) -> None:
     with pytest.raises(ClusterError, match="node 4 not found; the nodes of this cluster are 1, 2, 3"):

@@ -105,3 +105,28 @@ def test_a_stranger_with_a_recycled_id_is_never_signalled(sleeper: Sleeper) -> N
 
 def test_an_id_that_nobody_has_is_nobody(look_up_by: LookUp) -> None:
     assert look_up_by(2**22 - 1) is None
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
+def test_a_process_is_not_gone_while_one_of_its_threads_lives() -> None:
+    """Its ports and files are in use until then: a thread may be held by the disk for seconds after a kill."""
+    program = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print(flush=True)
+input()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program, "--mark"], stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = look_up(process.pid, "--mark")
+        assert found is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert _eventually(lambda: look_up(process.pid, "--mark") is None)
+        assert not wait_until_gone(found, 0.05)
+        process.kill()
+        assert wait_until_gone(found, 10)

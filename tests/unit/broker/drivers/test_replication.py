@@ -539,7 +539,9 @@ async def test_a_partition_that_its_fetcher_gave_up_may_move_on(
     # A fetcher drops a partition that is fenced, or that cannot be appended to, and may have ended by the time that
     # metadata tells what comes next.
     monkeypatch.setattr(replication_module, "IDLE_SHUTDOWN_S", 0.01)
-    await started(cluster, 1, 2)
+    await cluster.start(replica_lag_time_max_ms=60_000)  # it stays in sync, however slow the machine
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]])
     node = cluster.nodes[2]
     await eventually(lambda: node.data_plane.fetchers._fetchers, "the fetcher")
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
