@@ -179,7 +179,7 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
-            if header.base_offset > self._next_offset or (header.is_control and not header.record_count):
+            if header.base_offset > self._next_offset or not header.record_count:
                 self._check_open(records[run_start:position])
             is_full = header.attributes & CONTROL_FLAG and self._is_full_of_aborted()
             if is_full or not self._has_room(header.last_offset, size, wall_ms):

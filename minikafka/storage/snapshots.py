@@ -15,7 +15,8 @@ its checksum; then an older one is taken and more of the log is replayed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from struct import Struct
 
 from crc32c import crc32c
@@ -191,28 +192,39 @@ class SnapshotFiles:
 
 
 def _look_for_open(state: ProducerState, segments: Segments, end_offset: int) -> None:
-    """Are there batches of the open transactions of a snapshot for ``end_offset``? If not, the cleaner took them, and
-    may have taken their ends (row T26). Where that cannot be read, they stay open."""
-    for first, producer_id in state.open_transactions:
-        if first >= segments[0].base_offset:
-            try:
-                found = _first_batch_of(producer_id, segments, first, end_offset)
-            except BadBatchError:
-                continue
-            if found != first:
-                state.reopen(producer_id, found)
+    """Are there batches of the open transactions of a snapshot for ``end_offset``? If not, retention or the cleaner
+    took them, and the cleaner may have taken their ends (row T26). Where that cannot be read, they stay open.
+
+    Mostly a transaction begins where the snapshot says; one walk looks for all others.
+    """
+    with suppress(BadBatchError):
+        open_ones = state.open_transactions
+        moved = {producer: first for first, producer in open_ones if not _begins_at(first, producer, segments)}
+        for header in _headers(segments, min(moved.values(), default=end_offset), end_offset):
+            first = moved.get(header.producer_id)
+            if first is not None and first <= header.base_offset and not header.is_control:
+                state.reopen(header.producer_id, header.base_offset)
+                del moved[header.producer_id]
+                if not moved:
+                    break
+        for producer_id in moved:
+            state.reopen(producer_id, NO_OFFSET)
     state.restored()
 
 
-def _first_batch_of(producer_id: int, segments: Segments, start_offset: int, end_offset: int) -> int:
+def _begins_at(offset: int, producer_id: int, segments: Segments) -> bool:
+    header = next(_headers(segments, offset, offset + 1), None)
+    return header is not None and header.base_offset == offset and header.producer_id == producer_id
+
+
+def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator[BatchHeader]:
+    """Of the batches from the one of ``start_offset`` on that begin before ``end_offset``."""
     for segment in segments.since(start_offset):
         if segment.size and segment.base_offset < end_offset:
             for _position, header in scan_headers(segment.file, segment.position_of(start_offset), segment.size):
-                if header.producer_id == producer_id and header.base_offset >= start_offset and not header.is_control:
-                    return header.base_offset if header.base_offset < end_offset else NO_OFFSET
                 if header.base_offset >= end_offset:
-                    return NO_OFFSET
-    return NO_OFFSET
+                    return
+                yield header
 
 
 def replay_segment(

@@ -70,8 +70,10 @@ class Schedule:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.is_compacted = seed % 3 == 1
+        self.is_deleted = not self.is_compacted or seed % 2 == 0
+        policies = {"compact": self.is_compacted, "delete": self.is_deleted}
         self.config = LogConfig(
-            cleanup_policy=frozenset({"compact" if self.is_compacted else "delete"}),
+            cleanup_policy=frozenset(policy for policy, has in policies.items() if has),
             min_cleanable_dirty_ratio=0.0,
             delete_retention_ms=1_000,
             segment_bytes=self.rng.choice((400, 900, 1 << 20)),
@@ -113,7 +115,8 @@ class Schedule:
             self.forget_producers: 2,
             self.damage: 1,
             self.follow: 2,
-            **({self.clean: 4, self.be_away: 1} if self.is_compacted else {self.outlive: 1}),
+            **({self.clean: 4, self.be_away: 1} if self.is_compacted else {}),
+            **({self.outlive: 1} if self.is_deleted else {}),
         }
         for act in self.rng.choices(list(acts), list(acts.values()), k=STEPS):
             self.doing = act.__name__
@@ -218,7 +221,7 @@ class Schedule:
 
     def raise_start(self) -> None:
         """DeleteRecords, and retention takes whole segments."""
-        if self.is_compacted or self.high_watermark <= self.log.log_start_offset:
+        if not self.is_deleted or self.high_watermark <= self.log.log_start_offset:
             return
         self.log.delete_records(self.rng.randint(self.log.log_start_offset, self.high_watermark), self.high_watermark)
         self.log.delete_old_segments(self.high_watermark, NOW_MS)
@@ -277,7 +280,10 @@ class Schedule:
         self.check(follower, self.high_watermark, is_follower=True)
 
     def outlive(self) -> None:
-        """Retention takes the ends of transactions that a snapshot has open; then the log is loaded from that."""
+        """Retention takes the ends of transactions that a snapshot has open; then the log is loaded from that.
+
+        Or it takes their beginnings, and the cleaner takes the rest.
+        """
         for _ in range(8):
             self.write()
         self.roll()
@@ -285,19 +291,25 @@ class Schedule:
             self.end()
         self.roll()
         self.high_watermark = self.log.log_end_offset
-        self.log.delete_records(self.log.active_base_offset, self.high_watermark)
+        bases = [segment.base_offset for segment in self.log.segments]
+        self.log.delete_records(self.rng.choice(bases) if self.is_compacted else bases[-1], self.high_watermark)
         self.log.delete_old_segments(self.high_watermark, NOW_MS)
+        if self.is_compacted:
+            self._live_on()
         self.kill()
 
     def be_away(self) -> None:
         """The follower stops in the middle of transactions, and comes back days later."""
         self.follow()
+        self._live_on()
+        self.follow()
+
+    def _live_on(self) -> None:
         for _ in range(4):
             self.end()
             self.write()
             self.high_watermark = self.log.log_end_offset
             self.clean()
-        self.follow()
 
     def clean(self) -> None:
         log, rng = self.log, self.rng
@@ -306,6 +318,8 @@ class Schedule:
         self.wall_ms += rng.choice((0, 600, 5_000))
         if rng.random() < 0.7:
             log.roll()
+        if rng.random() < 0.2:
+            log.first_dirty_offset = log.log_start_offset  # its checkpoint was lost, and it begins anew
         log.flush()
         job = log.plan_compaction(self.high_watermark, self.wall_ms)
         if job is None:
@@ -321,9 +335,11 @@ class Schedule:
         self._check_cleaned(job.end_offset)
 
     def _check_cleaned(self, end_offset: int) -> None:
-        """Of a transaction that was aborted, no record is left below the end of the pass."""
+        """Of a transaction that was aborted, no record is left below the end of the pass, and in the log."""
         aborted = [one for one in self.transactions() if one.marker is not None and not one.commits]
         for offset, _value, header_producer in _records(_read(self.log)):
+            if offset < self.log.log_start_offset:
+                continue
             of_one = (one for one in aborted if one.producer_id == header_producer and offset < end_offset)
             if any(one.first <= offset <= one.last for one in of_one):
                 raise ViolationError(f"the record at {offset} was aborted, and is there after the cleaner")

@@ -57,6 +57,23 @@ def a_snapshot_opens_what_the_cleaner_took(_state: Any, _segments: Any, _end_off
     """A transaction that was open then has no batch any more, nor an end."""
 
 
+@SUITE.plants()
+def a_snapshot_opens_what_retention_took(patch: Any) -> None:
+    """The records of a transaction that was open then were deleted, and the cleaner took its end."""
+    look_for_open = snapshots._look_for_open
+
+    def broken(state: Any, segments: Any, end_offset: int) -> None:
+        before = {first: producer for first, producer in state.open_transactions if first < segments[0].base_offset}
+        look_for_open(state, segments, end_offset)
+        for first, producer_id in before.items():
+            if state.get(producer_id).current_txn_first_offset < 0:
+                state.get(producer_id).current_txn_first_offset = first
+                state._ongoing[first] = producer_id
+        state.restored()
+
+    patch.setattr(snapshots, "_look_for_open", broken)
+
+
 @SUITE.replaces(ProducerState, "_forget")
 def nobody_remembers_that_there_were_transactions(state: Any, producer_ids: Any) -> int:
     """The producer was idle for long; then a cut does not open again what it cuts the marker of."""

@@ -23,5 +23,5 @@ def test_a_consumer_reads_what_was_committed() -> None:
 @pytest.mark.spec("T22")
 def test_schedules_that_once_violated() -> None:
     """A follower kept a transaction open that its leader had cleaned away, and a log one of its last snapshot."""
-    run(40)
-    run(343)
+    run(82)
+    run(256)

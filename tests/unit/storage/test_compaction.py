@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from minikafka.records.batch import HEADER_SIZE, BatchHeader, iter_batches, pars
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker, parse_end_txn_marker
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
-from minikafka.storage import compaction
+from minikafka.storage import compaction, snapshots
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import File, OsDisk
@@ -26,6 +26,8 @@ from minikafka.storage.errors import EndsMayBeGone
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log, LogHooks
+from minikafka.storage.producer_state import ProducerEntry, ProducerState
+from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment_names import TRANSACTION_INDEX_SUFFIX
 
 COMPACT = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, "segment_bytes": 600}
@@ -429,6 +431,30 @@ def test_a_transaction_whose_end_comes_before_what_was_cleaned_is_in_no_doubt(op
     assert read_all(follower) == read_all(log), "of what it fetched since, the ends come"
 
 
+@pytest.mark.spec("T28")
+def test_a_follower_comes_back_when_nothing_is_left_behind_its_open_transaction(open_log: OpenLog) -> None:
+    """The gap reaches to the end of the leader's log, and is sent as an empty batch."""
+    log = open_log(**COMPACT, delete_retention_ms=0)
+    follower = Log.open(Machine().disk, "/orders-0", log.topic_partition, LogConfig(**COMPACT))
+    put(log, b"a", b"1")
+    put(log, b"a", b"2", producer=(7, 0, 0), is_transactional=True)
+    follow(follower, log)
+    follower.begin_following()
+    stage(log, build_end_txn_marker(7, 1, EndTxnMarker(False, 0), timestamp=NOW_MS))
+    log.commit()
+    log.roll()
+    log.producers.clear()  # it wrote nothing for a day
+    for number in range(3):
+        log.first_dirty_offset = 0  # the checkpoint of the cleaner was lost
+        assert clean(log, NOW_MS + number)
+    assert [header.record_count for header in headers_in(read_all(log))] == [1, 0]
+    with pytest.raises(EndsMayBeGone) as gone:
+        follow(follower, log)
+    follower.truncate_to(gone.value.offset)
+    follow(follower, log)
+    assert follower.last_stable_offset(follower.log_end_offset) == follower.log_end_offset == log.log_end_offset
+
+
 def follow(follower: Log, log: Log) -> None:
     """Fetch batch by batch."""
     while follower.log_end_offset < log.log_end_offset:
@@ -454,6 +480,54 @@ def test_a_snapshot_does_not_open_a_transaction_again_that_was_cleaned_away(open
     log.truncate_to(3)
     append(log, b"x")
     assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+
+
+@pytest.mark.spec("T22")
+def test_a_snapshot_does_not_open_a_transaction_again_whose_beginning_was_deleted(open_log: OpenLog) -> None:
+    """Retention took its records, and the cleaner its end. It became one with the producer's next transaction."""
+    log = open_log(**COMPACT | {"cleanup_policy": frozenset({"compact", "delete"})}, delete_retention_ms=0)
+    put(log, b"a", b"1", producer=(7, 0, 0), is_transactional=True)
+    log.roll()
+    put(log, b"b", b"2")
+    log.roll()
+    stage(log, build_end_txn_marker(7, 0, EndTxnMarker(True, 0), timestamp=NOW_MS))
+    log.commit()
+    log.delete_records(1, 3)
+    assert log.delete_old_segments(3, NOW_MS) == 1
+    log.producers.keep_newest(0)
+    for number in range(4):
+        put(log, b"c", b"%d" % number, producer=(8, 0, number))
+        log.roll()
+        assert clean(log, NOW_MS + number)
+    log.snapshots.remove(above=2)  # not every roll writes one
+    log.truncate_to(log.log_end_offset - 1)
+    assert log.producers.open_transactions == []
+
+
+@pytest.mark.spec("T22")
+def test_all_transactions_of_a_snapshot_are_looked_for_in_one_walk(
+    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands may be open in it; a walk for each kept a start for hours."""
+    log = open_log(segment_bytes=1 << 20)
+    producers = ProducerState()
+    for number in range(200):
+        append(log, b"x")
+        entry = ProducerEntry(number, 0)
+        entry.current_txn_first_offset = number
+        producers.add(entry)
+    log.snapshots.take(producers, log.log_end_offset)
+    seen = []
+
+    def counted(*where: object) -> Iterator[tuple[int, BatchHeader]]:
+        for found in scan_headers(*where):  # type: ignore[arg-type]
+            seen.append(found)
+            yield found
+
+    monkeypatch.setattr(snapshots, "scan_headers", counted)
+    state = log.snapshots.load(log.segments, 0, log.log_end_offset)
+    assert state.open_transactions == []
+    assert len(seen) <= 2 * 200
 
 
 @pytest.mark.spec("T22")
