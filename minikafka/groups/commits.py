@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple, TypeGuard
 from uuid import UUID
 
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_answer, commit_error, group_write_error
 from minikafka.groups.consumer import offsets as consumer_offsets
+from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.membership import member_error
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
@@ -81,11 +82,8 @@ def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, toke
         member = group.members[request.member_id]
         shard.extend_session(group, member, member.session_timeout_ms)
     response = commit_answer(request, ErrorCode.NONE)
-    is_stale = stale_partitions(group, request.member_id, request.generation_id_or_member_epoch)
-    # Classic members do not know the newer error.
-    is_classic = group.consumer is not None and consumer_offsets.is_classic(group.consumer, request.member_id)
-    stale_error = ErrorCode.REBALANCE_IN_PROGRESS if is_classic else ErrorCode.STALE_MEMBER_EPOCH
-    records = commit_records(shard, request, response, is_stale, request.retention_time_ms, stale_error)
+    stale = stale_partitions(group, request.member_id, request.generation_id_or_member_epoch)
+    records = commit_records(shard, request, response, stale, request.retention_time_ms)
     if records:
         shard.write(group, records, partial(offsets_written, shard, token, response))
     else:
@@ -110,25 +108,39 @@ def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorC
     error = member_error(group, request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
+    if _knew(group.former, request.member_id):
+        return consumer_offsets.commit_error(group.former, request.member_id, generation_id, version)
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.COMPLETING_REBALANCE) else ErrorCode.NONE
 
 
-def stale_partitions(group: Group, member_id: str, epoch: int) -> Callable[[UUID, int], bool] | None:
-    """Tells which partitions a member of a consumer group has got after that epoch; None for any other client."""
-    if group.consumer is None or member_id not in group.consumer.subscriptions:
+class Stale(NamedTuple):
+    """Of a commit, the partitions that its sender may not commit, and their error."""
+
+    includes: Callable[[UUID, int], bool]
+    error: ErrorCode
+
+
+def stale_partitions(group: Group, member_id: str, epoch: int) -> Stale | None:
+    """What a member of a consumer group has got after that epoch; None for any other client."""
+    consumer = group.consumer if group.is_consumer else group.former
+    if not _knew(consumer, member_id):
         return None
-    return partial(consumer_offsets.is_stale, group.consumer, member_id, epoch)
+    is_stale = partial(consumer_offsets.is_stale, consumer, member_id, epoch)
+    return Stale(is_stale, consumer_offsets.stale_error(consumer, member_id, epoch))
+
+
+def _knew(consumer: ConsumerGroup | None, member_id: str) -> TypeGuard[ConsumerGroup]:
+    return consumer is not None and member_id in consumer.subscriptions
 
 
 def commit_records(
     shard: Shard,
     request: CommitRequest,
     response: CommitResponse,
-    is_stale: Callable[[UUID, int], bool] | None,
+    stale: Stale | None,
     retention_ms: int = DEFAULT_RETENTION,
-    stale_error: ErrorCode = ErrorCode.STALE_MEMBER_EPOCH,
 ) -> list[OffsetCommitRecord]:
     """The records to write. An offset that cannot be written gets its error in `response`."""
     timestamp = shard.wall_clock_ms()
@@ -144,9 +156,9 @@ def commit_records(
             if len((partition.committed_metadata or "").encode()) > shard.settings.offset_metadata_max_bytes:
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
-            if is_stale is not None and is_stale(topic_id, partition.partition_index):
+            if stale is not None and stale.includes(topic_id, partition.partition_index):
                 is_transactional = isinstance(request, TxnOffsetCommitRequest)
-                result.error_code = ErrorCode.ILLEGAL_GENERATION if is_transactional else stale_error
+                result.error_code = ErrorCode.ILLEGAL_GENERATION if is_transactional else stale.error
                 continue
             key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
             records.append(OffsetCommitRecord(key, _commit_value(partition, topic_id, timestamp, expires)))

@@ -126,6 +126,7 @@ class Group:
     persisted: GroupMetadataValue | None = None
     protocols_bytes: int = 0  # of all members
     consumer: ConsumerGroup | None = None  # its members, if they speak the newer protocol (KIP-848)
+    former: ConsumerGroup | None = None  # what it was before it went down, until the next generation
     _supporters: Counter[str] = field(default_factory=Counter)
 
     def is_in(self, *states: GroupState) -> bool:
@@ -254,9 +255,16 @@ class Group:
             self.leader_id = joined
         return True
 
+    def generation_of(self, member_id: str) -> int:
+        """The generation that a member knows. Where the group has just gone down, that is its member epoch still."""
+        if self.former is None or member_id not in self.former.subscriptions:
+            return self.generation_id
+        return self.former.current(member_id).member_epoch
+
     def begin_generation(self) -> None:
         """Start the next generation with the present members."""
         self.generation_id += 1
+        self.former = None
         self.phase_deadline_ms = None
         self.pending_sync = set(self.awaiting_join)
         if self.members:

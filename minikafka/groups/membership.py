@@ -33,7 +33,7 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, token: Token) -> None:
         return
     error = member_error(group, request.member_id, request.group_instance_id)
     if group is not None and error is ErrorCode.NONE:
-        if request.generation_id != group.generation_id:
+        if request.generation_id != group.generation_of(request.member_id):
             error = ErrorCode.ILLEGAL_GENERATION
         else:
             member = group.members[request.member_id]

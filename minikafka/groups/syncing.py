@@ -45,7 +45,7 @@ def _refusal(group: Group | None, request: SyncGroupRequest) -> ErrorCode:
     error = member_error(group, request.member_id, request.group_instance_id)
     if group is None or error is not ErrorCode.NONE:
         return error
-    if request.generation_id != group.generation_id:
+    if request.generation_id != group.generation_of(request.member_id):
         return ErrorCode.ILLEGAL_GENERATION
     if request.protocol_type not in (None, group.protocol_type):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL

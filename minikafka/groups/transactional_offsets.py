@@ -81,7 +81,7 @@ def _refusal(shard: Shard, request: TxnOffsetCommitRequest, version: int) -> Err
     if generation_id < 0 and (not is_named or group.is_in(GroupState.EMPTY)):
         return ErrorCode.NONE
     error = member_error(group, request.member_id, request.group_instance_id)
-    if error is ErrorCode.NONE and generation_id != group.generation_id:
+    if error is ErrorCode.NONE and generation_id != group.generation_of(request.member_id):
         error = ErrorCode.ILLEGAL_GENERATION
     return error
 

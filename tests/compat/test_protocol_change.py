@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,77 @@ from live_cluster import eventually
 
 PARTITIONS = 6
 LATER = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION)
-"""Commits that a classic member sends while it joins: the coordinator is ahead of them."""
+"""A classic group is between two generations, or has begun one that the member has not heard of: it commits again."""
+
+
+class Member(threading.Thread):
+    """One consumer in a thread of its own: a commit waits for a JoinGroup before it, and that for all other members."""
+
+    def __init__(self, settings: dict[str, object], topic: str, read: Counter[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.topic = topic
+        self.read = read  # of all members, by value
+        self.uncommitted: dict[int, int] = {}
+        """By partition, the offset after the last record that was read and is not committed."""
+        self.partitions = 0
+        self.failed: BaseException | None = None
+        self._stops = threading.Event()
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe([topic], on_revoke=self._give_up, on_lost=self._lose)
+        self.start()
+
+    def run(self) -> None:
+        """Read records and commit each."""
+        try:
+            while not self._stops.is_set() or self.uncommitted:
+                message = self._consumer.poll(0.02)
+                if message is not None:
+                    self._take(message.error(), message.value(), message.partition(), message.offset())
+                self._commit()
+                self.partitions = len(self._consumer.assignment())
+            self._consumer.close()
+        except BaseException as error:
+            self.failed = error
+
+    def stop(self) -> None:
+        """Commit all, and leave."""
+        self._stops.set()
+        self.join(30)
+        assert not self.is_alive(), "a member does not come to an end"
+        self.check()
+
+    def check(self) -> None:
+        """Raise what it ran into."""
+        if self.failed is not None:
+            raise self.failed
+
+    def _take(self, error: KafkaError | None, value: bytes | None, partition: int | None, offset: int | None) -> None:
+        assert error is None, error
+        assert value is not None
+        assert partition is not None
+        assert offset is not None
+        self.read[value] += 1
+        self.uncommitted[partition] = offset + 1
+
+    def _commit(self, *must: int) -> None:
+        """All that was read, now or later; ``must``: of these partitions now."""
+        if not self.uncommitted:
+            return
+        offsets = [TopicPartition(self.topic, partition, offset) for partition, offset in self.uncommitted.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in LATER or not self.uncommitted.keys().isdisjoint(must):
+                raise
+        else:
+            self.uncommitted.clear()
+
+    def _give_up(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        """Others get these partitions: this is the last moment."""
+        self._commit(*(each.partition for each in revoked))
+
+    def _lose(self, _consumer: Consumer, lost: list[TopicPartition]) -> None:
+        raise AssertionError(f"not a member any more, with {len(lost)} partitions")
 
 
 @dataclass
@@ -24,11 +95,7 @@ class Rolled:
     topic: str
     assignor: str
     static: bool
-    places: list[Consumer | None] = field(default_factory=lambda: [None] * 3)
-    uncommitted: list[dict[int, list[int]]] = field(default_factory=lambda: [{}, {}, {}])
-    """By place and partition, the offsets that were read since the last commit."""
-    refused: set[tuple[int, int]] = field(default_factory=set)
-    """Partition and offset of records whose last commit was refused, as the generation was over: they come again."""
+    places: list[Member | None] = field(default_factory=lambda: [None] * 3)
     sent: int = 0
     read: Counter[bytes] = field(default_factory=Counter)
 
@@ -50,74 +117,39 @@ class Rolled:
             settings |= assignor | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
         if self.static:
             settings["group.instance.id"] = f"place-{place}"
-        consumer = self.places[place] = Consumer(settings)
-        consumer.subscribe([self.topic], on_revoke=lambda _consumer, revoked: self.give_up(place, revoked))
+        self.places[place] = Member(settings, self.topic, self.read)
 
     def stop(self, place: int) -> None:
         """Stop the consumer of this place, if there is one."""
-        consumer = self.places[place]
-        if consumer is not None:
-            eventually(lambda: self.poll() or not self.uncommitted[place], "the last commit")
-            self.places[place] = None
-            consumer.close()
+        member, self.places[place] = self.places[place], None
+        if member is not None:
+            member.stop()
 
     def turn(self) -> None:
-        """Send one record, and let each member read and commit what has come for it."""
+        """Send one record."""
         self.producer.produce(self.topic, b"%d" % self.sent, partition=self.sent % PARTITIONS)
         self.sent += 1
         self.producer.poll(0)
-        self.poll()
-
-    def poll(self) -> None:
-        """Each member reads and commits a record, if one has come for it."""
-        for place, consumer in enumerate(self.places):
-            message = None if consumer is None else consumer.poll(0.02)
-            if message is not None:
-                assert message.error() is None, message.error()
-                self.read[message.value() or b""] += 1
-                partition, offset = message.partition(), message.offset()
-                assert partition is not None
-                assert offset is not None
-                self.uncommitted[place].setdefault(partition, []).append(offset)
-            self.commit(place)
-
-    def commit(self, place: int) -> None:
-        """Commit what was read; during a rebalance of a cooperative classic member, try again later."""
-        consumer, read = self.places[place], self.uncommitted[place]
-        if consumer is not None and read:
-            offsets = [TopicPartition(self.topic, partition, each[-1] + 1) for partition, each in read.items()]
-            try:
-                consumer.commit(offsets=offsets, asynchronous=False)
-            except KafkaException as error:
-                if error.args[0].code() not in LATER:
-                    raise
-            else:
-                read.clear()
-
-    def give_up(self, place: int, revoked: list[TopicPartition]) -> None:
-        """Commit before others get these partitions. What is refused now is read again by them."""
-        self.commit(place)
-        for tp in revoked:
-            self.refused.update((tp.partition, offset) for offset in self.uncommitted[place].pop(tp.partition, ()))
 
     def wait_until_shared(self) -> None:
         """Until each consumer has as many partitions as any other one."""
-        running = sum(consumer is not None for consumer in self.places)
+        running = [member for member in self.places if member is not None]
 
         def is_shared() -> bool:
             self.turn()
-            counts = [len(consumer.assignment()) for consumer in self.places if consumer is not None]
-            return counts == [PARTITIONS // running] * running
+            for member in running:
+                member.check()
+            return [member.partitions for member in running] == [PARTITIONS // len(running)] * len(running)
 
         eventually(is_shared, "an even share for each")
 
     def wait_until_read(self) -> None:
-        """All that was sent, each record once but for those whose last commit was refused."""
+        """All that was sent, each record once."""
         assert self.producer.flush(30) == 0
-        eventually(lambda: self.poll() or len(self.read) >= self.sent, "the last records")
-        assert self.read.keys() == {b"%d" % number for number in range(self.sent)}
-        again = {divmod(int(number), PARTITIONS)[::-1] for number, count in self.read.items() if count > 1}
-        assert again <= self.refused, "nobody began before the commit"
+        eventually(lambda: len(self.read) >= self.sent, "the last records")
+        for place in range(3):
+            self.stop(place)
+        assert self.read == Counter(b"%d" % number for number in range(self.sent))
 
 
 @pytest.mark.spec("G14")
@@ -150,17 +182,17 @@ def test_members_are_rolled_one_by_one_and_back_while_records_flow(
                 group.wait_until_shared()
                 assert is_of(at_first if place < 2 else at_last)
         group.wait_until_read()
-        ends = sum(each.offset for each in committed(group))
-        assert ends == group.sent
+        assert sum(each.offset for each in committed(group)) == group.sent
     finally:
         for place in range(3):
             group.stop(place)
 
 
 def committed(group: Rolled) -> list[TopicPartition]:
-    consumer = group.places[0]
-    assert consumer is not None
-    offsets: list[TopicPartition] = consumer.committed(
+    """What the group has committed."""
+    reader = Consumer({"bootstrap.servers": group.servers, "group.id": group.topic})
+    offsets: list[TopicPartition] = reader.committed(
         [TopicPartition(group.topic, number) for number in range(PARTITIONS)], timeout=30
     )
+    reader.close()
     return offsets

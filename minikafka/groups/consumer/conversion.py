@@ -229,7 +229,7 @@ def downgrade(change: Change, done: Done, joins: Mapping[str, Token] | None = No
     shard, group, consumer = change.shard, change.group, change.consumer
     members = [_member(name, wanted) for name, wanted in consumer.subscriptions.items()]
     had = {name: consumer.current(name) for name in consumer.subscriptions}
-    epoch = consumer.epoch
+    epoch, former = consumer.epoch, consumer.snapshot()
     for name in list(consumer.sessions):
         shard.end_consumer_session(group, name)
     change.remove_rows()
@@ -238,7 +238,7 @@ def downgrade(change: Change, done: Done, joins: Mapping[str, Token] | None = No
         member.assignment = _assignment(shard.topics, member, had[member.member_id])
         group.add(member)
         shard.extend_session(group, member, member.session_timeout_ms)
-    group.protocol_name = group.select_protocol()
+    group.protocol_name, group.former = group.select_protocol(), former
     record = metadata_record(shard, group)
     assert record.value is not None
     record.value.leader = None

@@ -212,6 +212,17 @@ class ConsumerGroup:
         self.topics_version = -1
         self.is_asked_in_vain = True  # an epoch of the same number may be another one
 
+    def snapshot(self) -> ConsumerGroup:
+        """Its members and what they have, for whoever asks about them once the rows are gone."""
+        return ConsumerGroup(
+            self.group_id,
+            epoch=self.epoch,
+            assignment_epoch=self.assignment_epoch,
+            subscriptions=dict(self.subscriptions),
+            currents=dict(self.currents),
+            owners={topic_id: dict(partitions) for topic_id, partitions in self.owners.items()},
+        )
+
     def tombstones(self) -> list[ConsumerGroupRecord]:
         """Records that remove every row, members first."""
         rows = [(Kind.CURRENT, name) for name in self.currents]

@@ -5,7 +5,8 @@ the partitions that the member has had since then without a break, and is stale 
 a member commits for a partition that another member has: a member that gives partitions up several times in a row stays
 in its epoch (Apache Kafka lets that pass).
 
-A classic member commits in its present epoch only, which it calls its generation.
+The same goes for a classic member, which calls its epoch its generation: it learns of the next one from the answer to a
+JoinGroup, and commits what it still has while it waits for that. Its errors are others, for it does not know the newer.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ def commit_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, ver
         return ErrorCode.NONE
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if is_classic(consumer, member_id):
-        return _generation_error(consumer, member_id, member_epoch)
-    if version < COMMITS_FROM_VERSION:
+    of_classic = is_classic(consumer, member_id)
+    if version < COMMITS_FROM_VERSION and not of_classic:
         return ErrorCode.UNSUPPORTED_VERSION
-    return ErrorCode.STALE_MEMBER_EPOCH if _is_never_good(consumer, member_id, member_epoch) else ErrorCode.NONE
+    if not _is_never_good(consumer, member_id, member_epoch):
+        return ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if of_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def transactional_error(consumer: ConsumerGroup, member_id: str, member_epoch: int, *, is_named: bool) -> ErrorCode:
@@ -39,8 +41,6 @@ def transactional_error(consumer: ConsumerGroup, member_id: str, member_epoch: i
         return ErrorCode.NONE
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if is_classic(consumer, member_id):
-        return _generation_error(consumer, member_id, member_epoch)
     return ErrorCode.ILLEGAL_GENERATION if _is_never_good(consumer, member_id, member_epoch) else ErrorCode.NONE
 
 
@@ -56,9 +56,12 @@ def is_classic(consumer: ConsumerGroup, member_id: str) -> bool:
     return known is not None and known.classic is not None
 
 
-def _generation_error(consumer: ConsumerGroup, member_id: str, generation_id: int) -> ErrorCode:
-    is_current = generation_id == consumer.current(member_id).member_epoch
-    return ErrorCode.NONE if is_current else ErrorCode.ILLEGAL_GENERATION
+def stale_error(consumer: ConsumerGroup, member_id: str, member_epoch: int) -> ErrorCode:
+    """The error of a partition that :func:`is_stale`. A classic member in its present epoch is to join again."""
+    if not is_classic(consumer, member_id):
+        return ErrorCode.STALE_MEMBER_EPOCH
+    is_present = member_epoch == consumer.current(member_id).member_epoch
+    return ErrorCode.REBALANCE_IN_PROGRESS if is_present else ErrorCode.ILLEGAL_GENERATION
 
 
 def is_stale(consumer: ConsumerGroup, member_id: str, member_epoch: int, topic_id: UUID, partition: int) -> bool:
@@ -79,7 +82,6 @@ def fetch_error(consumer: ConsumerGroup, request: OffsetFetchRequestGroup) -> Er
     member_id = request.member_id or ""
     if member_id not in consumer.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if is_classic(consumer, member_id):
-        return _generation_error(consumer, member_id, request.member_epoch)
-    is_current = request.member_epoch == consumer.current(member_id).member_epoch
-    return ErrorCode.NONE if is_current else ErrorCode.STALE_MEMBER_EPOCH
+    if request.member_epoch == consumer.current(member_id).member_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if is_classic(consumer, member_id) else ErrorCode.STALE_MEMBER_EPOCH

@@ -196,6 +196,13 @@ def members_commit_as_tools_do(patch: Any) -> None:
     )
 
 
+@SUITE.replaces(offsets, "_is_never_good")
+def classic_members_commit_in_their_newest_epoch_alone(consumer: ConsumerGroup, member_id: str, epoch: int) -> bool:
+    """While a JoinGroup is under way, commits in the epoch before it are refused."""
+    is_old = offsets.is_classic(consumer, member_id) and epoch < consumer.current(member_id).member_epoch
+    return is_old or _sound_never(consumer, member_id, epoch)
+
+
 _sound_never = offsets._is_never_good
 _sound_stale = commits.stale_partitions
 # groups that change their protocol
@@ -220,6 +227,12 @@ def classic_members_begin_with_nothing(topics: Any, group: Group) -> Any:
 @SUITE.replaces(conversion, "_stay_consumer")
 def a_failed_downgrade_leaves_both_groups(shard: Shard, group: Group) -> None:
     """When the record of the classic group cannot be written, its members stay beside the rows."""
+
+
+@SUITE.replaces(ConsumerGroup, "snapshot")
+def who_is_behind_is_lost_when_the_group_goes_down(self: ConsumerGroup) -> ConsumerGroup:
+    """A classic group does not know of the epochs that its members had as a consumer group."""
+    return ConsumerGroup(self.group_id)
 
 
 @SUITE.replaces(conversion, "is_downgrade_due")

@@ -6,6 +6,7 @@ whatever happens:
 
 - owners: of the members that the group has, no two use a partition at the same time;
 - stale members: nobody commits an offset of a partition once another member was given that;
+- owners' commits: a member that still has a partition, by all that it was told, may commit an offset of it;
 - epochs: the epochs that a member is told never fall, until it has to join again;
 - answers: every request is answered once (the driver checks), and in time;
 - liveness: when faults end, the members share out all partitions of their topics, evenly where all want the same, and
@@ -47,6 +48,7 @@ from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from minikafka.wire.messages.sync_group import SyncGroupResponse
 from minikafka.wire.versioned import Record
 
 STEPS = 150
@@ -63,6 +65,13 @@ SUBSCRIPTIONS: tuple[dict[str, Any], ...] = (
 REBALANCE_MS = 320_000
 """The longest that a JoinGroup or a SyncGroup may wait."""
 AGAIN = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+
+FENCED = (
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+)
 
 
 class ViolationError(AssertionError):
@@ -517,9 +526,27 @@ class World:
 
     def commit_offset(self) -> None:
         """A client commits the offset of a partition that it has."""
-        client = self.some()
-        if client is not None and client.owned and client.epoch > 0:
-            self.commit_as(client.member_id, client.instance, client.epoch, self.random.choice(sorted(client.owned)))
+        able = [each for each in self.clients if each.alive and each.owned and each.epoch > 0]
+        if able:
+            client = self.random.choice(able)
+            at, epoch = self.random.choice(sorted(client.owned)), client.epoch
+            self.commit_as(client.member_id, client.instance, epoch, at, lambda: self.may_commit(client, epoch, at))
+
+    def may_commit(self, client: Client, epoch: int, at: tuple[UUID, int]) -> bool:
+        """True when nothing may refuse that: it has the partition still, and knows of no newer epoch."""
+        if client.epoch != epoch or at not in client.owned or self.holders.get(at) != client.member_id:
+            return False
+        group = self.driver.coordinator.shard.groups.get("g")
+        if group is None or client.member_id not in self.members():
+            return False
+        if group.consumer is not None and group.is_consumer:
+            return group.consumer.owner_of(*at) == client.member_id
+        # Between JoinGroup and SyncGroup a classic group takes no commits, and a coordinator that moves then does not
+        # know of the generation.
+        if group.is_in(GroupState.COMPLETING_REBALANCE) or epoch > group.generation_id:
+            return False
+        member = group.members[client.member_id]
+        return at in assigned(self.driver.some, SyncGroupResponse(assignment=member.assignment))
 
     def stale_commit(self) -> None:
         """A commit of a former time arrives, or one of a member that is gone."""
@@ -528,12 +555,20 @@ class World:
             epoch = self.random.choice((epoch, epoch, epoch, -1))  # a tool without a group, as it seems
             self.commit_as(name, instance, epoch, self.random.choice(sorted(owned)))
 
-    def commit_as(self, name: str, instance: str | None, epoch: int, at: tuple[UUID, int]) -> None:
-        """It may be accepted only while nobody else was given the partition."""
+    def commit_as(
+        self,
+        name: str,
+        instance: str | None,
+        epoch: int,
+        at: tuple[UUID, int],
+        may_commit: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """It may be accepted only while nobody else was given the partition, and must be from who ``may_commit``."""
         topic = self.driver.some.with_id(at[0])
         if topic is None:
             return
         holder: list[str | None] = []
+        is_due: list[bool] = []
         request = OffsetCommitRequest(
             group_id="g",
             member_id=name,
@@ -556,12 +591,16 @@ class World:
             holder.append(self.holders.get(at) if self.holders.get(at) in members else None)
             if members and name not in members:
                 holder[0] = "nobody but members"
+            is_due.append(may_commit())
             self.driver.ask(lambda token: self.driver.coordinator.offset_commit(request, 9, token, self.now), token)
 
         def heard(answer: Any) -> None:
             code = answer.topics[0].partitions[0].error_code
             if not code and holder[0] not in (None, name):
                 raise ViolationError(f"{name} commits {at[1]} of {topic.name} in epoch {epoch}; {holder[0]} has it")
+            if code in FENCED and is_due[0]:
+                told = ErrorCode(code).name
+                raise ViolationError(f"{name} has {at[1]} of {topic.name}, and its commit in epoch {epoch} gets {told}")
 
         self.send(f"commit {name} {epoch}", ask, heard)
 

@@ -144,7 +144,9 @@ def test_an_older_member_gets_an_assignment_that_it_can_read(driver: ConsumerDri
     assert synced.assignment[:2] == b"\0\0"
 
 
-def test_commits_and_fetches_name_the_present_epoch(driver: ConsumerDriver) -> None:
+def test_commits_name_an_epoch_in_which_the_member_has_the_partition(driver: ConsumerDriver) -> None:
+    """It hears of the newest one with the answer to its JoinGroup, and has what it keeps without a break."""
+
     def code(member: str, generation: int, version: int = 7) -> int:
         error: int = (
             driver.commit({("t", 0): 5}, member, generation, version=version).topics[0].partitions[0].error_code
@@ -152,17 +154,18 @@ def test_commits_and_fetches_name_the_present_epoch(driver: ConsumerDriver) -> N
         return error
 
     assert code(one(driver), 2) == 0, "also in a version without member epochs"
-    assert code(one(driver), 1) == ErrorCode.ILLEGAL_GENERATION
+    assert code(one(driver), 3) == ErrorCode.ILLEGAL_GENERATION
+    assert code(one(driver), 1) == 0
     assert code("new", 2) == ErrorCode.UNSUPPORTED_VERSION
     mine = driver.consumer().current(one(driver)).assigned
     topic = driver.some.by_name["t"].topic_id
     other = next(index for index in range(4) if index not in mine[topic])
     driver.beat("new", 2)
-    refused = driver.commit({("t", other): 5}, one(driver), 2).topics[0].partitions[0].error_code
-    assert refused == ErrorCode.REBALANCE_IN_PROGRESS, "another member has it"
-    assert driver.txn_commit({("t", 0): 5}, (1, 0), one(driver), 1).topics[0].partitions[0].error_code == (
-        ErrorCode.ILLEGAL_GENERATION
-    )
+    for generation, error in ((2, ErrorCode.REBALANCE_IN_PROGRESS), (1, ErrorCode.ILLEGAL_GENERATION)):
+        refused = driver.commit({("t", other): 5}, one(driver), generation).topics[0].partitions[0].error_code
+        assert refused == error, "another member has it"
+        in_transaction = driver.txn_commit({("t", other): 5}, (1, 0), one(driver), generation)
+        assert in_transaction.topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_members_go_on_while_the_assignment_is_made() -> None:

@@ -26,6 +26,12 @@ def kinds(driver: ConsumerDriver, since: int) -> list[tuple[str, bool]]:
     return found
 
 
+def code_of_commit(driver: ConsumerDriver, member: str, generation: int, partition: int) -> int:
+    """The error of an offset of this partition."""
+    error: int = driver.commit({("t", partition): 7}, member, generation).topics[0].partitions[0].error_code
+    return error
+
+
 def test_a_stable_group_goes_up_member_by_member_and_nobody_loses_a_partition() -> None:
     driver = ConsumerDriver()
     one, two = classic_group(driver, None, None)
@@ -44,10 +50,12 @@ def test_a_stable_group_goes_up_member_by_member_and_nobody_loses_a_partition() 
     for member in (one, two):
         assert driver.heartbeat(member, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.heartbeat(one, 1).error_code == ErrorCode.ILLEGAL_GENERATION
-    assert driver.commit({("t", 0): 7}, one, 2).topics[0].partitions[0].error_code == 0
+    assert code_of_commit(driver, one, 2, 0) == 0
     assert rejoin(driver, one)[0] == 3
     assert driver.heartbeat(one, 3).error_code == 0
-    assert driver.commit({("t", 1): 7}, one, 2).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+    kept = sorted(driver.consumer().current(one).assigned[topic])
+    assert code_of_commit(driver, one, 2, kept[0]) == code_of_commit(driver, one, 3, kept[0]) == 0
+    assert code_of_commit(driver, one, 2, 2) == ErrorCode.ILLEGAL_GENERATION, "another one has it"
     assert rejoin(driver, two)[0] == 3
     answer = driver.beat("new", 3)
     assert sum(len(rejoin(driver, each)[1]) for each in (one, two)) + len(given(answer) or ()) == 4
@@ -99,6 +107,28 @@ def test_the_last_one_that_leaves_takes_the_group_down() -> None:
     joined = driver.join(member=one, protocols={"range": metadata()})
     assert (joined.generation_id, joined.leader) == (3, one)
     assert driver.sync(one, 3, {one: assignment(0, 1, 2, 3)}).error_code == 0
+
+
+def test_who_is_behind_when_the_group_goes_down_keeps_what_it_has() -> None:
+    """It has not heard of the last epoch: in its own it commits what it has, and is told to join."""
+    driver = ConsumerDriver()
+    one, two = classic_group(driver, None, None)
+    driver.beat("new")
+    rejoin(driver, one)
+    driver.beat("new", -1)
+    group = driver.group()
+    assert (group.generation_id, group.generation_of(one), group.generation_of(two)) == (3, 3, 2)
+    assert driver.heartbeat(two, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.sync(two, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert code_of_commit(driver, two, 2, 2) == code_of_commit(driver, one, 3, 0) == 0
+    assert code_of_commit(driver, two, 2, 0) == ErrorCode.REBALANCE_IN_PROGRESS, "another one has it"
+    assert driver.txn_commit({("t", 3): 5}, (1, 0), two, 2).topics[0].partitions[0].error_code == 0
+    for member, generation in ((two, 3), (one, 4), ("new", 3)):
+        assert code_of_commit(driver, member, generation, 2) != 0
+    driver.join(member=two, protocols={"range": metadata(2, 3)})
+    driver.join(member=one, protocols={"range": metadata(0, 1)})
+    assert group.generation_of(two) == group.generation_id == 4
+    assert driver.heartbeat(two, 2).error_code == code_of_commit(driver, two, 2, 2) == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_group_that_has_gone_down_rebalances_when_its_coordinator_moves() -> None:
@@ -192,7 +222,7 @@ def test_a_target_assignment_that_comes_late_is_not_one_of_the_classic_group() -
     driver.beat("new", -1)
     driver.assign()
     assert not driver.group().is_consumer
-    assert driver.heartbeat(one, driver.group().generation_id).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.heartbeat(one, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_static_members_go_up_and_down_in_their_places() -> None:
