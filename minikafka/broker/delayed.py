@@ -139,9 +139,9 @@ class DelayedFetch(DelayedOperation):
     __slots__ = ("_answer", "_is_satisfied")
 
     def __init__(
-        self, timeout_ms: int, is_satisfied: Callable[[TopicPartition | None], bool], answer: Callable[[], None]
+        self, timeout_ms: int, is_satisfied: Callable[[object | None], bool], answer: Callable[[], None]
     ) -> None:
-        """``is_satisfied(tp)``: is it time to answer? Only ``tp`` changed since the last call; None: all may have."""
+        """``is_satisfied(key)``: is it time to answer? Only ``key`` changed since the last call; None: all may have."""
         super().__init__(timeout_ms)
         self._is_satisfied = is_satisfied
         self._answer = answer
@@ -149,7 +149,7 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self) -> bool:
         return self._is_satisfied(None) and self.force_complete()
 
-    def try_complete_for(self, key: TopicPartition) -> bool:
+    def try_complete_for(self, key: object) -> bool:
         return self._is_satisfied(key) and self.force_complete()
 
     def on_complete(self) -> None:

@@ -28,6 +28,7 @@ from minikafka.records.recompress import Codec
 from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
+from minikafka.replication.server_session import SessionsByPartition
 from minikafka.storage.log import AppendInfo, StorageFailure
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.schema import Buffer
@@ -88,7 +89,8 @@ class Replicas:
         self.traffic = Traffic()
         self.produces: Purgatory[object] = timers.purgatory()
         self.consumer_fetches: Purgatory[object] = timers.purgatory()
-        self.follower_fetches: Purgatory[object] = timers.purgatory()
+        self.follower_fetches: Purgatory[object] = timers.purgatory()  # by partition, or by the follower's session
+        self.followers = SessionsByPartition()
         self.carry_out: Callable[[Partition, Sequence[do.ReplicaEffect]], None] = lambda _partition, _effects: None
         self.on_storage_failed: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
 
@@ -463,22 +465,29 @@ class Replicas:
             self._log_end_moved[tp] = None
         if high_watermark:
             self._high_watermark_moved[tp] = None
-        if (log_end or high_watermark) and not self._wake_scheduled:
-            self._wake_scheduled = True
-            asyncio.get_running_loop().call_soon(self._wake)
+        if log_end or high_watermark:
+            self.followers.note(tp)
+            if not self._wake_scheduled:
+                self._wake_scheduled = True
+                asyncio.get_running_loop().call_soon(self._wake)
+
+    def note_changed(self, tp: TopicPartition) -> None:
+        """The log start, the ISR or something else that concerns followers is another. Nobody waits for it."""
+        self.followers.note(tp)
 
     def release_waiting(self, tp: TopicPartition) -> None:
         """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
         self.produces.check_and_complete(tp)
         self.consumer_fetches.check_and_complete(tp)
-        self.follower_fetches.check_and_complete(tp)
+        self.followers.note(tp)
+        self._wake_followers(tp)
 
     def _wake(self) -> None:
         self._wake_scheduled = False
         log_end_moved, self._log_end_moved = self._log_end_moved, {}
         high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, {}
         for tp in log_end_moved:
-            self.follower_fetches.check_and_complete(tp)
+            self._wake_followers(tp)
         for tp in high_watermark_moved:
             listener = self.high_watermark_listeners.get(tp)
             partition = self._partitions.get(tp)
@@ -486,6 +495,11 @@ class Replicas:
                 listener(partition.replica.high_watermark)
             self.produces.check_and_complete(tp)
             self.consumer_fetches.check_and_complete(tp)
+
+    def _wake_followers(self, tp: TopicPartition) -> None:
+        self.follower_fetches.check_and_complete(tp)
+        for session in self.followers.sessions(tp):
+            self.follower_fetches.check_and_complete(session)
 
 
 def _must_verify(partition: Partition, header: BatchHeader) -> bool:

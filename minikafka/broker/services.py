@@ -55,7 +55,9 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         transactions,
         TransactionAdmission(config.node_id, lambda: metadata.image, transactions, peers, ports.clock),
         peers,
-        FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
+        FetchSessionCache(
+            ports.rng, topic_name, data.replicas.followers, max_slots=config.max_incremental_fetch_session_cache_slots
+        ),
         TopicCreation(config, control.client, metadata),
         producer_ids,
         Quorum(config.node_id, control.raft, control.links, ports.clock),

@@ -16,7 +16,8 @@
     effects.py        effects of a fetcher, for its driver
     epochs.py         the common part of two logs: fencing, divergence, truncation (rows E3, E5, E6)
     fetch_session.py  FetchSessionClient: the asking side of incremental fetch sessions (KIP-227)
-    session_cache.py  FetchSessionCache: the answering side, bounded, with eviction
+    server_session.py  FetchSession: the answering side, and what of it a fetch has to look at
+    session_cache.py  FetchSessionCache: all sessions of a server, bounded, with eviction
     quota.py          ReplicationQuota: bytes per second over a sliding window
 
 No module here reads a clock, draws a random number or does I/O. Time arrives as ``now_ms`` (monotonic milliseconds),

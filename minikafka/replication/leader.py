@@ -175,6 +175,10 @@ class LeaderState:
             return _NOTHING_MOVED
         return FollowerFetchOutcome(high_watermark_moved, log_end_offset_moved, proposal)
 
+    def progress_in_sync(self, replica_id: int) -> ReplicaProgress | None:
+        """Progress of a follower in the committed ISR; None for any other broker."""
+        return self._progress.get(replica_id) if replica_id in self._isr.committed else None
+
     def on_records_sent(self, replica_id: int, fetch_offset: int) -> bool:
         """A follower is sent records from ``fetch_offset`` on. True when they must be verified.
 

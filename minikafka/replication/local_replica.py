@@ -38,6 +38,7 @@ from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK
 from minikafka.replication.isr import IsrProposal
 from minikafka.replication.judging import Finding, Judge, Verdict, has_epochs_beyond, shared_end
 from minikafka.replication.leader import FollowerFetchOutcome, LeaderState
+from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.replica_condition import ReplicaCondition
 from minikafka.replication.replica_facts import CommittedPartition, LocalLog, ReplicaSettings, Surroundings
 
@@ -207,6 +208,16 @@ class LocalReplica:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
         end_offset = self.log.log_end_offset
         return leader.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
+
+    def progress_at_end(self, replica_id: int, current_leader_epoch: int, fetch_offset: int) -> ReplicaProgress | None:
+        """Progress of a follower whose fetches from there all find the same, until something happens to the partition.
+
+        It is at the log end, and in the committed ISR: any other follower may join the ISR with its next fetch.
+        """
+        leader = self.leader
+        if leader is None or leader.leader_epoch != current_leader_epoch or fetch_offset != self.log.log_end_offset:
+            return None
+        return leader.progress_in_sync(replica_id)
 
     def is_behind(self, high_watermark: int, last_fetched_epoch: int) -> bool:
         """A follower with that last epoch knows committed records that this leader's log does not have (row R26)."""

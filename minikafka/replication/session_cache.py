@@ -11,7 +11,8 @@ slot of
    consumers'. A follower may evict a consumer's session at any time. Other sessions can be evicted only when they are
    older than ``eviction_ms``, so that many similar fetchers do not evict each other in turn.
 
-Without a slot the answer's session id is 0, and the fetcher goes on with full requests.
+Without a slot the answer's session id is 0, and the fetcher goes on with full requests. A follower's sessions end when
+it registers anew and opens another.
 
 Clients may name any partitions, also such as do not exist, and each request of a session looks at all that were named
 before. So a client's session has at most SESSION_PARTITIONS_MAX, and those of all clients together a bound, beyond
@@ -21,20 +22,21 @@ which a new session takes another's slot as above.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
-from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
+from minikafka.model import NO_NODE, ZERO_TOPIC_ID
 from minikafka.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION_ID, next_epoch
-from minikafka.wire.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
+from minikafka.replication.progress import ReplicaProgress
+from minikafka.replication.server_session import (
+    CachedPartition,
+    FetchSession,
+    Follower,
+    PartitionKey,
+    SessionsByPartition,
+    TopicNames,
 )
+from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 FIRST_TOPIC_ID_VERSION: Final = 13
 SESSION_PARTITIONS_MAX: Final = 10_000
@@ -44,9 +46,6 @@ CLIENT_PARTITIONS_MAX: Final = 100_000
 NAME_LENGTH_MAX: Final = 249
 """Of a topic."""
 
-PartitionKey: TypeAlias = tuple[UUID | str, int]  # the topic as the request's version names it, and the partition
-TopicNames: TypeAlias = Callable[[UUID], str | None]
-
 
 class Rng(Protocol):
     """Source of random session ids."""
@@ -54,116 +53,69 @@ class Rng(Protocol):
     def randrange(self, start: int, stop: int, /) -> int: ...
 
 
-class CachedPartition:
-    """A partition of a session: the fetcher's entry, and the last answer to it.
-
-    ``tp`` is None while no topic has the id (answer UNKNOWN_TOPIC_ID). A topic may be deleted and created again while
-    a session names the old one: compare ``topic_id`` (zero when asked by name) with the partition's.
-    """
-
-    __slots__ = (
-        "_high_watermark",
-        "_last_stable_offset",
-        "_log_start_offset",
-        "asked",
-        "partition",
-        "topic",
-        "topic_id",
-        "tp",
-    )
-
-    def __init__(self, topic: str, topic_id: UUID, asked: FetchPartition) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = asked.partition
-        self.asked = asked
-        self.tp: TopicPartition | None = None
-        self._high_watermark = NO_OFFSET
-        self._last_stable_offset = NO_OFFSET
-        self._log_start_offset = NO_OFFSET
-
-    @property
-    def key(self) -> PartitionKey:
-        """Key in the session."""
-        return (self.topic if self.topic_id is ZERO_TOPIC_ID else self.topic_id, self.partition)
-
-    def resolve(self, topic_name: TopicNames) -> None:
-        """Find the topic's name, once."""
-        name = self.topic if self.topic_id is ZERO_TOPIC_ID else topic_name(self.topic_id)
-        if name is not None:
-            self.tp = TopicPartition(name, self.partition)
-
-    def is_news(self, data: PartitionData) -> bool:
-        """``data`` has something that the fetcher was not told yet."""
-        return (
-            bool(data.records)
-            or data.high_watermark != self._high_watermark
-            or data.last_stable_offset != self._last_stable_offset
-            or data.log_start_offset != self._log_start_offset
-            or data.error_code != ErrorCode.NONE
-            or data.diverging_epoch is not None
-            or data.preferred_read_replica >= 0
-        )
-
-    def remember(self, data: PartitionData) -> None:
-        """``data`` goes to the fetcher. After an error or a divergence the next good answer is always news."""
-        is_settled = data.error_code == ErrorCode.NONE and data.diverging_epoch is None
-        self._high_watermark = data.high_watermark if is_settled else NO_OFFSET
-        self._last_stable_offset = data.last_stable_offset
-        self._log_start_offset = data.log_start_offset
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Session:
-    session_id: int
-    partitions: dict[PartitionKey, CachedPartition]
-    is_follower: bool
-    uses_topic_ids: bool
-    created_ms: int
-    last_used_ms: int
-    epoch: int = next_epoch(INITIAL_EPOCH)
-
-    @property
-    def worth(self) -> tuple[bool, int]:
-        return self.is_follower, len(self.partitions)
-
-    def update(self, request: FetchRequest) -> None:
-        for forgotten in request.forgotten_topics_data:
-            topic = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
-            for partition in forgotten.partitions:
-                self.partitions.pop((topic, partition), None)
-        for named in _named(request, uses_topic_ids=self.uses_topic_ids):
-            known = self.partitions.setdefault(named.key, named)
-            known.asked = named.asked
-
-
 FetchResult: TypeAlias = tuple[CachedPartition, PartitionData]
+ProgressOf: TypeAlias = Callable[[CachedPartition], ReplicaProgress | None]
 
 
 class FetchContext:
     """One fetch request: its partitions in the order of reading, and the way to answer it.
 
-    ``session_id`` of the answer: 0 without a session.
+    ``partitions``: what it has to look at. ``is_empty``: it is about no partition at all. ``session``: None without.
     """
 
-    __slots__ = ("_epoch", "_is_incremental", "_session", "partitions")
+    __slots__ = ("_epoch", "_is_incremental", "is_empty", "partitions", "session")
 
     def __init__(
-        self, partitions: Iterable[CachedPartition], session: _Session | None = None, *, is_incremental: bool = False
+        self,
+        partitions: Iterable[CachedPartition],
+        session: FetchSession | None = None,
+        *,
+        is_incremental: bool = False,
     ) -> None:
         self.partitions = tuple(partitions)
-        self._session = session
+        self.is_empty = not self.partitions if session is None else not session.partitions
+        self.session = session
         self._epoch = NO_SESSION_ID if session is None else session.epoch
         self._is_incremental = is_incremental
 
     @property
     def session_id(self) -> int:
-        """Session id of the answer."""
-        return NO_SESSION_ID if self._session is None else self._session.session_id
+        """Session id of the answer; 0 without a session."""
+        return NO_SESSION_ID if self.session is None else self.session.session_id
+
+    def look_again(self) -> None:
+        """Time has passed: a follower's fetch looks at what is pending now."""
+        if self.session is not None and self.session.follower is not None:
+            self.partitions = tuple(self.session.pending.values())
+
+    def take_moved(self) -> list[CachedPartition]:
+        """Partitions to which something happened since they were looked at."""
+        session = self.session
+        if session is None or not session.moved:
+            return []
+        moved, session.moved = session.moved, {}
+        return list(moved)
+
+    def on_looked_at(self, cached: CachedPartition) -> None:
+        """It is being looked at."""
+        if self.session is not None:
+            self.session.moved.pop(cached, None)
+
+    def settle(self, results: Iterable[FetchResult], progress_of: ProgressOf) -> None:
+        """All were looked at. The next fetches need not look at those of which nothing is left to tell.
+
+        ``progress_of``: the follower's, if each of its fetches will find the same until something happens; else None.
+        """
+        session = self.session
+        if session is None or session.epoch != self._epoch:
+            return
+        for cached, data in results:
+            if not cached.is_news(data) and (progress := progress_of(cached)) is not None:
+                session.settle(cached, progress)
 
     def response(self, results: Sequence[FetchResult]) -> FetchResponse:
         """The answer. A session answers with news only, and moves the served partitions to the end of its order."""
-        session = self._session
+        session = self.session
         if session is None:
             return FetchResponse(responses=_grouped(results))
         if session.epoch != self._epoch:
@@ -173,50 +125,63 @@ class FetchContext:
         told = [(cached, data) for cached, data in results if not self._is_incremental or cached.is_news(data)]
         for cached, data in told:
             cached.remember(data)
-            key = cached.key
-            if data.records and session.partitions.get(key) is cached:
-                session.partitions[key] = session.partitions.pop(key)
+            if data.records:
+                session.move_to_end(cached)
         return FetchResponse(session_id=session.session_id, responses=_grouped(told))
 
 
 class FetchSessionCache:
     """All sessions of one broker. ``topic_name`` finds the topic of an id; ``rng`` draws session ids."""
 
-    __slots__ = ("_eviction_ms", "_max_partitions", "_max_slots", "_of_clients", "_rng", "_sessions", "_topic_name")
+    __slots__ = (
+        "_by_partition",
+        "_eviction_ms",
+        "_max_partitions",
+        "_max_slots",
+        "_of_clients",
+        "_rng",
+        "_sessions",
+        "_topic_name",
+    )
 
     def __init__(
         self,
         rng: Rng,
         topic_name: TopicNames,
+        by_partition: SessionsByPartition,
         *,
         max_slots: int = 1000,
         eviction_ms: int = 120_000,
         max_partitions: int = CLIENT_PARTITIONS_MAX,
     ) -> None:
-        """``max_partitions``: in all sessions of clients."""
+        """``by_partition``: whoever knows what happens to partitions tells the sessions of it by that.
+
+        ``max_partitions``: in all sessions of clients.
+        """
+        self._by_partition = by_partition
         self._max_partitions = max_partitions
         self._of_clients = 0  # partitions
         self._rng = rng
         self._topic_name = topic_name
         self._max_slots = max_slots
         self._eviction_ms = eviction_ms
-        self._sessions: dict[int, _Session] = {}  # least recently used first
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
-    def open(self, request: FetchRequest, version: int, *, is_follower: bool, now_ms: int) -> FetchContext:
-        """The context for ``request``.
+    def open(self, request: FetchRequest, version: int, *, follower: Follower | None, now_ms: int) -> FetchContext:
+        """The context for ``request``, of a client or of a follower.
 
         Raises KafkaError with the answer's top-level error: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
         FETCH_SESSION_TOPIC_ID_ERROR.
         """
         uses_topic_ids = version >= FIRST_TOPIC_ID_VERSION
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._continue(request, uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms)
-        self._close(request.session_id, is_follower=is_follower)
+            return self._continue(request, uses_topic_ids=uses_topic_ids, follower=follower, now_ms=now_ms)
+        self._close(request.session_id, follower)
         partitions = {named.key: named for named in _named(request, uses_topic_ids=uses_topic_ids)}
-        self._resolve(partitions.values())
         session = None
         if request.session_epoch == INITIAL_EPOCH and partitions and not _has_long_names(request):
-            session = self._create(partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+            session = self._create(partitions, follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        self._resolve(partitions.values(), session)
         return FetchContext(partitions.values(), session)
 
     def __len__(self) -> int:
@@ -227,9 +192,11 @@ class FetchSessionCache:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _continue(self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int) -> FetchContext:
+    def _continue(
+        self, request: FetchRequest, *, uses_topic_ids: bool, follower: Follower | None, now_ms: int
+    ) -> FetchContext:
         session = self._sessions.get(request.session_id)
-        if session is None or session.is_follower != is_follower:  # a follower's session is not a consumer's
+        if session is None or _broker_id(session.follower) != _broker_id(follower):  # somebody else's
             raise KafkaError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} not found; open a new one"
             )
@@ -245,20 +212,24 @@ class FetchSessionCache:
                 f"fetch session {request.session_id} was opened with topic {opened_with}, and can only go on with them",
             )
         self._update(session, request)
+        if follower is not None and session.follower != follower:
+            session.on_reincarnated(follower)
         if not session.partitions:
             self._drop(session)
             return FetchContext(())
-        self._resolve(session.partitions.values())
+        self._resolve(session.pending.values(), session)
         session.epoch = next_epoch(session.epoch)
         self._touch(session, now_ms)
-        return FetchContext(session.partitions.values(), session, is_incremental=True)
+        return FetchContext(session.pending.values(), session, is_incremental=True)
 
-    def _update(self, session: _Session, request: FetchRequest) -> None:
-        before = len(session.partitions)
-        session.update(request)
-        if session.is_follower:
+    def _update(self, session: FetchSession, request: FetchRequest) -> None:
+        gone = session.forget(request)
+        added = session.update(_named(request, uses_topic_ids=session.uses_topic_ids))
+        if session.follower is not None:
+            for cached in gone:
+                self._by_partition.remove(cached)
             return
-        self._of_clients += len(session.partitions) - before
+        self._of_clients += len(added) - len(gone)
         is_too_large = len(session.partitions) > SESSION_PARTITIONS_MAX or self._of_clients > self._max_partitions
         if is_too_large or _has_long_names(request):
             self._drop(session)
@@ -267,37 +238,54 @@ class FetchSessionCache:
                 f"fetch session {session.session_id} of {len(session.partitions)} partitions is too large, and closed",
             )
 
-    def _drop(self, session: _Session) -> None:
+    def _drop(self, session: FetchSession) -> None:
         del self._sessions[session.session_id]
-        if not session.is_follower:
+        if session.follower is None:
             self._of_clients -= len(session.partitions)
+        else:
+            for cached in session.partitions.values():
+                self._by_partition.remove(cached)
 
-    def _resolve(self, partitions: Iterable[CachedPartition]) -> None:
+    def _resolve(self, partitions: Iterable[CachedPartition], session: FetchSession | None) -> None:
         for cached in partitions:
-            if cached.tp is None:
-                cached.resolve(self._topic_name)
+            if cached.resolve(self._topic_name) and session is not None and session.follower is not None:
+                assert cached.tp is not None
+                self._by_partition.add(cached.tp, cached, session)
 
-    def _touch(self, session: _Session, now_ms: int) -> None:
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
         session.last_used_ms = now_ms
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
-    def _close(self, session_id: int, *, is_follower: bool) -> None:
+    def _close(self, session_id: int, follower: Follower | None) -> None:
         session = self._sessions.get(session_id)
-        if session is not None and session.is_follower == is_follower:
+        if session is not None and _broker_id(session.follower) == _broker_id(follower):
             self._drop(session)
+
+    def _close_earlier(self, follower: Follower) -> None:
+        """Sessions of its earlier incarnations: nobody goes on with them, and events cost something for each."""
+        for session in list(self._sessions.values()):
+            known = session.follower
+            if (
+                known is not None
+                and known.broker_id == follower.broker_id
+                and known.broker_epoch < follower.broker_epoch
+            ):
+                self._drop(session)
 
     def _create(
         self,
         partitions: dict[PartitionKey, CachedPartition],
+        follower: Follower | None,
         *,
-        is_follower: bool,
         uses_topic_ids: bool,
         now_ms: int,
-    ) -> _Session | None:
-        session = _Session(
+    ) -> FetchSession | None:
+        if follower is not None:
+            self._close_earlier(follower)
+        session = FetchSession(
             session_id=self._new_id(),
             partitions=partitions,
-            is_follower=is_follower,
+            follower=follower,
             uses_topic_ids=uses_topic_ids,
             created_ms=now_ms,
             last_used_ms=now_ms,
@@ -306,14 +294,14 @@ class FetchSessionCache:
             if not self._maybe_evict(session, now_ms):
                 return None
         self._sessions[session.session_id] = session
-        if not is_follower:
+        if follower is None:
             self._of_clients += len(partitions)
         return session
 
-    def _has_room_for(self, newcomer: _Session) -> bool:
+    def _has_room_for(self, newcomer: FetchSession) -> bool:
         if len(self._sessions) >= self._max_slots:
             return False
-        return newcomer.is_follower or self._of_clients + len(newcomer.partitions) <= self._max_partitions
+        return newcomer.follower is not None or self._of_clients + len(newcomer.partitions) <= self._max_partitions
 
     def _new_id(self) -> int:
         while True:
@@ -321,7 +309,7 @@ class FetchSessionCache:
             if session_id not in self._sessions:
                 return session_id
 
-    def _maybe_evict(self, newcomer: _Session, now_ms: int) -> bool:
+    def _maybe_evict(self, newcomer: FetchSession, now_ms: int) -> bool:
         if not self._sessions:
             return False
         victim = next(iter(self._sessions.values()))
@@ -333,10 +321,15 @@ class FetchSessionCache:
         self._drop(victim)
         return True
 
-    def _may_evict(self, newcomer: _Session, session: _Session, now_ms: int) -> bool:
+    def _may_evict(self, newcomer: FetchSession, session: FetchSession, now_ms: int) -> bool:
         is_old = now_ms - session.created_ms > self._eviction_ms
-        is_free_prey = newcomer.is_follower and not session.is_follower
+        is_free_prey = newcomer.follower is not None and session.follower is None
         return (is_old or is_free_prey) and session.worth < newcomer.worth
+
+
+def _broker_id(follower: Follower | None) -> int:
+    """-1: a client."""
+    return NO_NODE if follower is None else follower.broker_id
 
 
 def _has_long_names(request: FetchRequest) -> bool:

@@ -7,7 +7,8 @@
 * nobody is cut below its high watermark while it is in the ISR or ELR (row R26); a replica outside of them may have
   appended what a leader's disk made of an offset, and know a high watermark beyond its last good batch;
 * who becomes leader has everything that was ever below a high watermark ("leader completeness");
-* what is committed of the metadata log is the same on every node, and never changes.
+* what is committed of the metadata log is the same on every node, and never changes;
+* a partition that a leader need not look at for a follower has no news for it (row R6).
 
 After the cluster has healed, :meth:`Invariants.check_healed` compares whole logs, what the nodes know of the cluster,
 and which directories there are.
@@ -31,6 +32,7 @@ from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.log import Log
+from minikafka.wire.messages.fetch import PartitionData
 
 Where = tuple[TopicPartition, UUID]
 METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)
@@ -135,7 +137,26 @@ class Invariants:
             )
         if partition.leader is not None:
             self._check_leader(machine, partition, where, log_end_offset)
+            self._check_settled(machine, partition, log_end_offset)
         self._maybe_compare(machine, partition.log.directory, where, high_watermark)
+
+    def _check_settled(self, machine: Machine, partition: Partition, log_end_offset: int) -> None:
+        """Whom a leader tells nothing of the partition until it changes (row R6), it has told everything."""
+        assert machine.node is not None
+        high_watermark = partition.high_watermark
+        for cached in machine.node.replicas.followers.settled(partition.topic_partition):
+            asked = cached.asked
+            now = PartitionData(
+                high_watermark=high_watermark,
+                last_stable_offset=partition.log.last_stable_offset(high_watermark),
+                log_start_offset=partition.log.log_start_offset,
+            )
+            is_here = (asked.fetch_offset, asked.current_leader_epoch) == (log_end_offset, partition.leader_epoch)
+            if not is_here or cached.is_news(now):
+                raise InvariantViolatedError(
+                    f"{machine.host} {partition.topic_partition}: a follower that asks from {asked.fetch_offset} on in "
+                    f"epoch {asked.current_leader_epoch} is not told of {now} and log end {log_end_offset}"
+                )
 
     def _check_cut(self, machine: Machine, partition: Partition, high_watermark: int) -> None:
         """A high watermark fell: its log is being cut below it, or was."""

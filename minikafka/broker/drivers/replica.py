@@ -70,6 +70,7 @@ class ReplicaDriver:
     def on_metadata(self, partition: Partition, committed: CommittedPartition) -> None:
         """Committed metadata of the partition changed."""
         self.carry_out(partition, partition.replica.on_metadata(committed, self._clock.monotonic_ms()))
+        self._replicas.note_changed(partition.topic_partition)  # a follower may have left the ISR
 
     def on_removed(self, partition: Partition) -> None:
         """The replica leaves this node."""

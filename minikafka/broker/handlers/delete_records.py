@@ -66,7 +66,9 @@ def _delete(replicas: Replicas, tp: TopicPartition, offset: int) -> int:
     if tp.topic in INTERNAL_TOPICS or partition.log.config.cleanup_policy == ONLY_COMPACTED:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {tp.topic!r} does not allow deletion")
     high_watermark = partition.replica.high_watermark
-    return partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)
+    begin = partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)
+    replicas.note_changed(tp)
+    return begin
 
 
 async def _wait(

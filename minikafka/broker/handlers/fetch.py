@@ -8,6 +8,7 @@ the leader names that follower (row R25, KIP-392).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Iterable
 from typing import Final
 
 from minikafka.broker.context import RequestContext
@@ -17,7 +18,9 @@ from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, TopicPartition
 from minikafka.net.turns import REQUEST_COST
-from minikafka.replication.session_cache import CachedPartition, FetchContext
+from minikafka.replication.progress import ReplicaProgress
+from minikafka.replication.server_session import CachedPartition, Follower
+from minikafka.replication.session_cache import FetchContext
 from minikafka.storage.slice import LogSlice
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
@@ -41,19 +44,18 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
         # A forged follower's fetch would move the high watermark.
         _refuse(context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return
+    follower = Follower(replica_id, broker_epoch) if replica_id >= 0 else None
     try:
-        session = parts.sessions.open(
-            request, context.version, is_follower=replica_id >= 0, now_ms=parts.clock.monotonic_ms()
-        )
+        session = parts.sessions.open(request, context.version, follower=follower, now_ms=parts.clock.monotonic_ms())
     except KafkaError as error:
         _refuse(context, error.code)
         return
     if len(session.partitions) > 1:
         context.connection.spend(REQUEST_COST * len(session.partitions))
-    if replica_id >= 0:
-        _FollowerFetch(request, session, context, parts, replica_id, broker_epoch).begin()
-    else:
+    if follower is None:
         _ConsumerFetch(request, session, context, parts).begin()
+    else:
+        _FollowerFetch(request, session, context, parts, follower).begin()
 
 
 class _ConsumerFetch(Fetch):
@@ -77,6 +79,9 @@ class _ConsumerFetch(Fetch):
 
     def _note(self, cached: CachedPartition, partition: Partition) -> None:
         """Nobody has to know."""
+
+    def _settle(self) -> None:
+        """Each fetch of a client looks at all partitions of its session."""
 
     def _max_bytes(self) -> int:
         """No more than its quota has in some seconds: it is muted until that is paid."""
@@ -117,7 +122,11 @@ class _ConsumerFetch(Fetch):
 
 
 class _FollowerFetch(Fetch):
-    """A follower's fetch: records up to the log end. Its fetch offset is the follower's own log end (row R17)."""
+    """A follower's fetch: records up to the log end. Its fetch offset is the follower's own log end (row R17).
+
+    It looks only at partitions that are not settled (:mod:`~minikafka.replication.server_session`), and what happens to
+    one of the others wakes it by its session.
+    """
 
     __slots__ = ("_broker_epoch", "_replica_id")
     _from_first_batch = True
@@ -128,15 +137,30 @@ class _FollowerFetch(Fetch):
         session: FetchContext,
         context: RequestContext,
         parts: Parts,
-        replica_id: int,
-        broker_epoch: int,
+        follower: Follower,
     ) -> None:
         super().__init__(request, session, context, parts)
-        self._replica_id = replica_id
-        self._broker_epoch = broker_epoch
+        self._replica_id, self._broker_epoch = follower
 
     def _purgatory(self) -> Purgatory[object]:
         return self._parts.replicas.follower_fetches
+
+    def _watched(self) -> Collection[Hashable]:
+        return self._asked if self._session.session is None else (self._session.session,)
+
+    def _changed(self, key: object) -> Iterable[CachedPartition]:
+        if key is self._session.session:
+            return self._session.take_moved()
+        return super()._changed(key)
+
+    def _settle(self) -> None:
+        self._session.settle(self._results, self._progress_at_end)
+
+    def _progress_at_end(self, cached: CachedPartition) -> ReplicaProgress | None:
+        partition, asked = None if cached.tp is None else self._parts.replicas.get(cached.tp), cached.asked
+        if partition is None:
+            return None
+        return partition.replica.progress_at_end(self._replica_id, asked.current_leader_epoch, asked.fetch_offset)
 
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
         return self._parts.replicas.leader_of(tp, current_leader_epoch=cached.asked.current_leader_epoch)

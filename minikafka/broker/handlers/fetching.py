@@ -8,7 +8,7 @@ lately is read from the disk beside the loop first. Who may read what is up to i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -32,7 +32,8 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.net.outbox import Chunk
 from minikafka.net.tasks import TaskOwner
-from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult, FetchSessionCache
+from minikafka.replication.server_session import CachedPartition
+from minikafka.replication.session_cache import FetchContext, FetchResult, FetchSessionCache
 from minikafka.storage.reading import COLD_READ_BYTES
 from minikafka.storage.slice import LogSlice
 from minikafka.timing.purgatory import Purgatory
@@ -128,11 +129,13 @@ class Fetch(ABC):
 
     def _begin(self) -> None:
         """Answer at once if there are enough bytes, an error, or no time to wait (row R16)."""
-        request, partitions = self._request, self._session.partitions
-        if request.max_wait_ms <= 0 or not partitions or self._must_answer or self._size >= request.min_bytes:
+        request, session = self._request, self._session
+        if request.max_wait_ms <= 0 or session.is_empty or self._must_answer or self._size >= request.min_bytes:
             self._answer()
             return
-        self._asked = {cached.tp: cached for cached in partitions if cached.tp is not None}
+        self._settle()
+        session.look_again()
+        self._asked = {cached.tp: cached for cached in session.partitions if cached.tp is not None}
         for tp in self._asked:
             if (partition := self._parts.replicas.get(tp)) is not None:
                 self._epochs[tp] = partition.leader_epoch
@@ -140,12 +143,12 @@ class Fetch(ABC):
         now_ms = self._parts.clock.monotonic_ms()
         operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
         if self._is_large:
-            self._purgatory().watch(operation, self._asked, now_ms)
+            self._purgatory().watch(operation, self._watched(), now_ms)
             self._start(self._look_in_portions(operation), WAITING_BYTES)
-        elif self._purgatory().try_complete_else_watch(operation, self._asked, now_ms):
+        elif self._purgatory().try_complete_else_watch(operation, self._watched(), now_ms):
             return
         else:
-            self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(partitions))
+            self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(session.partitions))
         self._context.reply.cancel_with_connection(operation.cancel)
 
     @property
@@ -235,6 +238,19 @@ class Fetch(ABC):
     def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
         """So many bytes of records are in the answer, which is final."""
 
+    @abstractmethod
+    def _settle(self) -> None:
+        """All partitions were looked at, and the fetcher was told all that is new, or waits."""
+
+    def _watched(self) -> Collection[Hashable]:
+        """Keys of what it waits for: all its partitions."""
+        return self._asked
+
+    def _changed(self, key: object) -> Iterable[CachedPartition]:
+        """Partitions of that key to which something happened."""
+        assert isinstance(key, TopicPartition)
+        return (self._asked[key],)
+
     def _is_withheld(self, partition: Partition) -> bool:
         """True when there are no records for now."""
         return False
@@ -256,6 +272,7 @@ class Fetch(ABC):
                     self._note(cached, partition)
                 elif (refusal := self._refused.get(cached)) is not None:
                     raise refusal
+                self._session.on_looked_at(cached)
                 data = self._read_partition(partition, cached, max(0, room - size), is_first=size == 0)
             except KafkaError as error:
                 data = self._failed(cached, error)
@@ -365,15 +382,16 @@ class Fetch(ABC):
 
     # -- completing -------------------------------------------------------------------------------------------------
 
-    def _is_satisfied(self, changed: TopicPartition | None) -> bool:
+    def _is_satisfied(self, key: object | None) -> bool:
         """Enough bytes over all partitions, or one of them moved, was cut, was fenced or diverged (row D5).
 
-        ``changed``: the only partition to which something happened since it was asked last; None: look at all. A fetch
-        may have thousands of partitions, and each write of a producer thousands, too.
+        ``key``: something happened only to what it stands for since all were looked at; None: look at all. A fetch may
+        have thousands of partitions, and each write of a producer thousands, too.
         """
-        for tp, cached in self._asked.items() if changed is None else ((changed, self._asked[changed]),):
-            available = self._bytes_for(tp, cached)
-            if available is None:
+        for cached in self._asked.values() if key is None else self._changed(key):
+            tp = cached.tp
+            available = None if tp is None else self._bytes_for(tp, cached)
+            if tp is None or available is None:
                 return True
             if available or tp in self._available:
                 self._available_bytes += available - self._available.get(tp, 0)
@@ -403,6 +421,7 @@ class Fetch(ABC):
 
     def _answer_anew(self) -> None:
         """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""
+        self._session.look_again()
         self._read_all(self._answer)
 
     def _answer(self) -> None:
@@ -412,6 +431,7 @@ class Fetch(ABC):
             elif data.error_code:
                 self._context.note_errors((data.error_code,))
         response = self._session.response(self._results)
+        self._settle()
         if self._elsewhere:
             response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
         response.throttle_time_ms = self._throttle_ms(response)

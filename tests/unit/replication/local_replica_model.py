@@ -25,7 +25,7 @@ from replication_model import WHERE, ViolationError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.replication import replica_effects as do
 from minikafka.replication.effects import Append
-from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE, LocalReplica
+from minikafka.replication.local_replica import SYNC_DUE, LocalReplica
 from minikafka.replication.replica_condition import Condition
 from minikafka.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -323,8 +323,7 @@ class LocalReplicaCluster(PartitionCluster):
     def on_moved(self, node, moved):
         if moved & SYNC_DUE:
             self.request_sync(node)
-        if moved & HIGH_WATERMARK_MOVED:
-            self.on_high_watermark(node)
+        super().on_moved(node, moved)
 
     def pump(self, node):
         """What was fetched is synced before the next fetch says that it is there."""

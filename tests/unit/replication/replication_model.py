@@ -41,6 +41,7 @@ from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, LocalReplica
 from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
+from minikafka.replication.server_session import Follower, SessionsByPartition
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.messages.fetch import EpochEndOffset as DivergingEpoch
 from minikafka.wire.messages.fetch import FetchResponse, PartitionData
@@ -190,7 +191,12 @@ class Node:
         self.token = None  # of the request that is out
         self.unanswered = None  # the token of one that reached nobody
         self.proposing = None  # the proposal whose answer is awaited
-        self.sessions = FetchSessionCache(self.rng, lambda _id: None)
+        self.forget_sessions()
+
+    def forget_sessions(self):
+        """Those of its followers."""
+        self.followers = SessionsByPartition()
+        self.sessions = FetchSessionCache(self.rng, lambda _id: None, self.followers)
 
 
 class Cluster:
@@ -395,6 +401,7 @@ class Cluster:
             metadata.unclean_leader_epoch,
         )
         self.carry_out(node, node.replica.on_metadata(committed, self.now_ms))
+        node.followers.note(WHERE)
         if node.leader is not None or metadata.leader == NO_NODE:
             node.fetcher = node.token = None
         if node.leader is None:
@@ -428,6 +435,8 @@ class Cluster:
                 self.propose(node, effect.proposal)
             elif kind is do.HighWatermarkMoved:
                 self.on_high_watermark(node)
+            elif kind is do.AnswerWaiting:
+                node.followers.note(WHERE)
             elif kind is do.BeginEpoch:
                 node.proposing = None
                 node.log.begin_epoch(effect.leader_epoch)
@@ -472,6 +481,7 @@ class Cluster:
             node.fetcher.on_cut(WHERE)
 
     def on_moved(self, node, moved):
+        node.followers.note(WHERE)
         if moved & HIGH_WATERMARK_MOVED:
             self.on_high_watermark(node)
 
@@ -545,9 +555,19 @@ class Cluster:
         if not self.is_heard(node, follower, token):
             return
         try:
-            session = node.sessions.open(request, FETCH_VERSION, is_follower=True, now_ms=self.now_ms)
-            results = [(cached, self.read(node, request, cached.asked)) for cached in session.partitions]
-            response = session.response(results)
+            who = Follower(request.replica_state.replica_id, request.replica_state.replica_epoch)
+            fetch = node.sessions.open(request, FETCH_VERSION, follower=who, now_ms=self.now_ms)
+            self.check_settled(node, fetch, who)
+            results = [(cached, self.read(node, request, cached.asked)) for cached in fetch.partitions]
+            for cached in fetch.partitions:
+                fetch.on_looked_at(cached)
+            response = fetch.response(results)
+            fetch.settle(
+                results,
+                lambda cached: node.replica.progress_at_end(
+                    who.broker_id, cached.asked.current_leader_epoch, cached.asked.fetch_offset
+                ),
+            )
         except KafkaError as error:
             response = FetchResponse(error_code=error.code)
         self.answer(follower, token, ReplicaFetcher.on_fetch_response, response)
@@ -580,6 +600,25 @@ class Cluster:
             log_start_offset=log.log_start_offset,
             records=log.read(asked.fetch_offset, 1 + int(self.random() * self.records_per_fetch)),
         )
+
+    def check_settled(self, node, fetch, follower):
+        """A naive leader looks at every partition, and finds nothing at those that this one does not look at."""
+        if fetch.session is None or fetch.partitions:
+            return
+        self.random()  # as if it were read
+        for cached in fetch.session.partitions.values():
+            log, state, asked = node.log, node.leader, cached.asked
+            is_at_end = (
+                state is not None
+                and state.leader_epoch == asked.current_leader_epoch
+                and log.log_end_offset == asked.fetch_offset
+                and epochs.diverging_epoch(log, asked.fetch_offset, asked.last_fetched_epoch) is None
+                and follower.broker_id in state.isr
+            )
+            if not is_at_end or cached.is_news(
+                PartitionData(high_watermark=state.high_watermark, log_start_offset=log.log_start_offset)
+            ):
+                raise ViolationError(f"n{node.id} does not look at its partition, and n{follower.broker_id} waits")
 
     def check_ahead(self, node, replica_id, asked):
         """The handler of fetches finds out whether it is the leader's log that is too short."""
@@ -651,6 +690,7 @@ class Cluster:
             self.propose(node, node.replica.on_proposal_refused(proposal, error, self.now_ms))
         else:
             self.carry_out(node, node.replica.on_proposal_accepted(proposal, in_sync, partition_epoch, self.now_ms))
+            node.followers.note(WHERE)
 
     # -- invariants -------------------------------------------------------------------------------------------------
 
@@ -660,6 +700,7 @@ class Cluster:
         if high_watermark < self.high_watermarks.get(key, 0):
             raise ViolationError(f"the high watermark of n{node.id} fell to {high_watermark}")
         self.high_watermarks[key] = high_watermark
+        node.followers.note(WHERE)
         self.say("n{} moves its high watermark to {}", node.id, high_watermark)
         if high_watermark > log.log_end_offset:
             raise ViolationError(

@@ -10,6 +10,7 @@ from minikafka.replication import epochs, fetch_state, fetcher, isr
 from minikafka.replication.epochs import Truncation
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.replica_effects import BeginEpoch
+from minikafka.replication.server_session import FetchSession
 
 SUITE = Suite(
     "replication", "leaders, fetchers, epochs and ISR proposals of a partition", run_schedule, 50_000, trace=trace_of
@@ -191,3 +192,14 @@ def believe_fetches_of_dead_incarnations(monkeypatch):
         "on_follower_fetch",
         lambda self, replica, _epoch, *rest: on_follower_fetch(self, replica, 1, *rest),
     )
+
+
+@SUITE.replaces(FetchSession, "note")
+def a_change_of_a_settled_partition_is_not_noted(_self, _cached):
+    """A leader does not look again at a partition without news when its log end, high watermark or ISR is another."""
+
+
+@SUITE.replaces(LeaderState, "progress_in_sync")
+def who_is_not_in_sync_is_settled(self, replica_id):
+    """A leader stops looking at the fetches of a follower that is to join the ISR."""
+    return self._progress.get(replica_id)

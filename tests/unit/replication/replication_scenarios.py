@@ -16,7 +16,6 @@ from minikafka.model import NO_NODE
 from minikafka.replication.effects import SendFetch, SendListOffsets, SendOffsetsForLeaderEpoch, Wait
 from minikafka.replication.fetcher import ReplicaFetcher
 from minikafka.replication.replica_facts import ReplicaSettings
-from minikafka.replication.session_cache import FetchSessionCache
 
 NAMES = "ABC"
 
@@ -178,7 +177,7 @@ class Scenario(Cluster):
 
     def do_forget_sessions(self, name):
         """A leader evicts every fetch session."""
-        self.named(name).sessions = FetchSessionCache(self.rng, lambda _id: None)
+        self.named(name).forget_sessions()
 
     def do_forget_epoch_start(self, name):
         """A leader that did not note where its epoch begins."""
@@ -186,8 +185,9 @@ class Scenario(Cluster):
 
     def do_delete_before(self, name, offset):
         """Retention moves a leader's log start."""
-        log = self.named(name).log
-        log.follow(log.high_watermark, int(offset))
+        node = self.named(name)
+        node.log.follow(node.log.high_watermark, int(offset))
+        node.followers.note(WHERE)
 
     def do_state(self):
         """Every log: epochs with their first offsets, end, high watermark."""
@@ -251,6 +251,7 @@ class Scenario(Cluster):
             super().do_fetch(node, [effect])
 
     def on_high_watermark(self, node):
+        node.followers.note(WHERE)
         self.note(f"n{node.id} high watermark {node.leader.high_watermark}")
 
 

@@ -12,7 +12,7 @@ any order, or never.
 from __future__ import annotations
 
 from replication_log import MemoryLog
-from replication_model import Cluster, ViolationError
+from replication_model import WHERE, Cluster, ViolationError
 
 from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader
@@ -121,6 +121,7 @@ class SequencesCluster(Cluster):
             log.append(state.leader_epoch, value)
             self.say("n{} appends {} in epoch {}, ends at {}", node.id, value, state.leader_epoch, log.log_end_offset)
             required = log.log_end_offset
+            node.followers.note(WHERE)
         else:
             self.say("n{} has {} at {}", node.id, value, duplicate.last_offset)
             required = duplicate.last_offset + 1

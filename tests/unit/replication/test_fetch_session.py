@@ -8,6 +8,7 @@ import pytest
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.replication.fetch_session import MAX_EPOCH, FetchSessionClient, next_epoch
+from minikafka.replication.server_session import SessionsByPartition
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest
@@ -154,7 +155,7 @@ def test_both_sides_remember_the_same(seed, version):
     """Naive twin: after every answered request the server's session holds exactly what the client wants."""
     rng = random.Random(seed)
     client = FetchSessionClient()
-    cache = FetchSessionCache(rng, {topic_id: name for name, topic_id in IDS.items()}.get)
+    cache = FetchSessionCache(rng, {topic_id: name for name, topic_id in IDS.items()}.get, SessionsByPartition())
     wanted = {}
     for step in range(200):
         for _ in range(rng.randrange(4)):
@@ -176,7 +177,7 @@ def test_both_sides_remember_the_same(seed, version):
             client.on_failed()  # the request was lost
             continue
         try:
-            context = cache.open(request, version, is_follower=True, now_ms=step)
+            context = cache.open(request, version, follower=None, now_ms=step)
         except KafkaError as error:
             is_usable = client.on_response(error.code, 0)
             assert not is_usable  # a refusal is one of the fates, not the point
@@ -185,7 +186,7 @@ def test_both_sides_remember_the_same(seed, version):
         if fate < 0.1:
             client.on_failed()  # its answer was
         elif fate < 0.15:
-            cache = FetchSessionCache(rng, cache._topic_name)  # the server was started anew
+            cache = FetchSessionCache(rng, cache._topic_name, SessionsByPartition())  # the server was started anew
             assert client.on_response(ErrorCode.NONE, context.session_id)
         else:
             assert client.on_response(ErrorCode.NONE, context.session_id)

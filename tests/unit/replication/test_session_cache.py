@@ -7,6 +7,7 @@ import pytest
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.replication.server_session import Follower, SessionsByPartition
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.messages.fetch import (
     EpochEndOffset,
@@ -20,6 +21,7 @@ from minikafka.wire.messages.fetch import (
 NAMES = 12
 IDS = 13
 TOPIC_ID = UUID(int=5)
+FOLLOWER = Follower(2, 1)
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def names():
 
 @pytest.fixture
 def cache(names):
-    return FetchSessionCache(random.Random(1), names.get, max_slots=2, eviction_ms=1000)
+    return FetchSessionCache(random.Random(1), names.get, SessionsByPartition(), max_slots=2, eviction_ms=1000)
 
 
 def request(*partitions, session_id=0, epoch=0, forget=(), topic="t", topic_id=TOPIC_ID):
@@ -44,8 +46,8 @@ def request(*partitions, session_id=0, epoch=0, forget=(), topic="t", topic_id=T
     )
 
 
-def open_(cache, *partitions, version=NAMES, is_follower=False, now_ms=0, **kwargs):
-    return cache.open(request(*partitions, **kwargs), version, is_follower=is_follower, now_ms=now_ms)
+def open_(cache, *partitions, version=NAMES, follower=None, now_ms=0, **kwargs):
+    return cache.open(request(*partitions, **kwargs), version, follower=follower, now_ms=now_ms)
 
 
 def answer(context, **news):
@@ -119,7 +121,7 @@ def test_partitions_are_added_changed_and_forgotten(cache):
     assert indexes(context) == [1, 2]
     changed = request(session_id=opened.session_id, epoch=2)
     changed.topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=1, fetch_offset=9)])]
-    context = cache.open(changed, NAMES, is_follower=False, now_ms=0)
+    context = cache.open(changed, NAMES, follower=None, now_ms=0)
     assert [cached.asked.fetch_offset for cached in context.partitions] == [9, 0]
 
 
@@ -182,7 +184,7 @@ def test_names_and_ids_do_not_mix(cache):
 
 
 def test_a_consumer_cannot_reach_a_followers_session(cache):
-    opened = open_(cache, 0, is_follower=True)
+    opened = open_(cache, 0, follower=FOLLOWER)
     with pytest.raises(KafkaError) as refusal:
         open_(cache, session_id=opened.session_id, epoch=1)
     assert code(refusal) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -250,8 +252,8 @@ def test_an_old_session_gives_way_to_a_larger_one(cache):
 
 
 def test_a_follower_takes_a_consumers_slot_at_any_time(cache):
-    consumer, other = open_(cache, 0, 1, 2), open_(cache, 0, 1, 2, is_follower=True)
-    assert open_(cache, 0, is_follower=True, now_ms=1).session_id > 0
+    consumer, other = open_(cache, 0, 1, 2), open_(cache, 0, 1, 2, follower=FOLLOWER)
+    assert open_(cache, 0, follower=FOLLOWER, now_ms=1).session_id > 0
     assert consumer.session_id not in cache
     assert other.session_id in cache
     assert open_(cache, 0, 1, 2, 3, now_ms=2).session_id == 0, "a consumer never takes a follower's"
@@ -259,7 +261,7 @@ def test_a_follower_takes_a_consumers_slot_at_any_time(cache):
 
 def test_the_cache_is_bounded(cache):
     for at in range(50):
-        open_(cache, *range(at + 1), now_ms=at * 2000, is_follower=at % 3 == 0)
+        open_(cache, *range(at + 1), now_ms=at * 2000, follower=None if at % 3 else FOLLOWER)
     assert len(cache) <= 2
 
 
@@ -276,29 +278,29 @@ def test_a_client_cannot_let_a_session_grow_for_ever(cache):
 
 
 def test_a_follower_may_have_more(cache):
-    opened = open_(cache, *range(9_000), is_follower=True)
-    context = open_(cache, *range(9_000, 18_000), session_id=opened.session_id, epoch=1, is_follower=True)
+    opened = open_(cache, *range(9_000), follower=FOLLOWER)
+    context = open_(cache, *range(9_000, 18_000), session_id=opened.session_id, epoch=1, follower=FOLLOWER)
     assert len(context.partitions) == 18_000
 
 
 def test_the_partitions_of_all_clients_are_bounded(names):
     """A hundred sessions of 10,000 partitions each, none of which exists, took 350 MB."""
-    cache = FetchSessionCache(random.Random(1), names.get, eviction_ms=1000, max_partitions=25)
+    cache = FetchSessionCache(random.Random(1), names.get, SessionsByPartition(), eviction_ms=1000, max_partitions=25)
     first, second = open_(cache, *range(10)), open_(cache, *range(10))
     assert open_(cache, *range(10)).session_id == 0
     with pytest.raises(KafkaError):
         open_(cache, *range(10, 20), session_id=second.session_id, epoch=1)
-    third = open_(cache, *range(10), is_follower=True)
+    third = open_(cache, *range(10), follower=FOLLOWER)
     assert open_(cache, *range(10)).session_id > 0, "in the place of the second"
     open_(cache, session_id=0, epoch=-1)
     closing = request(0, session_id=first.session_id, epoch=-1)
-    cache.open(closing, NAMES, is_follower=False, now_ms=0)
+    cache.open(closing, NAMES, follower=None, now_ms=0)
     assert open_(cache, *range(5), forget=()).session_id > 0, "in the place of the first"
     assert third.session_id in cache
 
 
 def test_a_stale_session_gives_its_partitions_up(names):
-    cache = FetchSessionCache(random.Random(1), names.get, eviction_ms=1000, max_partitions=25)
+    cache = FetchSessionCache(random.Random(1), names.get, SessionsByPartition(), eviction_ms=1000, max_partitions=25)
     stale = open_(cache, *range(20))
     assert open_(cache, *range(20), now_ms=500).session_id == 0
     assert open_(cache, *range(20), now_ms=1001).session_id > 0
