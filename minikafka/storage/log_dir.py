@@ -439,7 +439,7 @@ class LogDir:
         """
         log = self.logs[tp]
         target = f"{self.path}/{deleted_directory_name(tp, unique)}"
-        with self.final(f"move {tp} out of {self.path}", is_repeatable=True):
+        with log.guard("move", is_repeatable=True):  # if its files are gone, that says nothing about the disk
             self._disk.rename(log.directory, target)
         with self.final(f"move {tp} out of {self.path}"):
             names.fsync()
@@ -557,7 +557,8 @@ class LogDir:
         jobs: list[tuple[Log, FlushJob]] = []
         shortages: list[PassingFailure] = []  # the disk may have failed another log
         for log in self._all_logs():
-            if not log.has_lost_files:
+            is_cut_copy = log.is_cutting and log not in self.logs.values()  # a start verifies copies from the beginning
+            if not log.has_lost_files and not is_cut_copy:
                 with collected(shortages):
                     jobs.append((log, log.prepare_close()))
         self._disk.run_all([job.run for _log, job in jobs])

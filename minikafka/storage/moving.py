@@ -3,7 +3,7 @@
 The *current* log is led or followed as before. The *future* log follows it as a follower follows a leader, with the
 same offsets and epochs, through memory instead of a network. If the current log was cut meanwhile (see its
 ``generation``), or lost its end in a crash, the future log is cut at the end of their common part, found by leader
-epochs (row E5). Nothing here waits: the driver reads the slices, in a thread if they are cold, and appends them.
+epochs (row E5). Nothing here waits: the driver reads the slices in a thread, and appends them; and cuts in a thread.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from minikafka.model import UNDEFINED_OFFSET_AND_EPOCH
 from minikafka.storage.slice import LogSlice
 
 if TYPE_CHECKING:
+    from minikafka.storage.cut_job import CutJob
     from minikafka.storage.log import Log
 
 _NEVER = -1
 
 
 class ReplicaMove:
-    """One move. Call :meth:`reconcile` first after every ``await``."""
+    """One move. Call :meth:`prepare_cut` first after every ``await``."""
 
     def __init__(self, current: Log, future: Log) -> None:
         self.current = current
@@ -35,26 +36,37 @@ class ReplicaMove:
 
     @property
     def bytes_left(self) -> int:
-        """Approximate number of bytes left to copy; only after :meth:`reconcile`."""
+        """Approximate number of bytes left to copy; only when :meth:`prepare_cut` has nothing."""
         return self.current.bytes_between(self.future.log_end_offset, self.current.log_end_offset)
 
     @property
     def is_caught_up(self) -> bool:
-        """True when the copy has the same end as the log; only after :meth:`reconcile`."""
+        """True when the copy has the same end as the log; only when :meth:`prepare_cut` has nothing."""
         return self.future.log_end_offset == self.current.log_end_offset
 
-    def reconcile(self) -> None:
-        """Cut the copy at both ends to the records that the log still has. StorageFailure when that fails."""
+    def prepare_cut(self) -> CutJob | None:
+        """Cut the copy at both ends to the records that the log still has; None when it has no others.
+
+        Run the job in a thread, ``complete_cut`` it at the copy, and ask again. StorageFailure.
+        """
         if self._generation != self.current.generation:
-            self._cut_end()
+            job = self._prepare_end_cut()
+            if job is not None:
+                return job
             self._generation = self.current.generation
         start = self.current.log_start_offset
         if self.future.log_end_offset < start:
-            self.future.truncate_fully_and_start_at(start)
-        else:
-            self.future.maybe_increment_log_start_offset(start)
+            return self.future.prepare_restart(start)
+        self.future.maybe_increment_log_start_offset(start)
+        return None
 
-    def _cut_end(self) -> None:
+    def reconcile(self) -> None:
+        """The same here and now."""
+        while (job := self.prepare_cut()) is not None:
+            job.run()
+            self.future.complete_cut(job)
+
+    def _prepare_end_cut(self) -> CutJob | None:
         current, future = self.current, self.future
         while future.latest_epoch >= 0:
             epoch = future.latest_epoch
@@ -62,9 +74,10 @@ class ReplicaMove:
             if end == UNDEFINED_OFFSET_AND_EPOCH:
                 end = end._replace(offset=current.log_start_offset)
             ours = future.end_offset_for_epoch(end.epoch).offset if 0 <= end.epoch < epoch else future.log_end_offset
-            future.truncate_to(max(0, min(end.offset, ours)))
-            if future.latest_epoch == epoch or end == UNDEFINED_OFFSET_AND_EPOCH:
-                return
+            job = future.prepare_truncation(max(0, min(end.offset, ours)))
+            if job is not None or future.latest_epoch == epoch:
+                return job
+        return None
 
     def next_slice(self, max_bytes: int) -> LogSlice:
         """The next slice to copy, empty at the end. KAFKA_STORAGE_ERROR when the log is damaged."""

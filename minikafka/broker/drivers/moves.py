@@ -1,9 +1,9 @@
 """Moves replicas between the log directories of this node, by future logs (row A5, KIP-113).
 
 A replica with a future log is being moved. That is the only state, so a restart goes on from the disk. One task serves
-all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read and
-sync. Only the first and the last step block the loop: the first makes the files of the copy, the last copies and syncs
-the few remaining records, and renames twice. From the next read event on the partition is in the other directory.
+all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read, sync
+and cut. Only the first and the last step block the loop: the first makes the files of the copy, the last copies and
+syncs the few remaining records, and renames twice. From the next read event on the partition is in the other directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
-from minikafka.broker.threads import RunInThread
+from minikafka.broker.threads import RunInThread, run_job
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
@@ -140,7 +140,8 @@ class DirectoryMoves:
         if partition.replica.cut is not None:
             return 0
         try:
-            move.reconcile()
+            if await self._has_cut(move):
+                return 0  # and much may have happened meanwhile
             if move.bytes_left <= min(LAST_STEP_BYTES, self._rate()):
                 return await self._maybe_complete(move, partition)
             return await self._copy(move)
@@ -166,6 +167,17 @@ class DirectoryMoves:
         except KafkaError as error:
             log.info("verification failed", partition=str(current.topic_partition), offset=offset, why=error.message)
 
+    async def _has_cut(self, move: ReplicaMove) -> bool:
+        """The log was cut, so its copy is cut in a thread: it may take seconds. False if there was nothing to do."""
+        job, copy = move.prepare_cut(), move.future
+        if job is None:
+            return False
+        with copy.writing():
+            await run_job(self._run_in_thread, job)
+        if not copy.is_offline:
+            copy.complete_cut(job)
+        return True
+
     async def _copy(self, move: ReplicaMove) -> int:
         rate = self._rate()
         found = move.next_slice(max(1, min(CHUNK_BYTES, rate)))
@@ -188,7 +200,8 @@ class DirectoryMoves:
             return 0
         move.future.complete_flush(job)
         move.current.commit()
-        move.reconcile()
+        if await self._has_cut(move):
+            return 0
         left = LAST_STEP_BYTES
         while left > 0 and len(found := move.next_slice(left)):
             move.append(found.read())

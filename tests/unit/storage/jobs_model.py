@@ -1,9 +1,9 @@
 """Threads at work on the logs of one node, and everything else that may happen between two of their system calls.
 
-Threads sync, cut, clean, delete segments, write checkpoints, look for files, copy logs to another directory and make
-new ones. Meanwhile the loop appends, deletes topics and makes them again with the same names, and moves logs. Each job
-stops at some of its operations until chance lets it go on, also for ever. Then the process is killed, or the machine
-loses power, and the next process must find what was written, damage nowhere, and nothing of a topic that was deleted.
+Threads sync, cut, clean, delete segments, write checkpoints, look for files, copy logs to another directory, cut the
+copies and make new logs. Meanwhile the loop appends, deletes topics and makes them again with the same names, and moves
+logs. Each job stops at some of its operations until chance lets it go on, also for ever. Then the process is killed, or
+the machine loses power, and the next process must find what was written, no damage, and nothing of a deleted topic.
 
 The rules of the drivers hold: one sync, cut or swap at a time per log (``broker/log_jobs``), one retention, cleaning,
 checkpoint and move at a time (``broker/maintenance``, ``drivers/moves``).
@@ -60,6 +60,8 @@ ACTS: Final = {
     "look": 1,
     "move": 3,
     "clear_away": 1,
+    "take_away": 1,
+    "make_again": 3,
     "create": 8,
     "delete": 2,
 }
@@ -80,6 +82,8 @@ class Topic:
     is_made: bool = False
     cut_at: int | None = None
     """While it is being cut."""
+    is_lost: bool = False
+    """Somebody took files of the running node away, and it was not fetched again since."""
 
 
 class Node:
@@ -110,7 +114,7 @@ class Node:
         self._epoch = 0
         self._upkeep: set[str] = set()
         self._moving: ReplicaMove | None = None
-        disk = self.platter.mount(self._before, self._before)
+        self._disk = disk = self.platter.mount(self._before, self._before)
         self.store = LogStore.open(
             disk,
             ROOTS,
@@ -149,6 +153,8 @@ class Node:
             assert log is None or log.log_end_offset == 0, f"{tp} was not there"
             assert log is None or log.corruption is None, f"{tp} is damaged, and had no records: {log.corruption}"
             return
+        if topic.is_lost and tp.partition not in self.claimed.get(topic.topic_id, ()):
+            return
         assert log is not None, f"{tp} was there"
         assert not self.store.is_missing(tp, topic.topic_id), f"{tp} is said to be missing"
         assert log.topic_id == topic.topic_id, f"{tp} has the id of another topic"
@@ -161,7 +167,7 @@ class Node:
 
     def _check_after_power_cut(self, tp: TopicPartition, durable: int) -> None:
         topic = self.topics.get(tp)
-        if topic is None or topic.cut_at is not None or durable == 0:
+        if topic is None or topic.cut_at is not None or topic.is_lost or durable == 0:
             return
         log = next((log for log in self._logs(tp) if log.topic_id == topic.topic_id), None)
         assert log is not None, f"{tp} was synced"
@@ -256,7 +262,7 @@ class Node:
     # -- acts -------------------------------------------------------------------------------------------------------
 
     def _some(self) -> tuple[TopicPartition, Topic, Log] | None:
-        made = [tp for tp, topic in self.topics.items() if topic.is_made]
+        made = [tp for tp, topic in self.topics.items() if topic.is_made and not topic.is_lost]
         if not made:
             return None
         tp = self.rng.choice(made)
@@ -365,7 +371,8 @@ class Node:
 
     def _check_nothing_lost(self) -> None:
         for log in self.store:
-            assert not log.has_lost_files, f"nobody took files away: {log.corruption}"
+            is_lost = self.topics[log.topic_partition].is_lost
+            assert is_lost or not log.has_lost_files, f"nobody took files away: {log.corruption}"
 
     def _clear_away(self) -> None:
         if (remove := self.store.take_trash()) is not None:
@@ -383,9 +390,8 @@ class Node:
                 self._moving = self.store.begin_move(tp, target)
             return
         move, tp = self._moving, self._moving.current.topic_partition
-        if move.current.is_cutting:
+        if move.current.is_cutting or self._cuts_copy(move):
             return
-        move.reconcile()
         found_slice = move.next_slice(300)
         if len(found_slice):
             move.append(found_slice.read())
@@ -395,17 +401,49 @@ class Node:
             self._upkeep.add("move")
             self._in_thread(job.run, lambda: self._end_move(move, tp, lambda: move.future.complete_flush(job)))
 
+    def _cuts_copy(self, move: ReplicaMove) -> bool:
+        job, copy = move.prepare_cut(), move.future
+        if job is None:
+            return False
+
+        def end() -> None:
+            self._upkeep.discard("move")
+            if not copy.is_offline:
+                copy.complete_cut(job)
+
+        self._upkeep.add("move")
+        self._on_files(copy, job.run, end)
+        return True
+
     def _end_move(self, move: ReplicaMove, tp: TopicPartition, complete: Callable[[], None]) -> None:
         self._upkeep.discard("move")
         if move.is_over or move.current.is_cleaning or move.current.is_cutting:
             return
         complete()
-        move.reconcile()
+        if self._cuts_copy(move):
+            return
         while len(found := move.next_slice(1000)):
             move.append(found.read())
         with suppress(PassingFailure):
             self.store.complete_move(move, self.topics[tp].start)
             self._moving = None
+
+    def _take_away(self) -> None:
+        """Somebody removes files of the running node, at a moment when no job names them."""
+        if (found := self._some()) and not found[2].writers and not found[2].is_cutting:
+            _tp, topic, log = found
+            topic.is_lost = True
+            path = self.rng.choice([log.directory, *(segment.path(".log") for segment in log.segments)])
+            self._disk.remove_tree(path) if self._disk.is_dir(path) else self._disk.unlink(path)
+
+    def _make_again(self) -> None:
+        """Once it is noticed; then it is fetched."""
+        for tp, topic in self.topics.items():
+            log = self.store.get(tp)
+            if topic.is_lost and log is not None and log.has_lost_files and log not in self._busy:
+                with suppress(PassingFailure):
+                    self.store.remake(tp).refetched()
+                    topic.is_lost, topic.values, topic.start, topic.cut_at = False, {}, 0, None
 
     def _create(self) -> None:
         absent = [tp for tp in NAMES if tp not in self.topics]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from jobs_model import run
 from planted.registry import Suite
 
 from minikafka.storage.damage import write_refetch_mark
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_ends import LogEnds
 from minikafka.storage.meta import write_topic_id
@@ -58,3 +60,12 @@ def a_flush_lists_what_is_about_to_go(segments: SegmentList, present: Any) -> An
     """Retention takes away what a sync has just put on the list again."""
     active = present.active.base_offset
     return {one.base_offset: -1 if one.base_offset == active else one.size for one in present}
+
+
+@SUITE.replaces(Log, "fail")
+def files_that_are_gone_are_a_failure_of_the_disk(log: Any, what: str, error: OSError) -> NoReturn:
+    """Somebody removes the files of one replica, and all replicas of its directory go offline."""
+    failure = StorageFailure(f"could not {what} the log of {log.topic_partition}: {error}")
+    log.go_offline(failure)
+    log._hooks.on_failure(failure)
+    raise failure from error

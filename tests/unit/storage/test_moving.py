@@ -148,6 +148,23 @@ def test_a_copy_follows_whatever_becomes_of_the_log(seed: int) -> None:
     assert (moved.log_start_offset, moved.epoch_entries) == (start, epochs)
 
 
+def test_a_log_whose_files_are_gone_does_not_take_its_directory_along() -> None:
+    """Somebody removed them just before the last step: all logs of the directory went offline, or the node stopped."""
+    machine = Machine()
+    store = open_store(machine.disk, Random(1))
+    other = store.create(TopicPartition("other", 0), UUID(int=8), CONFIG, store.directories[0])
+    move = begin(store, count=5)
+    while copy(move):
+        pass
+    machine.disk.remove_tree(move.current.directory)
+    with pytest.raises(StorageFailure):
+        store.complete_move(move, 5)
+    assert (store.online, other.failure) == (store.directories, None)
+    assert move.current.has_lost_files
+    assert store.remake(WHERE).corruption is not None
+    assert store.future_log_dir_of(WHERE) is None
+
+
 def test_what_was_read_before_a_cut_is_not_appended_after_it() -> None:
     store = open_store(Machine().disk, Random(1))
     move = begin(store, count=10)
