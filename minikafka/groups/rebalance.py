@@ -11,9 +11,6 @@ not joined by then is removed. Static members stay until their session ends (KIP
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupMetadataValue, MemberMetadata
@@ -30,15 +27,14 @@ def maybe_prepare_rebalance(shard: Shard, group: Group) -> None:
         maybe_complete_join(shard, group)
 
 
-def prepare_rebalance(shard: Shard, group: Group, joins: Mapping[str, Token] | None = None) -> None:
-    """End the generation and wait for the members to join again; ``joins``: those that do so just now."""
+def prepare_rebalance(shard: Shard, group: Group) -> None:
+    """End the generation and wait for the members to join again."""
     fail_parked_syncs(shard, group, ErrorCode.REBALANCE_IN_PROGRESS)
     shard.end_phase(group)
     group.pending_sync.clear()
     group.assignment_in_flight = False
     delay_ms = shard.settings.initial_rebalance_delay_ms if group.is_in(GroupState.EMPTY) else 0
     group.transition_to(GroupState.PREPARING_REBALANCE)
-    group.awaiting_join.update(joins or {})
     if delay_ms > 0:
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         group.new_member_joined = False

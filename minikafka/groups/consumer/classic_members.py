@@ -30,8 +30,9 @@ from minikafka.groups.consumer.leaving import remove_members
 from minikafka.groups.consumer.records import ClassicMetadata, CurrentAssignment, Kind, MemberState, Subscription
 from minikafka.groups.consumer.steps import replace_static_member, step, subscribe
 from minikafka.groups.consumer.topics import Topics
-from minikafka.groups.group import Group
+from minikafka.groups.group import Group, GroupState
 from minikafka.groups.joins import Join
+from minikafka.groups.rebalance import answer_parked_join, maybe_complete_join
 from minikafka.groups.settings import MigrationPolicy
 from minikafka.groups.shard import Shard
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_subscription
@@ -68,7 +69,7 @@ def _join(shard: Shard, group: Group, consumer: ConsumerGroup, join: Join) -> No
         replace_static_member(change, replaced, member_id)
         if before.classic is None and conversion.is_downgrade_due(shard, consumer, becomes=wanted):
             change.put(Kind.MEMBER, member_id, wanted)
-            conversion.downgrade(change, lambda error: None, {member_id: join.token})
+            conversion.downgrade(change, partial(_went_down, shard, group, join, member_id))
             return
     subscribe(change, member_id, before, wanted)
     has = step(change, member_id, _owned(shard.topics, told), is_certain=True)
@@ -135,6 +136,22 @@ def _wanted(join: Join, told: ConsumerProtocolSubscription, before: Subscription
 def _owned(topics: Topics, told: ConsumerProtocolSubscription) -> dict[UUID, frozenset[int]]:
     named = ((topics.named(name), indexes) for name, indexes in conversion.owned_partitions(told))
     return {topic.topic_id: frozenset(indexes) for topic, indexes in named if topic is not None}
+
+
+def _went_down(shard: Shard, group: Group, join: Join, member_id: str, error: ErrorCode) -> None:
+    """The group is a classic one for good: the member that made it so has joined its rebalance, if that goes on."""
+    if error is not ErrorCode.NONE:
+        error = group_write_error(error)
+    elif member_id not in group.members:
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+    elif not group.is_in(GroupState.PREPARING_REBALANCE):
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+    if error is not ErrorCode.NONE:
+        shard.respond(join.token, JoinGroupResponse(error_code=error, member_id=member_id))
+        return
+    answer_parked_join(shard, group, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.awaiting_join[member_id] = join.token
+    maybe_complete_join(shard, group)
 
 
 def _joined(shard: Shard, join: Join, member_id: str, has: CurrentAssignment, error: ErrorCode) -> None:

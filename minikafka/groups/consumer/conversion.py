@@ -224,8 +224,8 @@ def is_downgrade_due(shard: Shard, consumer: ConsumerGroup, becomes: Subscriptio
     return sum(map(size_in_bytes, protocols)) <= shard.settings.protocols_bytes_max
 
 
-def downgrade(change: Change, done: Done, joins: Mapping[str, Token] | None = None) -> None:
-    """Put a classic group in the place of the rows, and let it rebalance. ``joins``: members that join just now."""
+def downgrade(change: Change, done: Done) -> None:
+    """Put a classic group in the place of the rows, and let it rebalance."""
     shard, group, consumer = change.shard, change.group, change.consumer
     members = [_member(name, wanted) for name, wanted in consumer.subscriptions.items()]
     had = {name: consumer.current(name) for name in consumer.subscriptions}
@@ -244,7 +244,7 @@ def downgrade(change: Change, done: Done, joins: Mapping[str, Token] | None = No
     record.value.leader = None
     change.add(record)
     change.undo = partial(_stay_consumer, shard, group)
-    prepare_rebalance(shard, group, joins)
+    prepare_rebalance(shard, group)
     change.finish(done)
 
 

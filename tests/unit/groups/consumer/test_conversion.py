@@ -239,6 +239,25 @@ def test_static_members_go_up_and_down_in_their_places() -> None:
     assert driver.beat("new", 3, instance="i").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_the_last_static_member_that_takes_the_group_down_is_told_once_that_is_written() -> None:
+    driver = ConsumerDriver(auto_commit=False)
+    driver.beat("new", instance="i", token="beats")
+    driver.committed()
+    back = driver.join(instance="i", protocols={"range": metadata()}, token="back")
+    assert (back, driver.group().state) == ("back", GroupState.PREPARING_REBALANCE), "it waits for the log"
+    driver.committed()
+    assert (driver.answers["back"].error_code, driver.answers["back"].generation_id) == (0, 2)
+
+    driver = ConsumerDriver()
+    driver.beat("new", instance="i")
+    driver.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+    refused = driver.join(instance="i", protocols={"range": metadata()})
+    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert list(driver.consumer().subscriptions) == ["new"]
+    driver.fails = None
+    assert driver.join(instance="i", protocols={"range": metadata()}).generation_id == 2
+
+
 @pytest.mark.parametrize("policy", MigrationPolicy)
 def test_the_policy_decides(policy: MigrationPolicy) -> None:
     driver = ConsumerDriver(consumer_migration_policy=policy)
