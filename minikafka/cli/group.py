@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,6 +17,9 @@ from minikafka.cli.run import run_with_admin
 if TYPE_CHECKING:
     from minikafka.client import Admin
     from minikafka.model import TopicPartition
+
+STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling")
+TYPES: Final = ("classic", "consumer")
 
 app = typer.Typer(no_args_is_help=True, help="Consumer groups: members, offsets, lag; change offsets, delete.")
 
@@ -37,7 +40,7 @@ def list_groups(
     as_json: AsJson = False,
 ) -> None:
     """List the groups with their protocols and states."""
-    wanted = [{word.lower() for each in words or () for word in each.split(",")} for words in (states, types)]
+    wanted = [_words(states, STATES, "--state"), _words(types, TYPES, "--type")]
 
     async def verb(admin: Admin) -> None:
         groups = [
@@ -54,6 +57,15 @@ def list_groups(
             print_line("no groups")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
+
+
+def _words(given: list[str] | None, known: Sequence[str], option: str) -> set[str]:
+    """Those of all these lists, in lower case. A word that is not ``known`` would select nothing, and say nothing."""
+    words = [word.strip() for each in given or () for word in each.split(",")]
+    strange = [word for word in words if word.lower() not in {each.lower() for each in known}]
+    if strange:
+        raise typer.BadParameter(f"{strange[0]!r} is none of {', '.join(known)}", param_hint=option)
+    return {word.lower() for word in words}
 
 
 @app.command()

@@ -70,7 +70,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         console.width = _WIDEST
     texts = [[name, *(row[i].plain for row in cells)] for i, name in enumerate(names)]
     least = [_least(column, is_number=right) for column, right in zip(texts, is_right, strict=True)]
-    widths = _widths(texts, least, console.width - _GAP * (len(names) - 1))
+    widths = _widths(texts, least, is_right, console.width - _GAP * (len(names) - 1))
     if widths is None:
         _print_lists(console, names, cells)
         return
@@ -91,13 +91,17 @@ def _least(texts: Sequence[str], *, is_number: bool) -> int:
     return max(map(cell_len, whole), default=0)
 
 
-def _widths(columns: Sequence[Sequence[str]], least: Sequence[int], room: int) -> list[int] | None:
+def _widths(
+    columns: Sequence[Sequence[str]], least: Sequence[int], are_numbers: Sequence[bool], room: int
+) -> list[int] | None:
     """The widths of columns with these texts: natural, or less from the widest on until all fits; None if it cannot."""
     from rich.cells import cell_len
 
     widths = [max(cell_len(line) for text in texts for line in text.split("\n")) for texts in columns]
     if sum(least) > room:
-        least = [min(width, _LONG_WORD) for width in least]
+        least = [
+            width if is_number else min(width, _LONG_WORD) for width, is_number in zip(least, are_numbers, strict=True)
+        ]
     if sum(least) > room:
         return None
     while sum(widths) > room:

@@ -38,7 +38,7 @@ PRODUCERS: Final = (
     "epoch#",
     "coordinator\nepoch#",
     "last\nsequence#",
-    "last record or marker",
+    "last record or marker#",
     "open transaction\nbegins at#",
 )
 HANGING: Final = (

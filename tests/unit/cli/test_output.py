@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from minikafka.cli.output import fail, print_json, print_line, print_table, size
+from minikafka.cli.output import fail, moment, print_json, print_line, print_table, size
+from minikafka.cli.transaction import PRODUCERS
 
 
 @pytest.mark.parametrize(
@@ -103,3 +104,14 @@ def test_a_row_that_another_program_reads_is_a_line(
     shown = capsys.readouterr().out
     assert "topic-" * 30 in shown
     assert ("two words " * 12).strip() in shown
+
+
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_a_moment_is_not_broken(
+    width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However narrow the terminal is."""
+    monkeypatch.setenv("COLUMNS", width)
+    when = moment(1_770_000_000_123)
+    print_table(PRODUCERS, [("123456", "3", "17", "4321", when, "987654321")])
+    assert when in capsys.readouterr().out
