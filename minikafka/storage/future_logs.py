@@ -65,6 +65,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
                 log = directory.open_log(tp, config, topic_id=topic_id, directory=path)
         log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")
         directory.ends.add(log)
+        log.begin_following()
         self[tp] = FutureLog(log, unique)
         return log
 

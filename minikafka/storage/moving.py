@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from minikafka.model import UNDEFINED_OFFSET_AND_EPOCH
+from minikafka.storage.errors import EndsMayBeGone
 from minikafka.storage.slice import LogSlice
 
 if TYPE_CHECKING:
@@ -86,20 +87,25 @@ class ReplicaMove:
         self._slice_end = self.current.end_of(start, found)
         return found
 
-    def append(self, records: bytes) -> None:
+    def append(self, records: bytes) -> CutJob | None:
         """Append the records of :meth:`next_slice`; they are dropped if the log was cut since.
 
-        CORRUPT_MESSAGE or IllegalLogState when they do not fit the log.
+        A job as that of :meth:`prepare_cut` where a copy that was away must begin again (row T28). CORRUPT_MESSAGE or
+        IllegalLogState when they do not fit the log.
         """
         if not records or self._generation != self.current.generation:
-            return
+            return None
         future = self.future
         base_offset = int.from_bytes(records[:8], "big")
         if base_offset < future.log_end_offset:  # the log starts inside a batch
             assert future.log_start_offset == future.log_end_offset
             future.truncate_fully_and_start_at(base_offset)
-        future.append_as_follower(memoryview(records), end_offset=self._slice_end)
+        try:
+            future.append_as_follower(memoryview(records), end_offset=self._slice_end)
+        except EndsMayBeGone as gone:
+            return future.prepare_truncation(gone.offset)
         future.maybe_increment_log_start_offset(self.current.log_start_offset)
+        return None
 
     def seal(self) -> None:
         """The copy is complete: take over state outside the records, and make all of it durable. Repeatable.

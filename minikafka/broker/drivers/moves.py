@@ -23,6 +23,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
 from minikafka.replication.replica_condition import Condition
+from minikafka.storage.cut_job import CutJob
 from minikafka.storage.errors import IllegalLogState, PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
@@ -169,7 +170,9 @@ class DirectoryMoves:
 
     async def _has_cut(self, move: ReplicaMove) -> bool:
         """The log was cut, so its copy is cut in a thread: it may take seconds. False if there was nothing to do."""
-        job, copy = move.prepare_cut(), move.future
+        return await self._cut(move.future, move.prepare_cut())
+
+    async def _cut(self, copy: Log, job: CutJob | None) -> bool:
         if job is None:
             return False
         with copy.writing():
@@ -185,7 +188,7 @@ class DirectoryMoves:
             return 0
         records: bytes = await self._run_in_thread(found.read)
         if not move.is_over:
-            move.append(records)
+            await self._cut(move.future, move.append(records))
         await asyncio.sleep(len(records) / rate)
         return len(records)
 
@@ -204,7 +207,8 @@ class DirectoryMoves:
             return 0
         left = LAST_STEP_BYTES
         while left > 0 and len(found := move.next_slice(left)):
-            move.append(found.read())
+            if await self._cut(move.future, move.append(found.read())):
+                return 0
             left -= len(found)
         if move.is_caught_up:
             self._complete(move, partition)

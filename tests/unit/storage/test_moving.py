@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from simulator.killed import Killed
-from storage_batches import NOW_MS, all_values, append, read_all, stage
+from storage_batches import NOW_MS, all_values, append, batch, read_all, stage
 from storage_machine import Machine
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -33,6 +33,7 @@ from minikafka.storage.registration import Registrations
 WHERE = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=7)
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)
+COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0, delete_retention_ms=0)
 ONE, TWO = "/one", "/two"
 
 pytestmark = pytest.mark.spec("A5")
@@ -66,7 +67,10 @@ def copy(move: ReplicaMove, max_bytes: int = 1 << 20) -> bool:
     """A piece; False when nothing is left."""
     move.reconcile()
     found = move.next_slice(max_bytes)
-    move.append(found.read())
+    job = move.append(found.read())
+    if job is not None:
+        job.run()
+        move.future.complete_cut(job)
     return len(found) > 0
 
 
@@ -163,6 +167,38 @@ def test_a_log_whose_files_are_gone_does_not_take_its_directory_along() -> None:
     assert move.current.has_lost_files
     assert store.remake(WHERE).corruption is not None
     assert store.future_log_dir_of(WHERE) is None
+
+
+@pytest.mark.spec("T28")
+def test_a_copy_that_was_away_does_not_keep_what_the_cleaner_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory was offline meanwhile. Consumers of the moved log got records of an aborted transaction."""
+    monkeypatch.setitem(globals(), "CONFIG", COMPACTED)
+    machine, rng = Machine(), Random(1)
+    store = open_store(machine.disk, rng)
+    move = begin(store)
+    stage(move.current, batch(b"aborted", keys=(b"a",), producer=(7, 0, 0), is_transactional=True))
+    while copy(move):
+        pass
+    store.close({WHERE: 1})
+    store = open_store(machine.disk, rng, ONE)
+    log = store.get(WHERE)
+    assert log is not None
+    stage(log, build_end_txn_marker(7, 1, EndTxnMarker(False, 0), timestamp=NOW_MS))
+    for number in range(4):
+        append(log, b"%d" % number, keys=(b"k",))
+        log.roll()
+        log.flush()
+        job = log.plan_compaction(log.log_end_offset, NOW_MS + number)
+        assert job is not None
+        while not job.step():
+            pass
+        assert log.prepare_swap(job)
+        job.publish()
+        assert log.complete_compaction(job)
+    store.close({WHERE: log.log_end_offset})
+    store = open_store(machine.disk, rng)
+    (move,) = store.moves()
+    assert list(all_values(complete(store, move)).values()) == [b"3"]
 
 
 def test_what_was_read_before_a_cut_is_not_appended_after_it() -> None:
