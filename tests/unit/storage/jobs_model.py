@@ -2,8 +2,9 @@
 
 Threads sync, cut, clean, delete segments, write checkpoints, look for files, copy logs to another directory, cut the
 copies and make new logs. Meanwhile the loop appends, deletes topics and makes them again with the same names, and moves
-logs. Each job stops at some of its operations until chance lets it go on, also for ever. Then the process is killed, or
-the machine loses power, and the next process must find what was written, no damage, and nothing of a deleted topic.
+logs; somebody takes files away, and a disk fails at some operation, and from then on, until the next process. Each job
+stops at some of its operations until chance lets it go on, also for ever. Then the process is killed, or the machine
+loses power, and the next process must find what was written, no damage, and nothing of a deleted topic.
 
 The rules of the drivers hold: one sync, cut or swap at a time per log (``broker/log_jobs``), one retention, cleaning,
 checkpoint and move at a time (``broker/maintenance``, ``drivers/moves``).
@@ -11,6 +12,7 @@ checkpoint and move at a time (``broker/maintenance``, ``drivers/moves``).
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from simulator.killed import Killed
 from simulator.threads import Job
 from storage_batches import NOW_MS, append, values_in
 
+from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.compaction import CompactionJob
@@ -32,6 +35,7 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log import Log
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.registration import Registrations
@@ -68,6 +72,8 @@ ACTS: Final = {
 """How often each comes, relative to the others."""
 LIVES: Final = 3
 ACTS_OF_A_LIFE: Final = 300
+FAILS_WITHIN: Final = 1_000
+"""Operations of a life, after which a disk may fail."""
 STOPS: Final = 0.15
 """Of the operations of threads."""
 
@@ -91,6 +97,7 @@ class Node:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
+        self._faults = Random(-1 - seed)
         self.platter = SimulatedDisk()
         self.topics: dict[TopicPartition, Topic] = {}
         self._ids = (UUID(int=number) for number in count(1))
@@ -102,8 +109,10 @@ class Node:
         self._start()
         for _ in range(LIVES):
             acts = [getattr(self, f"_{name}") for name, weight in ACTS.items() for _ in range(weight)]
+            if self._faults.random() < 0.1:
+                self._fails_in = self._faults.randrange(FAILS_WITHIN)
             for _ in range(self.rng.randrange(ACTS_OF_A_LIFE)):
-                self.rng.choice(acts)()
+                self._do(self.rng.choice(acts))
             self._end()
 
     # -- lives ------------------------------------------------------------------------------------------------------
@@ -114,6 +123,9 @@ class Node:
         self._epoch = 0
         self._upkeep: set[str] = set()
         self._moving: ReplicaMove | None = None
+        self._fails_in: int | None = None  # operations until a disk fails
+        self._failed = ""  # the log directory on it
+        self._left: set[TopicPartition] = set()  # deleted when that had failed
         self._disk = disk = self.platter.mount(self._before, self._before)
         self.store = LogStore.open(
             disk,
@@ -123,16 +135,29 @@ class Node:
             new_uuid=lambda: UUID(int=self.rng.getrandbits(128)),
             boot_id=f"boot {self._boot}",
             config_for=lambda _where: CONFIG,
-            on_failure=_unexpected,
+            on_failure=self._on_failure,
         )
         self.claimed = Registrations(disk, self.store, f"boot {self._boot}").whole_replicas()
         Registrations(disk, self.store, f"boot {self._boot}").write(self._boot + 1)
         self._epoch = 1 + max((log.latest_epoch for log in self.store), default=0)
 
+    def _do(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (KafkaError, OSError):
+            if not self._failed and not any(topic.is_lost for topic in self.topics.values()):
+                raise
+
+    def _on_failure(self, directory: LogDir, failure: StorageFailure) -> None:
+        assert directory.path == self._failed, f"{directory.path} failed: {failure}"
+
     def _end(self) -> None:
-        """SIGKILL, or no power."""
-        loses_power = self.rng.random() < 0.3
+        """SIGKILL, or no power. The next process finds the disks working."""
+        loses_power = self.rng.random() < 0.3 and not self.platter.has_failed_sync  # later syncs lie then: a limit
         durable = {tp: log.recovery_point for tp in self.topics if (log := self.store.get(tp)) is not None}
+        failed, left = self._failed, self._left
+        places = {tp: self.store.log_dir_of(tp) for tp in self.topics}
+        on_failed = {tp for tp, place in places.items() if failed and (place is None or place.path == failed)}
         self.platter.kill()
         for job in self._waiting:
             job.kill()
@@ -144,11 +169,15 @@ class Node:
             if loses_power:
                 self._check_after_power_cut(tp, durable.get(tp, 0))
             else:
-                self._check_after_kill(tp)
+                self._check_after_kill(tp, has_failed=tp in on_failed, is_left=tp in left)
         self._go_on_with_what_is_there()
 
-    def _check_after_kill(self, tp: TopicPartition) -> None:
+    def _check_after_kill(self, tp: TopicPartition, *, has_failed: bool, is_left: bool) -> None:
         log, topic = self.store.get(tp), self.topics.get(tp)
+        if topic is not None:
+            log = next((one for one in self._logs(tp) if one.topic_id == topic.topic_id), log)
+        if is_left and (topic is None or not topic.is_made):
+            return
         if topic is None or not topic.is_made:
             assert log is None or log.log_end_offset == 0, f"{tp} was not there"
             assert log is None or log.corruption is None, f"{tp} is damaged, and had no records: {log.corruption}"
@@ -161,7 +190,12 @@ class Node:
         assert log.corruption is None, f"{tp} is damaged, and nothing was: {log.corruption}"
         end = max(topic.values, default=-1) + 1
         least = end if topic.cut_at is None else 0
-        assert least <= log.log_end_offset <= max(end, topic.start), f"{tp} ends at {log.log_end_offset}, not {end}"
+        most = log.log_end_offset if has_failed else max(end, topic.start)
+        assert least <= log.log_end_offset <= most, f"{tp} ends at {log.log_end_offset}, not {end}"
+        if has_failed:
+            for offset, value in _values(log).items():
+                assert topic.values.get(offset, value) == value
+            return
         assert topic.cut_at is not None or tp.partition in self.claimed.get(topic.topic_id, ()), f"{tp} is not claimed"
         self._check_values(tp, log, topic)
 
@@ -207,6 +241,14 @@ class Node:
         if (job := Job.current) is not None and not holds_lock and self.rng.random() < STOPS:
             self._waiting.append(job)
             job.wait()
+        if operation.kind in ("open", "read"):
+            return
+        if self._fails_in is not None:
+            self._fails_in -= 1
+            if self._fails_in <= 0:
+                self._failed, self._fails_in = operation.path[:2], None
+        if self._failed and operation.path.startswith(self._failed):
+            raise OSError(errno.EIO, "the disk failed", operation.path)
 
     def _in_thread(self, act: Callable[[], object], then: Callable[[], object]) -> None:
         def work() -> None:
@@ -267,6 +309,8 @@ class Node:
             return None
         tp = self.rng.choice(made)
         log = self.store.get(tp)
+        if self._failed and (log is None or log.failure is not None):
+            return None
         assert log is not None
         assert log.failure is None, f"{tp} failed: {log.failure}"
         return tp, self.topics[tp], log
@@ -303,8 +347,8 @@ class Node:
             self._alone(log, job.run, lambda: self._cut_done(topic, log, job))
 
     def _cut_done(self, topic: Topic, log: Log, job: CutJob) -> None:
-        topic.cut_at = None
         log.complete_cut(job)
+        topic.cut_at = None
         topic.values = {offset: value for offset, value in topic.values.items() if offset < log.log_end_offset}
         topic.start = min(topic.start, log.log_end_offset)
 
@@ -466,6 +510,8 @@ class Node:
         if found := self._some():
             del self.topics[found[0]]
             self.store.delete(found[0])
+            if self._failed:  # perhaps just now
+                self._left.add(found[0])
 
 
 def run(seed: int) -> None:
@@ -490,7 +536,3 @@ def _values(log: Log) -> dict[int, bytes]:
 
 def _raise(error: Exception) -> None:
     raise error
-
-
-def _unexpected(directory: object, failure: StorageFailure) -> None:
-    raise AssertionError(f"{directory} failed: {failure}")
