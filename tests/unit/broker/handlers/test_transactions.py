@@ -14,8 +14,9 @@ import structlog
 from broker_client import Client, batch, produce_request
 from broker_node import create_topic, delete_topic, eventually, in_time, led, turns
 
+from minikafka.broker import transaction_admission
 from minikafka.broker.drivers import markers as marker_driver
-from minikafka.broker.handlers import write_txn_markers
+from minikafka.broker.handlers import transactions, write_txn_markers
 from minikafka.broker.node import Node
 from minikafka.broker.pacing import PerTurn
 from minikafka.broker.peers import Peers
@@ -292,6 +293,8 @@ async def test_the_next_transaction_begins_while_the_markers_are_on_their_way(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Nobody is told to try again later; and a leader must not take them for the end of what it asked about."""
+    for module in (transactions, transaction_admission):
+        monkeypatch.setattr(module, "COMPLETION_WAIT_S", 30.0)  # however slow the machine
     markers = node.transactions.markers
     send = markers.send
     monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.03, send, *what))
