@@ -176,8 +176,14 @@ class LeaderState:
         return FollowerFetchOutcome(high_watermark_moved, log_end_offset_moved, proposal)
 
     def progress_in_sync(self, replica_id: int) -> ReplicaProgress | None:
-        """Progress of a follower in the committed ISR; None for any other broker."""
-        return self._progress.get(replica_id) if replica_id in self._isr.committed else None
+        """Progress of a follower in the committed ISR whose fetches change nothing here until something happens.
+
+        None for any other broker, and while records are not committed: the wait for a joining replica ends by time, or
+        when that is fenced, and the next fetch raises the high watermark.
+        """
+        if self.high_watermark < self.log_end_offset or replica_id not in self._isr.committed:
+            return None
+        return self._progress.get(replica_id)
 
     def on_records_sent(self, replica_id: int, fetch_offset: int) -> bool:
         """A follower is sent records from ``fetch_offset`` on. True when they must be verified.

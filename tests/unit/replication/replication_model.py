@@ -387,7 +387,8 @@ class Cluster:
     # -- roles ------------------------------------------------------------------------------------------------------
 
     def apply_metadata(self, node):
-        node.metadata = metadata = self.controller.log[node.applied]
+        before, metadata = node.metadata, self.controller.log[node.applied]
+        node.metadata = metadata
         if node.replica is None:
             node.replica = self.local_replica(node)
         committed = CommittedPartition(
@@ -401,7 +402,8 @@ class Cluster:
             metadata.unclean_leader_epoch,
         )
         self.carry_out(node, node.replica.on_metadata(committed, self.now_ms))
-        node.followers.note(WHERE)
+        if before is None or before.partition_epoch != metadata.partition_epoch:  # else it is about brokers
+            node.followers.note(WHERE)
         if node.leader is not None or metadata.leader == NO_NODE:
             node.fetcher = node.token = None
         if node.leader is None:
@@ -619,6 +621,8 @@ class Cluster:
                 PartitionData(high_watermark=state.high_watermark, log_start_offset=log.log_start_offset)
             ):
                 raise ViolationError(f"n{node.id} does not look at its partition, and n{follower.broker_id} waits")
+            if state.maybe_advance_high_watermark(self.now_ms):
+                raise ViolationError(f"n{node.id} does not look at its partition, and records stay uncommitted")
 
     def check_ahead(self, node, replica_id, asked):
         """The handler of fetches finds out whether it is the leader's log that is too short."""

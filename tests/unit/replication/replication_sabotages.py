@@ -203,3 +203,9 @@ def a_change_of_a_settled_partition_is_not_noted(_self, _cached):
 def who_is_not_in_sync_is_settled(self, replica_id):
     """A leader stops looking at the fetches of a follower that is to join the ISR."""
     return self._progress.get(replica_id)
+
+
+@SUITE.replaces(LeaderState, "progress_in_sync")
+def nobody_looks_whether_records_may_be_committed_now(self, replica_id):
+    """A leader does not notice that a replica that was joining is fenced, or has gone away."""
+    return self._progress.get(replica_id) if replica_id in self._isr.committed else None

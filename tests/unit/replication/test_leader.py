@@ -114,6 +114,23 @@ def test_the_periodic_check_ends_the_wait_for_a_replica_that_went_away():
 
 
 @pytest.mark.spec("R21")
+def test_while_records_wait_for_a_joining_replica_each_fetch_may_commit_them():
+    """Nobody tells the leader when the wait is over, and its periodic check comes after many seconds."""
+    fenced = set()
+    leader = make(isr=(1, 3), is_eligible=lambda replica, _epoch: replica not in fenced)
+    fetch(leader, 3, 10)
+    leader.on_proposal_refused(fetch(leader, 2, 10).proposal, ErrorCode.INELIGIBLE_REPLICA, 0)
+    assert leader.progress_in_sync(3) is not None
+    leader.on_append(11, 1)
+    fetch(leader, 3, 11, 2)
+    assert leader.high_watermark == 10
+    assert leader.progress_in_sync(3) is None, "its fetches are to be looked at"
+    fenced.add(2)
+    assert fetch(leader, 3, 11, 3).high_watermark_moved
+    assert leader.progress_in_sync(3) is not None
+
+
+@pytest.mark.spec("R21")
 def test_a_replica_that_may_not_join_is_not_waited_for():
     leader = make(isr=(1,), replicas=(1, 2), is_eligible=lambda replica, epoch: (replica, epoch) != (2, 12))
     assert fetch(leader, 2, 10).proposal is None
