@@ -164,10 +164,14 @@ class FetchSession:
 
     def unsettle(self, cached: CachedPartition) -> None:
         """The next fetch has to look at the partition. Up to the last one it was settled."""
-        progress, cached.progress = cached.progress, None
-        if progress is not None:
-            progress.end_repeating(self)
+        self._end_repeating(cached)
         self.pending[cached.key] = cached
+
+    def end(self) -> None:
+        """A follower's session is over. A fetch of it that still waits settles nothing any more."""
+        for cached in self.partitions.values():
+            self._end_repeating(cached)
+        self.partitions.clear()
 
     def note(self, cached: CachedPartition) -> None:
         """Something happened to the partition."""
@@ -186,6 +190,11 @@ class FetchSession:
             del self.pending[cached.key]
             progress.begin_repeating(self)
             cached.progress = progress
+
+    def _end_repeating(self, cached: CachedPartition) -> None:
+        progress, cached.progress = cached.progress, None
+        if progress is not None:
+            progress.end_repeating(self)
 
 
 class SessionsByPartition:

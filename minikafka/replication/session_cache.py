@@ -245,6 +245,7 @@ class FetchSessionCache:
         else:
             for cached in session.partitions.values():
                 self._by_partition.remove(cached)
+            session.end()
 
     def _resolve(self, partitions: Iterable[CachedPartition], session: FetchSession | None) -> None:
         for cached in partitions:

@@ -258,3 +258,28 @@ def test_nothing_is_settled_for_a_client(leader):
     leader.settle(fetch, results)
     assert len(leader.open(who=None).partitions) == 2
     assert len(leader.followers) == 0
+
+
+@pytest.mark.spec("R19")
+def test_what_waits_in_a_session_that_is_over_settles_nothing(leader):
+    """Its follower opened another; else the last fetch of the old one would count as that of the new one, for ever."""
+    leader.fetch(0, now_ms=100)
+    leader.followers.note(where(0))
+    waiting = leader.open(now_ms=200)
+    results = leader.look(waiting, 200)
+    leader.epoch = 0  # names the old one
+    leader.fetch(0, now_ms=300)
+    leader.settle(waiting, results)
+    leader.fetch(now_ms=900)
+    leader.followers.note(where(0))
+    assert leader.progress[0].last_caught_up_time_ms == 900
+
+
+@pytest.mark.spec("R19")
+def test_no_progress_refers_to_a_session_that_is_over(leader):
+    """It may have had thousands of partitions, and its follower may be gone for good."""
+    leader.fetch(0, now_ms=100)
+    leader.fetch(now_ms=500)
+    leader.epoch = -1
+    leader.open()
+    assert leader.progress[0].last_caught_up_time_ms == 500
