@@ -161,11 +161,12 @@ class SnapshotFiles:
     ) -> ProducerState:
         """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it.
 
-        The segments of ``indexing`` note their aborted transactions on the way; they must have forgotten theirs.
+        The segments of ``indexing`` note their aborted transactions on the way, also those below the log start, which a
+        kill may lower again; they must have forgotten theirs.
         """
         state, offset = self.newest(min([end_offset, *(segment.base_offset for segment in indexing)]))
         if offset == NO_OFFSET:
-            offset = log_start_offset
+            offset = segments[0].base_offset if indexing else log_start_offset
         elif offset < segments[0].base_offset:
             state.forget_transactions()  # their markers may have gone with the batches in between
         else:

@@ -92,6 +92,7 @@ class Schedule:
         self.producer_epochs = dict.fromkeys(PRODUCERS, 0)
         self.wall_ms = NOW_MS
         self.cleaned_to = 0
+        self.noted_start = 0  # what a kill leaves of the log start
         self.forgot_replication = 0
         """Markers below are not known to be above the high watermark any more: the log was loaded since."""
         self.doing = ""
@@ -170,6 +171,7 @@ class Schedule:
 
     def flush(self) -> None:
         self.log.flush()
+        self.noted_start = self.log.log_start_offset
 
     def cut(self) -> None:
         """Mostly behind the high watermark; sometimes before, as after an unclean election."""
@@ -185,6 +187,7 @@ class Schedule:
     def stop_and_start(self) -> None:
         start, end = self.log.log_start_offset, self.log.log_end_offset
         self.log.close()
+        self.noted_start = start
         self.log = self._opened(LastStop(is_clean=True, recovery_point=end, log_start_offset=start))
         self._lost()
 
@@ -192,7 +195,8 @@ class Schedule:
         log, reached = self.log, max((one.offset + 1 for one in self.written), default=0)
         noted = Noted(max(reached, log.active_base_offset), log.segments[0].base_offset)
         self.machine.kill()
-        last_stop = LastStop(log.log_start_offset, log.recovery_point, self.high_watermark, noted, was_killed=True)
+        start = max(self.noted_start, log.segments[0].base_offset)  # a DeleteRecords of the last seconds is undone
+        last_stop = LastStop(start, log.recovery_point, self.high_watermark, noted, was_killed=True)
         self.log = self._opened(last_stop)
         if self.log.log_end_offset != log.log_end_offset:
             raise ViolationError(f"a kill cuts the log at {self.log.log_end_offset}: {self.log.corruption}")

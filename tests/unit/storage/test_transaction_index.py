@@ -223,6 +223,23 @@ def test_a_closed_index_is_read_when_it_is_asked_for(
     assert disk.read_bytes(path) == data, "it is there again"
 
 
+@pytest.mark.spec("T20")
+def test_an_index_that_is_made_again_has_what_lies_below_the_log_start(
+    open_log: OpenLog, disk: OsDisk, directory: str
+) -> None:
+    """A kill may undo a DeleteRecords of the last seconds, and the index of that time stays."""
+    across_segments(open_log).close()
+    path = f"{directory}/00000000000000000000.txnindex"
+    data = disk.read_bytes(path)
+    disk.write_bytes(path, data[:-1])
+    log = open_log(log_start_offset=2)
+    job = log.aborted.prepare(2, 4)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    assert disk.read_bytes(path) == data
+
+
 def test_a_job_reads_no_further_than_it_must(open_log: OpenLog) -> None:
     log = open_log()
     for producer_id in range(5):
