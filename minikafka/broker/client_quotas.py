@@ -2,14 +2,15 @@
 
 A client that exceeds a quota is answered at once, and told for how long it is throttled; for that time its connection
 is muted: no further request of it is read. So it costs neither memory nor the time of others, and a client that does
-not heed ``throttle_time_ms`` is slowed down all the same. Each node counts for itself, as in Apache Kafka.
+not heed ``throttle_time_ms`` is slowed down all the same. Each node counts for itself, as in Apache Kafka; changes of
+partitions are counted by the active controller, whichever node is asked, and forgotten when another one takes over.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
@@ -28,8 +29,6 @@ from minikafka.metadata.client_quotas import (
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.timing import Allowance
 
-T = TypeVar("T")
-
 CLIENTS_MAX: Final = 10_000
 """Whose debts are remembered; whoever was silent for longest is forgotten: a client may have any number of names."""
 
@@ -38,12 +37,30 @@ FETCH_WINDOWS: Final = 10
 NO_BOUND: Final = 2**31 - 1
 
 
-class Admitted(NamedTuple, Generic[T]):
-    """What may be done now, and what not; ``error`` says so, and the client is to wait ``throttle_ms``."""
+class PartitionQuota:
+    """Partitions that one request creates or deletes. ``throttle_ms``: so long the client is to wait.
 
-    now: list[T]
-    refused: list[T]
-    error: KafkaError
+    One more change is made whenever the rate is not exceeded, however large it is. A client that does not know the
+    error is throttled after all of them instead (not ``is_strict``).
+    """
+
+    def __init__(self, spend: Callable[[int], float], *, is_strict: bool) -> None:
+        self._spend = spend
+        self._is_strict = is_strict
+        self.throttle_ms = 0.0
+
+    def accept(self, partitions: int) -> None:
+        """Count them, or KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        if not self._is_strict:
+            self.throttle_ms = self._spend(partitions)
+            return
+        wait_ms = self._spend(0)
+        if not wait_ms:
+            self._spend(partitions)
+            return
+        self.throttle_ms = wait_ms
+        message = f"more changes of partitions than {CONTROLLER_MUTATION_RATE} allows; try again in {wait_ms:.0f} ms"
+        raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
 
 
 class ClientQuotas:
@@ -90,29 +107,13 @@ class ClientQuotas:
         """A request of the client took so long."""
         self._spend(REQUEST_PERCENTAGE, client_id, 100 * seconds)
 
-    def admit(self, context: RequestContext, changes: Iterable[tuple[T, int]], *, is_strict: bool) -> Admitted[T]:
-        """Changes of metadata, each of so many partitions, as far as the quota of mutations allows.
+    def of_partitions(self, client_id: str, *, is_strict: bool) -> PartitionQuota:
+        """For one request to the controller that changes partitions."""
 
-        One more is made whenever the rate is not exceeded, however large it is. A client that does not know the error
-        is throttled after all of them instead (not ``is_strict``).
-        """
-        now: list[T] = []
-        refused: list[T] = []
-        is_bounded, wait_ms = CONTROLLER_MUTATION_RATE in self.bound_keys, 0.0
-        for change, partitions in changes:
-            if is_bounded and is_strict and not wait_ms:
-                wait_ms = self._spend(CONTROLLER_MUTATION_RATE, context.client_id, 0.0)
-            if wait_ms:
-                refused.append(change)
-                continue
-            now.append(change)
-            if is_bounded:
-                self._spend(CONTROLLER_MUTATION_RATE, context.client_id, partitions)
-        if is_bounded and not is_strict:
-            wait_ms = self._spend(CONTROLLER_MUTATION_RATE, context.client_id, 0.0)
-        context.throttle(wait_ms)
-        message = f"more changes of partitions than {CONTROLLER_MUTATION_RATE} allows; try again in {wait_ms:.0f} ms"
-        return Admitted(now, refused, KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message))
+        def spend(partitions: int) -> float:
+            return self._spend(CONTROLLER_MUTATION_RATE, client_id, partitions)
+
+        return PartitionQuota(spend, is_strict=is_strict)
 
     def _spend(self, key: str, client_id: str | None, amount: float) -> float:
         """Record it; the time (ms) that the client is to wait."""

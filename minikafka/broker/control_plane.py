@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.drivers.controller import ControllerDriver
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.lifecycle import Lifecycle
@@ -51,6 +52,7 @@ class ControlPlane:
     lifecycle: Lifecycle
     registrations: Registrations
     """The registration files of the log directories."""
+    client_quotas: ClientQuotas
     liveness: Liveness
     """Probes whether other nodes' processes are alive."""
 
@@ -78,7 +80,10 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
     machine = Controller(
         config.node_id, ports.cluster_id, config, ports.rng, replicas_per_broker_max=ports.descriptors.replicas
     )
-    controller = ControllerDriver(config.node_id, machine, raft, metadata, ports.clock, ports.tasks, liveness.doubt)
+    quotas = ClientQuotas(config, ports.clock)
+    controller = ControllerDriver(
+        config.node_id, machine, raft, metadata, ports.clock, ports.tasks, quotas, liveness.doubt
+    )
     client = ControllerClient(config.node_id, controller, links, lambda: raft.leader_id, ports.rng)
     registrations = Registrations(ports.disk, store, ports.boot_id)
     lifecycle = Lifecycle(
@@ -93,7 +98,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         ports.threads.sync,
         ports.on_fatal,
     )
-    return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations, liveness)
+    return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations, quotas, liveness)
 
 
 def _endpoint_of(config: BrokerConfig, metadata: Metadata, node_id: int) -> Endpoint | None:

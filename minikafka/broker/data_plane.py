@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.control_plane import METADATA_LOG_CONFIG, METADATA_PARTITION, ControlPlane
 from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.isr import IsrProposals
@@ -42,7 +41,6 @@ class DataPlane:
     driver: ReplicaDriver
     fetchers: ReplicaFetchers
     quotas: ReplicationQuotas
-    client_quotas: ClientQuotas
     assignments: DirectoryAssignments
     moves: DirectoryMoves
     roles: PartitionRoles
@@ -132,7 +130,6 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         driver,
         fetchers,
         quotas,
-        ClientQuotas(config, clock),
         assignments,
         moves,
         roles,

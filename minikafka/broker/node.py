@@ -156,7 +156,7 @@ class Node:
             data.synced_topics.on_metadata,
             data.roles.apply,
             data.quotas.on_metadata,
-            data.client_quotas.on_metadata,
+            control.client_quotas.on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,
             self.transactions.on_metadata,

@@ -49,7 +49,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.replicas,
         data.moves,
         data.quotas,
-        data.client_quotas,
+        control.client_quotas,
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image, patterns),
         transactions,

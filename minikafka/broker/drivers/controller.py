@@ -15,22 +15,28 @@ controller probes every broker: one may have died with the old controller.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
 
+from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.controller import Controller, Portions
+from minikafka.metadata.controller.state import AcceptPartitions, accept_all
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import encode_record
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import BROKERS
 from minikafka.wire.forwarded import decode_forwarded, encode_answer, key_of
 from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.wire.messages.create_partitions import CreatePartitionsRequest
+from minikafka.wire.messages.create_topics import CreateTopicsRequest
+from minikafka.wire.messages.delete_topics import DeleteTopicsRequest
 from minikafka.wire.schema import Message
 
 log = structlog.get_logger(__name__)
@@ -42,6 +48,8 @@ ENCODED_AT_ONCE: Final = 2_000
 """Records of a portion: to encode one takes some 4 microseconds."""
 
 T = TypeVar("T")
+
+ChangeOfPartitions = CreateTopicsRequest | CreatePartitionsRequest | DeleteTopicsRequest
 
 
 class ControllerDriver:
@@ -55,6 +63,7 @@ class ControllerDriver:
         metadata: Metadata,
         clock: Clock,
         tasks: TaskOwner,
+        quotas: ClientQuotas,
         doubt: Callable[[int], None],
     ) -> None:
         """``doubt(broker_id)`` has a broker probed."""
@@ -64,6 +73,7 @@ class ControllerDriver:
         self._metadata = metadata
         self._clock = clock
         self._tasks = tasks
+        self._quotas = quotas
         self._doubt = doubt
         self._epoch = NOT_LEADING
         self._epoch_start_offset = NOT_LEADING
@@ -130,25 +140,36 @@ class ControllerDriver:
 
         KafkaError: its own, NOT_CONTROLLER, or THROTTLING_QUOTA_EXCEEDED while too much waits to be committed.
         """
+        if not isinstance(request, ChangeOfPartitions) or request.client_id is None:
+            return await self._handle(request, accept_all)
+        quota = self._quotas.of_partitions(request.client_id, is_strict=request.knows_quotas)
+        response = await self._handle(request, quota.accept)
+        response.throttle_time_ms = math.ceil(quota.throttle_ms)
+        return response
+
+    async def _handle(self, request: Message, accept_partitions: AcceptPartitions) -> Any:
+        def begin() -> Portions[Any]:
+            return self._begin(request, accept_partitions)
+
         if isinstance(request, BrokerHeartbeatRequest):
             self._controller.expect_heartbeat(request, self._clock.monotonic_ms())
         if key_of(request).listeners == BROKERS:
-            response, end_offset = await self._carry_out(lambda: self._begin(request))
+            response, end_offset = await self._carry_out(begin)
         else:
             async with self._of_clients:
-                response, end_offset = await self._carry_out(lambda: self._begin(request))
+                response, end_offset = await self._carry_out(begin)
         # Also without records of its own: the answer may rest on what was appended before it.
         await self._raft.committed(end_offset)
         return response
 
-    def _begin(self, request: Message) -> Portions[Any]:
+    def _begin(self, request: Message, accept_partitions: AcceptPartitions) -> Portions[Any]:
         self._check_active()
         if self._raft.uncommitted > UNCOMMITTED_MAX and key_of(request).listeners != BROKERS:
             # The log refuses what is far beyond, and a controller whose records it refused must go.
             message = f"{self._raft.uncommitted} metadata records wait for a majority of the voters; try again later"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
         self._nudge.set()
-        return self._controller.in_portions(request, self._clock.monotonic_ms())
+        return self._controller.in_portions(request, self._clock.monotonic_ms(), accept_partitions)
 
     def _check_active(self) -> None:
         if not self.is_active:

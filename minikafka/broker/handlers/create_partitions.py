@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -28,34 +27,23 @@ async def handle(
     context: RequestContext,
     controller: ControllerClient,
     metadata: Metadata,
-    quotas: ClientQuotas,
 ) -> CreatePartitionsResponse:
     """One result per topic."""
-    refused: list[CreatePartitionsTopicResult] = []
-    if not request.validate_only:
-        is_strict = context.version >= FIRST_THAT_KNOWS_QUOTAS
-        added = ((topic, _added(metadata.image, topic)) for topic in request.topics)
-        request.topics, throttled, why = quotas.admit(context, added, is_strict=is_strict)
-        refused = [_refused(topic, why) for topic in throttled]
+    request.client_id = context.client_id or ""
+    request.knows_quotas = context.version >= FIRST_THAT_KNOWS_QUOTAS
     try:
         answer = await controller.call(
             request, CreatePartitionsResponse, timeout_s=controller_timeout_s(request.timeout_ms)
         )
     except KafkaError as error:
         unreached = [_refused(topic, error) async for topic in paced(request.topics, TOPICS_AT_ONCE, context)]
-        return CreatePartitionsResponse(results=unreached + refused)
-    answer.results += refused
+        return CreatePartitionsResponse(results=unreached)
+    context.throttle(answer.throttle_time_ms)
     accepted = {result.name for result in answer.results if not result.error_code}
     totals = {topic.name: topic.count for topic in request.topics if topic.name in accepted}
     if not request.validate_only:
         await wait_until_seen(metadata, lambda image: _has(image, totals))
     return answer
-
-
-def _added(image: MetadataImage, asked: CreatePartitionsTopic) -> int:
-    """How many partitions that would be."""
-    topic = image.topic(asked.name)
-    return max(0, asked.count - (0 if topic is None else len(topic.partitions)))
 
 
 def _refused(topic: CreatePartitionsTopic, error: KafkaError) -> CreatePartitionsTopicResult:

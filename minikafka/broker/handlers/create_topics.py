@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
-from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -20,7 +19,6 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.effective import broker_config
 from minikafka.wire.messages.create_topics import (
-    CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -41,27 +39,25 @@ async def handle(
     controller: ControllerClient,
     metadata: Metadata,
     config: BrokerConfig,
-    quotas: ClientQuotas,
 ) -> CreateTopicsResponse:
     """One result per topic; the others proceed when one is refused.
 
     A topic has a partition at least, so those beyond what one request may create are not even asked about.
     """
-    admitted = request.topics
-    refused: list[CreatableTopicResult] = []
-    if not request.validate_only:
-        is_strict = context.version >= FIRST_THAT_KNOWS_QUOTAS
-        created = ((topic, _partition_count(topic, config)) for topic in request.topics)
-        admitted, throttled, why = quotas.admit(context, created, is_strict=is_strict)
-        refused = [_refused(topic.name, why) for topic in throttled]
-    named = portions(admitted, lambda topic: topic.name)
+    named = portions(request.topics, lambda topic: topic.name)
     asked, too_many = named[:PORTIONS_MAX], {topic.name for portion in named[PORTIONS_MAX:] for topic in portion}
-    forwarded = CreateTopicsRequest(topics=list(chain(*asked)), validate_only=request.validate_only)
+    forwarded = CreateTopicsRequest(
+        topics=list(chain(*asked)),
+        validate_only=request.validate_only,
+        client_id=context.client_id or "",
+        knows_quotas=context.version >= FIRST_THAT_KNOWS_QUOTAS,
+    )
     try:
         timeout_s = controller_timeout_s(request.timeout_ms)
         answer = await controller.call(forwarded, CreateTopicsResponse, timeout_s=timeout_s)
     except KafkaError as error:
-        return CreateTopicsResponse(topics=[*(_refused(topic.name, error) for topic in admitted), *refused])
+        return CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
+    context.throttle(answer.throttle_time_ms)
     made = [result for result in answer.topics if not result.error_code]
     if not request.validate_only:
         await wait_until_seen(metadata, lambda image: all(image.topic(each.name) is not None for each in made))
@@ -70,13 +66,7 @@ async def handle(
     async for result in paced(made, TOPICS_AT_ONCE, context):
         result.configs = _configs(overrides[result.name], broker)
     answer.topics += [_refused(name, TOO_MANY) for name in sorted(too_many)]
-    answer.topics += refused
     return answer
-
-
-def _partition_count(topic: CreatableTopic, config: BrokerConfig) -> int:
-    """Of those that are asked for, however nonsensical that is."""
-    return len(topic.assignments) or (topic.num_partitions if topic.num_partitions > 0 else config.num_partitions)
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:

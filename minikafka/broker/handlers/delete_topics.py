@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import asked_in_portions, controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_REQUEST
 from minikafka.errors import KafkaError
-from minikafka.metadata.image import MetadataImage
 from minikafka.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -28,28 +26,23 @@ async def handle(
     context: RequestContext,
     controller: ControllerClient,
     metadata: Metadata,
-    quotas: ClientQuotas,
 ) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several requests."""
     asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    counted = ((each, _partition_count(metadata.image, each)) for each in asked)
-    named, throttled, why = quotas.admit(context, counted, is_strict=context.version >= FIRST_THAT_KNOWS_QUOTAS)
+    client_id, knows_quotas = context.client_id or "", context.version >= FIRST_THAT_KNOWS_QUOTAS
     timeout_s = controller_timeout_s(request.timeout_ms)
 
     async def ask(some: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
-        forwarded = DeleteTopicsRequest(topics=list(some))
-        return (await controller.call(forwarded, DeleteTopicsResponse, timeout_s=timeout_s)).responses
+        forwarded = DeleteTopicsRequest(topics=list(some), client_id=client_id, knows_quotas=knows_quotas)
+        answer = await controller.call(forwarded, DeleteTopicsResponse, timeout_s=timeout_s)
+        context.throttle(answer.throttle_time_ms)
+        return answer.responses
 
-    starts = range(0, len(named), PER_REQUEST)
-    results = await asked_in_portions((named[start : start + PER_REQUEST] for start in starts), ask, _refused)
+    starts = range(0, len(asked), PER_REQUEST)
+    results = await asked_in_portions((asked[start : start + PER_REQUEST] for start in starts), ask, _refused)
     deleted = [result.topic_id for result in results if not result.error_code]
     await wait_until_seen(metadata, lambda image: all(image.topic_by_id(each) is None for each in deleted))
-    return DeleteTopicsResponse(responses=[*results, *(_refused(each, why) for each in throttled)])
-
-
-def _partition_count(image: MetadataImage, named: DeleteTopicState) -> int:
-    topic = image.topic_by_id(named.topic_id) if named.name is None else image.topic(named.name)
-    return 0 if topic is None else len(topic.partitions)
+    return DeleteTopicsResponse(responses=results)
 
 
 def _refused(named: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:

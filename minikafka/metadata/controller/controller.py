@@ -45,7 +45,7 @@ from minikafka.metadata.controller import (
 )
 from minikafka.metadata.controller.assignment import Rng
 from minikafka.metadata.controller.balancing import BalanceTimer
-from minikafka.metadata.controller.state import NO_LIMIT, ControllerState
+from minikafka.metadata.controller.state import NO_LIMIT, AcceptPartitions, ControllerState, accept_all
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import (
     METADATA_VERSION,
@@ -188,19 +188,21 @@ class Controller:
         """Another node leads: drop the image and all sessions."""
         self._state = None
 
-    def handle(self, request: Message, now_ms: int) -> Outcome[Any]:
+    def handle(self, request: Message, now_ms: int, accept_partitions: AcceptPartitions = accept_all) -> Outcome[Any]:
         """Carry out a request. Raises KafkaError when it fails as a whole; NOT_CONTROLLER while not active."""
-        return _whole(self.in_portions(request, now_ms))
+        return _whole(self.in_portions(request, now_ms, accept_partitions))
 
-    def in_portions(self, request: Message, now_ms: int) -> Portions[Any]:
+    def in_portions(
+        self, request: Message, now_ms: int, accept_partitions: AcceptPartitions = accept_all
+    ) -> Portions[Any]:
         """As :meth:`handle`, with a pause between two portions. The caller exhausts it before the next request, or
-        gives it
-        up for good after :meth:`deactivate`."""
+        gives it up for good after :meth:`deactivate`. ``accept_partitions``: the quota of whoever asks."""
         state = self._state
         if state is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} is not the active controller")
         assert not state.has_postponed, f"{type(request).__name__} came before the last request was whole"
         state.sessions.advance(now_ms)
+        state.accept_partitions = accept_partitions
         try:
             response = self._dispatch(state, request, now_ms)
         except KafkaError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import Final
 from uuid import UUID
@@ -22,8 +22,14 @@ from minikafka.metadata.records import Record
 from minikafka.model import UNASSIGNED_DIRECTORY, OffsetAndEpoch
 
 NO_LIMIT: Final = sys.maxsize
+AcceptPartitions = Callable[[int], None]
+"""Counts partitions that a request creates or deletes. KafkaError(THROTTLING_QUOTA_EXCEEDED): not now (KIP-599)."""
 PORTION: Final = 500
 """Partitions looked at in one portion: to settle one takes some 20 microseconds."""
+
+
+def accept_all(partitions: int) -> None:
+    """No quota."""
 
 
 class ControllerState:
@@ -44,6 +50,7 @@ class ControllerState:
         self.replicas_per_broker_max = replicas_per_broker_max
         self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
         self.static_config = config
+        self.accept_partitions: AcceptPartitions = accept_all
         self._written: list[Record] = []
         self._postponed: deque[tuple[Iterator[Iterable[Record]], int]] = deque()
         self._topic_configs_of = image.configs

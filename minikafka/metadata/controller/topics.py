@@ -89,17 +89,29 @@ class _Request:
             )
         self._left -= partitions
 
-    def check_room(self, assignments: Sequence[Sequence[int]]) -> None:
-        """After the assignment of replicas: KafkaError(POLICY_VIOLATION) if a broker cannot keep so many logs open."""
-        limit = self.state.replicas_per_broker_max
+    def accept(self, assignments: Sequence[Sequence[int]], *, validate_only: bool) -> None:
+        """After the assignment of replicas, which holds for later topics if it is accepted.
+
+        KafkaError: POLICY_VIOLATION if a broker cannot keep so many logs open, THROTTLING_QUOTA_EXCEEDED if whoever
+        asks has to wait; what is only validated is not counted.
+        """
         added = Counter(broker_id for replicas in assignments for broker_id in replicas)
+        try:
+            self._check_room(added)
+            if not validate_only:
+                self.state.accept_partitions(len(assignments))
+        except KafkaError:
+            self.load.replicas.subtract(added)
+            raise
+
+    def _check_room(self, added: Iterable[int]) -> None:
+        limit = self.state.replicas_per_broker_max
         crowded = next((broker_id for broker_id in sorted(added) if self.load.replicas[broker_id] > limit), None)
         if crowded is not None:
             message = (
                 f"broker {crowded} would have {self.load.replicas[crowded]} replicas; with the controller's limit of "
                 f"open files a broker may have {limit}. Raise the limit (ulimit -n), or create fewer partitions"
             )
-            self.load.replicas.subtract(added)
             raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
@@ -116,7 +128,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Calla
     settings to the answer.
 
     Errors of a topic: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION.
+    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED.
     """
     asked, response = _Request(state), CreateTopicsResponse(topics=[])
     topics, repeated = _once([topic.name for topic in request.topics], request.topics)
@@ -147,7 +159,7 @@ def _create(
     if configs:
         check_topic_settings(state, configs)
     assignments = _manual(request, topic) if topic.assignments else _automatic(request, topic)
-    request.check_room(assignments)
+    request.accept(assignments, validate_only=validate_only)
     created = CreatableTopicResult(
         name=topic.name, error_message=None, num_partitions=len(assignments), replication_factor=len(assignments[0])
     )
@@ -244,7 +256,8 @@ def _new_partitions(
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete each topic on its own, by name or by id. Brokers delete the logs once the record is committed.
 
-    Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
+    Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST,
+    THROTTLING_QUOTA_EXCEEDED.
     """
     records: dict[UUID, RemoveTopicRecord] = {}  # written at once: each write copies the table of all topics
     results = [_delete(state, topic, records) for topic in request.topics]
@@ -264,6 +277,7 @@ def _delete(
         if not state.config.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
         _refuse_internal(topic.name)
+        state.accept_partitions(len(topic.partitions))
     except KafkaError as error:
         return DeletableTopicResult(
             name=named.name, topic_id=named.topic_id, error_code=error.code, error_message=error.message
@@ -289,7 +303,7 @@ def create_partitions(
     """Add partitions to each topic on its own, in portions. A topic that is named twice has one result.
 
     Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR, INVALID_REQUEST, POLICY_VIOLATION.
+    INVALID_REPLICATION_FACTOR, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED.
     """
     asked, response = _Request(state), CreatePartitionsResponse(results=[])
     topics, repeated = _once([topic.name for topic in request.topics], request.topics)
@@ -335,7 +349,7 @@ def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: boo
                 f"{wanted.count - present} new partitions, but {len(assignments)} assignments",
             )
         _check_manual(request, assignments, factor)
-    request.check_room(assignments)
+    request.accept(assignments, validate_only=validate_only)
     return () if validate_only else _new_partitions(state, topic.topic_id, present, assignments)
 
 

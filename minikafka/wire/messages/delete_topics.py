@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from minikafka.wire.schema import Message, array, int16, int32, string, uuid
+from minikafka.wire.schema import Message, array, boolean, int16, int32, string, uuid
 
 
 class DeleteTopicState(Message):
@@ -13,9 +13,14 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message, versions="1-6", flexible="4+"):
+    """The tagged fields are our own, from a node to the controller: the client that asked for it, and whether its version
+    knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
+
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5")
     timeout_ms: int = int32("0+")
+    client_id: str | None = string("4+", nullable="4+", default=None, tag=10_000)
+    knows_quotas: bool = boolean("4+", tag=10_001)
 
 
 class DeletableTopicResult(Message):

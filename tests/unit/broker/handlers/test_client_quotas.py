@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from broker_client import Client, batch, produce_request
-from broker_node import create_topic
+from broker_node import create_topic, eventually
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -22,6 +22,7 @@ from minikafka.wire.messages.describe_client_quotas import ComponentData, Descri
 from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
 
 Dial = Callable[..., Awaitable[Client]]
+Join = Callable[[Node], Awaitable[Node]]
 
 Parts = dict[str, str | None]
 EXACT, DEFAULT, SPECIFIED = range(3)
@@ -194,7 +195,9 @@ async def test_changes_of_partitions_are_bounded(node: Node, dial: Dial, client:
     assert answer.throttle_time_ms > 0
     assert node.image.topic("b") is None
     eager = await named(dial, node, "eager")  # the first connection is muted
-    more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=22)], timeout_ms=5000)
+    more = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name="a", count=22, assignments=None)], timeout_ms=5000
+    )
     answer = await eager.ask(more, 3)
     assert [each.error_code for each in answer.results] == [refused]
     eager = await named(dial, node, "eager")
@@ -205,6 +208,23 @@ async def test_changes_of_partitions_are_bounded(node: Node, dial: Dial, client:
     assert [each.error_code for each in answer.topics] == [0, 0], "an old client does not know the error"
     assert answer.throttle_time_ms > 0
     assert (await client.ask(CreateTopicsRequest(topics=[CreatableTopic(name="d", num_partitions=1)]), 6)).topics
+
+
+async def test_changes_of_partitions_are_counted_by_the_controller(node: Node, dial: Dial, join: Join) -> None:
+    other = await join(node)
+    eager = await named(dial, other, "eager")
+    assert await alter(eager, entry({"client_id": "eager"}, controller_mutation_rate=0.1)) == [(0, None)]
+    await eventually(lambda: node.image.client_quotas, "the controller to know the quota")
+    first = CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=20, replication_factor=1)])
+    answer = await eager.ask(first, 7)
+    assert [each.error_code for each in answer.topics] == [0]
+    assert answer.throttle_time_ms == 0, "it waits with its next change"
+    beyond = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=5000)
+    for asked in (node, other):
+        answer = await (await named(dial, asked, "eager")).ask(beyond, 6)
+        assert [each.error_code for each in answer.responses] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+        assert 100_000 < answer.throttle_time_ms <= 200_000
+    assert [each.error_code for each in (await (await dial(other)).ask(beyond, 6)).responses] == [0], "another client"
 
 
 async def test_quotas_of_many_clients_are_set_in_portions(node: Node, client: Client) -> None:

@@ -9,11 +9,17 @@ from uuid import UUID
 import controller_requests as ask
 import pytest
 
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.model import CONSUMER_OFFSETS_TOPIC
-from minikafka.wire.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
-from minikafka.wire.messages.create_topics import CreatableTopicResult
+from minikafka.wire.messages.create_partitions import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from minikafka.wire.messages.delete_topics import DeleteTopicsResponse
+from minikafka.wire.schema import Message
 
 pytestmark = pytest.mark.spec("C5")
 
@@ -145,6 +151,55 @@ def test_no_broker_gets_more_replicas_than_it_can_keep_open(cluster: Any) -> Non
     assert "limit of open files" in extended.error_message
     assert len(cluster.image.topic("c").partitions) == 4
     assert cluster.create("d", (1, 2, 3)).error_code == ErrorCode.POLICY_VIOLATION
+
+
+class Quota:
+    """Accepts so many changes."""
+
+    def __init__(self, changes: int) -> None:
+        self.left, self.accepted = changes, list[int]()
+
+    def accept(self, partitions: int) -> None:
+        if len(self.accepted) == self.left:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "wait")
+        self.accepted.append(partitions)
+
+
+def test_who_exceeds_a_quota_is_refused_what_would_have_been_done(cluster: Any) -> None:
+    def codes(request: Message, quota: Quota) -> list[int]:
+        outcome = cluster.controller.handle(request, cluster.now_ms, quota.accept)
+        cluster.log(outcome.records)
+        match outcome.response:
+            case CreateTopicsResponse(topics=results) | DeleteTopicsResponse(responses=results):
+                pass
+            case CreatePartitionsResponse(results=results):
+                pass
+        return [each.error_code for each in results]
+
+    cluster.controller._state.replicas_per_broker_max = 5
+    throttled = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    wrong, first, second = ask.topic("a.b", 0, 1), ask.topic("a", 4, 3), ask.topic("b", 1, 3)
+    quota = Quota(1)
+    assert codes(ask.create(wrong, first, second, second, ask.topic("c", 1, 3)), quota) == [
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        throttled,
+    ]
+    assert quota.accepted == [4], "what is refused for another reason is not counted"
+    assert cluster.image.topic("c") is None
+    assert codes(ask.create(ask.topic("c", 1, 3), validate_only=True), Quota(0)) == [ErrorCode.NONE]
+    assert codes(ask.create(ask.topic("c", 1, 3), ask.topic("d", 1, 3)), Quota(0)) == [throttled] * 2, (
+        "and takes no room"
+    )
+    assert codes(ask.extend(ask.more("a", 5)), Quota(0)) == [throttled]
+    assert codes(ask.extend(ask.more("a", 5)), quota := Quota(1)) == [ErrorCode.NONE]
+    assert quota.accepted == [1]
+    deletion = ask.delete(ask.named("nowhere"), ask.named("a"))
+    assert codes(deletion, Quota(0)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, throttled]
+    assert codes(deletion, quota := Quota(1)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
+    assert quota.accepted == [5]
+    assert cluster.ask(ask.create(first)).topics[0].error_code == ErrorCode.NONE, "the next one has no quota"
 
 
 def test_deleted_by_name_and_by_id(cluster: Any) -> None:
