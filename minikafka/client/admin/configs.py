@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from minikafka.client.admin import base
 from minikafka.client.admin.base import NO_TOPIC, AdminCalls, check
 from minikafka.client.broker_connection import BrokerConnection
+from minikafka.client.errors import UnreachableError
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -61,12 +63,14 @@ class ConfigCalls(AdminCalls):
         return await self.describe_resource(BROKER_RESOURCE, str(node_id))
 
     async def describe_resource(self, kind: int, name: str) -> list[ConfigEntry]:
-        """Every setting of a resource of Kafka's type ``kind``, by name. A broker is asked itself."""
+        """Every setting of a resource of Kafka's type ``kind``, by name. A broker is asked itself.
+
+        KafkaError(BROKER_NOT_AVAILABLE) at once when the cluster does not list the broker.
+        """
         node_id = int(name) if kind == BROKER_RESOURCE and name != ALL_BROKERS else None
 
         async def attempt() -> list[ConfigEntry]:
-            connections = self._connections
-            connection = await (connections.to_controller() if node_id is None else connections.to_node(node_id))
+            connection = await (self._connections.to_controller() if node_id is None else self._to_live(node_id))
             return await self._describe_resource(connection, kind, name)
 
         doing = f"describing {repr(name) if node_id is None else f'broker {name}'}"
@@ -119,6 +123,22 @@ class ConfigCalls(AdminCalls):
             return sorted(each.resource_name for each in answer.config_resources if each.resource_type == kind)
 
         return await self._retrying(attempt, "listing what has settings")
+
+    async def _to_live(self, node_id: int) -> BrokerConnection:
+        connections = self._connections
+        if node_id not in connections.cluster.brokers:
+            await connections.refresh([])
+        live = connections.cluster.brokers
+        if node_id not in live:
+            listed = ", ".join(map(str, sorted(live)))
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not alive; live brokers are {listed}"
+            )
+        try:
+            return await connections.to_node(node_id)
+        except UnreachableError:
+            await connections.refresh([])  # it may be gone: the next attempt sees that
+            raise
 
     async def _describe_resource(self, connection: BrokerConnection, kind: int, name: str) -> list[ConfigEntry]:
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)

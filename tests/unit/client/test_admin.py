@@ -28,6 +28,7 @@ from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTo
 from minikafka.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from minikafka.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
@@ -144,6 +145,19 @@ async def test_settings_are_described_and_altered_one_by_one(cluster: ScriptedCl
     (request,) = cluster.asked(IncrementalAlterConfigsRequest)
     changes = [(c.name, c.config_operation, c.value) for c in request.resources[0].configs]
     assert changes == [("retention.ms", 0, "8"), ("cleanup.policy", 1, None)]
+
+
+async def test_settings_of_a_broker_that_is_not_there_are_not_waited_for(
+    cluster: ScriptedCluster, admin: Admin
+) -> None:
+    with pytest.raises(KafkaError, match="broker 9 is not alive; live brokers are 1, 2") as refused:
+        await admin.describe_broker_configs(9)
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    cluster.kill(2)
+    cluster.live.discard(2)
+    with pytest.raises(KafkaError, match="broker 2 is not alive"):
+        await admin.describe_broker_configs(2)
+    assert not cluster.asked(DescribeConfigsRequest)
 
 
 async def test_groups_are_listed_from_every_broker(cluster: ScriptedCluster, admin: Admin) -> None:
