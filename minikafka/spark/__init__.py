@@ -13,6 +13,7 @@
 ``cluster``        the synchronous client, one for a process; ``loop``: its event loop, in a thread
 ``clients``        admin, consumer and producer; ``pool``: connected clients; ``writer``: batches of one task
 ``topics``         partitions and ids of topics
+``lag``            how far a stream is behind
 ``gaps``           ranges of offsets without a record
 ``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets
 ``sink/``          ``format("minikafka")``: batch and streaming writers
@@ -41,10 +42,12 @@ def register(spark: SparkSession) -> None:
 
     A cloned session, like the one in ``foreachBatch``, inherits the formats. A session of ``spark.newSession()`` does
     not. No call is needed if the modules ``pyspark_minikafka*`` are installed for the Python of the driver's workers
-    (``PYSPARK_PYTHON``): Spark finds them at its first look-up of a format, for every session.
+    (``PYSPARK_PYTHON``): Spark finds them at its first look-up of a format, for every session. With it, Spark hands
+    its filters on topic, partition, offset and timestamp to ``format("minikafka")``, which then reads less.
     """
     from minikafka.spark.offline import LogDataSource
-    from minikafka.spark.source import MinikafkaDataSource
+    from minikafka.spark.source import FilteredDataSource
 
-    spark.dataSource.register(MinikafkaDataSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(FilteredDataSource)
     spark.dataSource.register(LogDataSource)

@@ -101,6 +101,23 @@ def test_partitions_are_split_into_tasks(
     assert offsets_of(df) == {partition: list(range(100)) for partition in range(3)}
 
 
+@pytest.mark.parametrize(
+    ("where", "tasks", "rows"),
+    [
+        ("partition = 1 AND offset >= 90", 1, 10),
+        ("topic = 'source-batch' AND partition IN (0, 2)", 2, 200),
+        ("timestamp > timestamp_millis(1098000)", 3, 3),
+        ("timestamp > timestamp_millis(9000000)", 1, 0),  # Spark starts a task for nothing
+    ],
+)
+def test_a_filter_saves_reading(
+    spark: SparkSession, filled: str, servers: dict[str, str], where: str, tasks: int, rows: int
+) -> None:
+    df = load(spark, servers, subscribe=filled).where(where)
+    assert df.rdd.getNumPartitions() == tasks
+    assert df.count() == rows
+
+
 def test_many_rows_come_in_large_batches(
     spark: SparkSession, cluster: LocalCluster, created: str, servers: dict[str, str]
 ) -> None:

@@ -22,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.model import TopicPartition as KafkaPartition
+from minikafka.spark.lag import LagListener, lag
 from minikafka.spark.pipelines.running import explain
 
 Seen = list[tuple[int, str, int, int, bytes]]
@@ -135,18 +137,26 @@ def test_a_batch_is_no_larger_than_wanted_and_shared_in_proportion(
     assert Counter(row[2] for row in batches.by_id[0]) == {0: 50, 1: 50, 2: 10}
 
 
-def test_a_query_reads_what_comes_and_reports_the_end(
+def test_a_query_reads_what_comes_and_says_how_far_it_is_behind(
     spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
 ) -> None:
-    with streaming(spark, cluster, checkpoint, subscribe=created, minPartitions="6") as (query, batches):
-        write(cluster, created, range(30))
-        eventually(lambda: len(batches.rows) == 30, "30 rows")
-        write(cluster, created, range(30, 90))
-        eventually(lambda: len(batches.rows) == 90, "90 rows")
-        eventually(lambda: query.lastProgress and query.lastProgress["sources"][0].get("latestOffset"), "progress")
-        latest = query.lastProgress["sources"][0]["latestOffset"]
-        assert created in (latest if isinstance(latest, dict) else json.loads(latest))
+    lines: list[str] = []
+    listener = LagListener(lines.append)
+    spark.streams.addListener(listener)
+    limits = {"minPartitions": "6", "maxOffsetsPerTrigger": "30"}
+    try:
+        with streaming(spark, cluster, checkpoint, subscribe=created, **limits) as (query, batches):
+            write(cluster, created, range(30))
+            eventually(lambda: len(batches.rows) == 30, "30 rows")
+            write(cluster, created, range(30, 90))
+            eventually(lambda: len(batches.rows) == 90, "90 rows")
+            eventually(lambda: "offsets behind" in "".join(lines[-1:]) and ", 0 off" in lines[-1], "a line without lag")
+            assert query.lastProgress is not None
+            assert lag(query.lastProgress) == {KafkaPartition(created, number): 0 for number in range(3)}
+    finally:
+        spark.streams.removeListener(listener)
     assert batches.values == list(range(90))
+    assert any(f"30 offsets behind, {created}-" in line for line in lines), lines
 
 
 def test_few_records_are_held_back_until_they_are_enough(

@@ -3,6 +3,7 @@
 ===============  =====================================================================================================
 ``data_source``  the data source of that name: schema, readers, writers
 ``batch``        plans a batch: its offsets and tasks
+``filters``      what of a batch may pass Spark's filters
 ``stream``       plans micro-batches
 ``refused``      a stream with invalid options
 ``ends``         the ends of the logs of a stream, cached for a moment (pure)
@@ -19,7 +20,7 @@ A repeated read of a range gives the same rows: its offsets are fixed before, an
 log. Readers hold options only; connections belong to the process.
 """
 
-from minikafka.spark.source.data_source import MinikafkaDataSource
+from minikafka.spark.source.data_source import FilteredDataSource, MinikafkaDataSource
 from minikafka.spark.source.losses import DataLossError
 
-__all__ = ["DataLossError", "MinikafkaDataSource"]
+__all__ = ["DataLossError", "FilteredDataSource", "MinikafkaDataSource"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from minikafka.spark.cluster import cluster_of
 from minikafka.spark.options import Edge, OptionError, SourceOptions
 from minikafka.spark.source.bounds import chosen_partitions, ending_offsets, ids_of, starting_offsets
+from minikafka.spark.source.filters import filtered
 from minikafka.spark.source.offsets import Offsets
 from minikafka.spark.source.ranges import ranges_between, split_ranges
 from minikafka.spark.source.reading import read_range
@@ -20,6 +21,7 @@ class TopicReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._filters: Sequence[Filter] = ()
 
     def partitions(self) -> Sequence[InputPartition]:
         """The range of each task."""
@@ -40,12 +42,21 @@ class TopicReader(DataSourceReader):
             options.end is not Edge.LATEST
         ):  # that is before a beginning behind an open transaction: there is nothing yet
             _check_order(begins, ends)
-        ranges = ranges_between(begins, ends, topic_ids)
+        ranges = filtered(ranges_between(begins, ends, topic_ids), self._filters, cluster)
         return split_ranges(ranges, ranges_min=options.min_partitions, offsets_max=options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of one range."""
         return read_range(partition, self._options)
+
+
+class FilteredTopicReader(TopicReader):
+    """Takes filters, too. Spark refuses such a reader where ``spark.sql.python.filterPushdown.enabled`` is false."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Note them. Spark applies all of them to the rows, too."""
+        self._filters = filters
+        return filters
 
 
 def _check_order(begins: Offsets, ends: Offsets) -> None:

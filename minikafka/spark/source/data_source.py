@@ -74,3 +74,14 @@ class MinikafkaDataSource(DataSource):
             raise ValueError(
                 f"the columns of a topic are fixed ({names}); remove .schema(...) and select what you want"
             )
+
+
+class FilteredDataSource(MinikafkaDataSource):
+    """The same for a session in which Spark hands filters to sources in Python (:func:`minikafka.spark.register`)."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        from minikafka.spark.source.batch import FilteredTopicReader
+
+        self._check(schema)
+        return FilteredTopicReader(SourceOptions.parse(self.options, is_streaming=False))
