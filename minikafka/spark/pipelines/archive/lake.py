@@ -43,7 +43,7 @@ from minikafka.spark.pipelines.archive.places import (
     readable_errors,
 )
 from minikafka.spark.pipelines.archive.planning import TARGET_BYTES, days_to_compact
-from minikafka.spark.pipelines.archive.writing import SCHEMA, DataFile, sync
+from minikafka.spark.pipelines.archive.writing import SCHEMA, DataFile, files_of, sync
 from minikafka.spark.pipelines.running import PipelineError, few, literally
 
 if TYPE_CHECKING:
@@ -165,8 +165,9 @@ class Lake:
     def append(self, ends: Mapping[TopicPartition, OffsetAndEpoch], files: Sequence[DataFile]) -> None:
         """Commit the records between the present ends and these: ``files`` has them all.
 
-        Raises AnotherArchiveError if another archive committed some of them.
+        Raises AnotherArchiveError if another archive committed some of them, and PipelineError if a file is gone.
         """
+        self._check_there(files)
         version = self._table.version()
         try:
             with readable_errors(self.location):
@@ -303,6 +304,13 @@ class Lake:
                 ends[tp] = OffsetAndEpoch(offset, NO_EPOCH if epoch is None else epoch)
         return ends
 
+    def _check_there(self, files: Sequence[DataFile]) -> None:
+        """A file that no commit names yet may have been removed: by somebody's vacuum, or after a jump of the clock."""
+        with readable_errors(self.location):
+            found = files_of(self.location).get_file_info([file.path for file in files])
+        if gone := [each.path for each, file in zip(found, files, strict=True) if each.size != file.size_bytes]:
+            raise PipelineError(f"{self.location}: {few(gone)} was removed before it was committed")
+
     def _has(self, ends: Mapping[TopicPartition, OffsetAndEpoch], files: Sequence[DataFile]) -> bool:
         """True when this very commit is in the table."""
         paths = {path for (path,) in self._rows("path")}
@@ -375,8 +383,13 @@ def _identity(lake: str, table: DeltaTable) -> tuple[str, dict[str, str]]:
     about = table.metadata()
     if about.name != _NAME:
         raise PipelineError(f"{lake} is a Delta table, but no lake of minikafka; choose another directory")
-    fields = json.loads(about.description)
-    return fields["cluster.id"], fields["topic.ids"]
+    try:
+        fields = json.loads(about.description)
+        return fields["cluster.id"], fields["topic.ids"]
+    except (TypeError, ValueError, KeyError):
+        raise PipelineError(
+            f"{lake} is no lake of minikafka: its table's description, which names cluster and topics, was replaced"
+        ) from None
 
 
 def _described(cluster_id: str, topic_ids: Mapping[str, str]) -> str:

@@ -17,11 +17,13 @@ from minikafka.spark.pipelines.running import PipelineError
 OLD_FORMAT: Final = "_minikafka"
 _NOT_IN_A_PATH: Final = frozenset("[]^|\\")
 _COLOUR: Final = re.compile(r"\x1b\[\d*m")
+_FRAMES: Final = re.compile(r"\s*\d+: <unknown>.*", re.DOTALL)
+_TOLD_MAX: Final = 300
 _NOT_ONE_LINE: Final = re.compile(r"\s*\n\s*(?:↳\s*)?")
 
 
 class AnotherArchiveError(PipelineError):
-    """Another archive committed meanwhile, and the table refused this commit."""
+    """Somebody else committed meanwhile, and the table refused this commit."""
 
 
 def location(to: str | Path) -> str:
@@ -69,9 +71,10 @@ def readable_errors(lake: str) -> Iterator[None]:
     except TableNotFoundError:
         raise
     except (DeltaError, OSError) as error:
-        told = _NOT_ONE_LINE.sub(": ", _COLOUR.sub("", str(error)).strip())
+        told = _NOT_ONE_LINE.sub(": ", _FRAMES.sub("", _COLOUR.sub("", str(error))).strip())[:_TOLD_MAX]
         if isinstance(error, CommitFailedError) and "object store" not in told:
             raise AnotherArchiveError(
-                f"another archive writes to {lake}, and was first; end one of them, and start the other again ({told})"
+                f"another archive writes to {lake}, or somebody changed the table, and was first; end the other one, "
+                f"and start this one again ({told})"
             ) from error
         raise PipelineError(f"{lake}: {told}") from error
