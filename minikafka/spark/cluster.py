@@ -81,6 +81,14 @@ class Cluster:
 
         return self._ask(ask, "listing topics")
 
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+
+        async def ask(admin: Admin) -> str:
+            return (await admin.describe_cluster()).cluster_id or ""
+
+        return self._ask(ask, "asking for the cluster's id")
+
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of these topics, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for a missing topic."""
         wanted = sorted(set(topics))

@@ -30,7 +30,8 @@ async def partitions_of(admin: Admin, topics: Collection[str]) -> list[TopicPart
     views = await admin.describe_topics(topics)
     for topic in views:
         if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(topic.error, f"topic {topic.name!r} not found; create it first")
+            how = f"minikafka topic create {topic.name}"
+            raise KafkaError(topic.error, f"topic {topic.name!r} not found; create it first, with: {how}")
         if topic.error is not ErrorCode.NONE:
             raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
     return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]

@@ -123,5 +123,5 @@ def test_an_empty_topic_and_one_that_is_not_there(spark: SparkSession, cluster: 
     report = make_report(spark, topic, bootstrap_servers=cluster.bootstrap_servers)
     assert report.total.records == 0
     assert "no records" in to_html(report)
-    with pytest.raises(KafkaError, match="topic 'nowhere' not found; create it with"):
+    with pytest.raises(KafkaError, match="topic 'nowhere' not found; create it first, with"):
         make_report(spark, "nowhere", bootstrap_servers=cluster.bootstrap_servers)

@@ -119,7 +119,7 @@ def test_a_broker_that_is_killed_meanwhile_does_no_harm(
     killed: list[int] = []
 
     def kill(progress: Progress) -> None:
-        if progress.batches >= 1 and not killed:
+        if progress.rows and not killed:
             killed.append(2)
             job.cluster.kill(2)
 
@@ -140,8 +140,8 @@ fast = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 settings = {"spark.driver.extraJavaOptions": fast, "spark.sql.shuffle.partitions": "2"}
 spark = start_session("killed", settings=settings)
 def show(progress):
-    if progress.batches:
-        print("batches", progress.batches, flush=True)
+    if progress.rows:
+        print("rows", progress.rows, flush=True)
 run_windows(spark, topic, to=to, windows=WINDOWS, bootstrap_servers=servers, checkpoint=checkpoint, once=True,
             records_per_batch=50, show=show)
 """
@@ -156,7 +156,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(job: Job) -> None:
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
     try:
         assert driver.stdout is not None
-        assert driver.stdout.readline().startswith(b"batches"), "the driver ended before it did anything"
+        assert driver.stdout.readline().startswith(b"rows"), "the driver ended before it did anything"
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # Python, its workers and the JVM
         driver.wait()

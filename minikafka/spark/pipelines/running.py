@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S: Final = 0.25
 _EXCEPTION: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt))(?:: (.*))?$")
@@ -33,15 +32,13 @@ class PipelineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress. For a streaming query: batches and rows. For batch jobs: tasks of the stages that have begun."""
+    """Progress: rows, or for batch jobs the tasks of the stages that have begun."""
 
     rows: int = 0
     rows_per_second: float = 0.0
-    batches: int = 0
     rows_total: int | None = None
     tasks: int = 0
     tasks_total: int = 0
-    is_stopped: bool = False  # before its end, on request
 
     @property
     def share(self) -> float | None:
@@ -55,57 +52,6 @@ Show = Callable[[Progress], None]
 
 def show_nothing(progress: Progress) -> None:
     """For callers without a display."""
-
-
-def run_query(
-    query: StreamingQuery, on_batch: Callable[[Any], None], *, rows_total: int | None, show: Show = show_nothing
-) -> Progress:
-    """Wait until a streaming query ends; its final progress. ``on_batch`` gets Spark's report of each batch.
-
-    SIGINT and SIGTERM stop the query. They interrupt the running batch; the next start of the pipeline repeats it.
-    Raises PipelineError when the query fails.
-    """
-    from pyspark.errors import StreamingQueryException
-
-    seen = _Batches(on_batch, rows_total)
-    try:
-        with interrupted_by_sigterm():
-            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds; its annotation says int
-                show(seen.look(query))
-        return seen.look(query)
-    except KeyboardInterrupt:
-        query.stop()
-        return seen.look(query, is_stopped=True)
-    except StreamingQueryException as error:
-        raise PipelineError(explain(error)) from error
-
-
-@dataclass(slots=True)
-class _Batches:
-    """Sums over the batches so far. Spark keeps the latest hundred, and looks are far more frequent than that."""
-
-    on_batch: Callable[[Any], None]
-    rows_total: int | None
-    newest: int = -1
-    batches: int = 0
-    rows: int = 0
-    rows_per_second: float = 0.0
-
-    def look(self, query: StreamingQuery, *, is_stopped: bool = False) -> Progress:
-        for batch in query.recentProgress:
-            if batch["batchId"] > self.newest and "addBatch" in batch["durationMs"]:
-                self.newest = batch["batchId"]
-                self.batches += 1
-                self.rows += batch["numInputRows"]
-                self.rows_per_second = batch["processedRowsPerSecond"]
-                self.on_batch(batch)
-        return Progress(
-            rows=self.rows,
-            rows_per_second=self.rows_per_second,
-            batches=self.batches,
-            rows_total=self.rows_total,
-            is_stopped=is_stopped,
-        )
 
 
 @contextmanager

@@ -8,25 +8,19 @@ The functions block. They may be called in a thread with a running event loop, a
 
 from __future__ import annotations
 
-import time
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from minikafka.client import Admin, Consumer, ConsumerRecord
-from minikafka.client.cluster import TopicView
-from minikafka.errors import KafkaError
-from minikafka.model import Isolation, TopicPartition
+import pyarrow as pa
+
+from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.spark.cluster import EARLIEST, LATEST, ClientSettings, cluster_of
-from minikafka.spark.loop import LoopThread
+from minikafka.spark.options import AssignedPartitions, Edge, SourceOptions
+from minikafka.spark.source.ranges import OffsetRange
+from minikafka.spark.source.reading import read_range
 
-_TIMEOUT_S: Final = 60.0
-_READ_S: Final = 10.0
-_POLL_MS: Final = 200
 _EDGES: Final = (1, 100, 10_000)  # the last offset of a transaction is its marker's
-
-T = TypeVar("T")
 
 
 class Extent(NamedTuple):
@@ -61,36 +55,39 @@ def look_at(bootstrap_servers: str, *names: str, isolation: Isolation = Isolatio
 
     Raises UNKNOWN_TOPIC_OR_PARTITION for a missing one, with the command that creates it.
     """
-    cluster_id, views = _on_loop(_described(bootstrap_servers, names), "looking at the topics")
-    partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
     cluster = cluster_of(ClientSettings(bootstrap_servers, isolation_level=isolation))
+    ids, partitions = cluster.topic_ids(names), cluster.partitions(names)  # with ids from before, a change is noticed
     first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
     return Topics(
-        cluster_id,
-        {view.name: str(view.topic_id) for view in views},
+        cluster.cluster_id(),
+        ids,
         {tp: Extent(first[tp].offset, end[tp].offset) for tp in partitions},
         {tp: end[tp].epoch for tp in partitions},
     )
 
 
-def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[ConsumerRecord]:
-    """The records in some small ranges of offsets, as far as they arrive within 10 s."""
-    return _on_loop(_read(bootstrap_servers, ranges), "reading a few records")
+def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[pa.RecordBatch]:
+    """The records in some small ranges of offsets, with the columns of the source, as far as they are still there."""
+    client = ClientSettings(bootstrap_servers, isolation_level=Isolation.READ_COMMITTED)
+    batches: list[pa.RecordBatch] = []
+    for tp, (start, end) in ranges.items():
+        options = SourceOptions(client, AssignedPartitions((tp,)), Edge.EARLIEST, fail_on_data_loss=False)
+        if start < end:
+            batches += read_range(
+                OffsetRange(tp, OffsetAndEpoch(start, NO_EPOCH), OffsetAndEpoch(end, NO_EPOCH)), options
+            )
+    return batches
 
 
-def at_edges(bootstrap_servers: str, found: Topics) -> list[ConsumerRecord]:
+def at_edges(bootstrap_servers: str, found: Topics) -> list[pa.RecordBatch]:
     """Records at the beginning and at the end of each partition: the first and the last, and some more where there are
     gaps. An end of more than 10,000 offsets without a record has none."""
-    records: list[ConsumerRecord] = []
-    for at_end in (False, True):
-        missing = {tp: extent for tp, extent in found.extent.items() if extent.start < extent.end}
-        for width in _EDGES:
-            if missing:
-                ranges = {tp: _edge(extent, width, at_end=at_end) for tp, extent in missing.items()}
-                records += (few := read_few(bootstrap_servers, ranges))
-                for record in few:
-                    missing.pop(TopicPartition(record.topic, record.partition), None)
-    return records
+    batches: list[pa.RecordBatch] = []
+    for tp, extent in found.extent.items():
+        for at_end in (False, True):
+            edges = (_edge(extent, width, at_end=at_end) for width in _EDGES)
+            batches += next(filter(None, (read_few(bootstrap_servers, {tp: edge}) for edge in edges)), ())
+    return batches
 
 
 def _edge(extent: Extent, width: int, *, at_end: bool) -> Extent:
@@ -103,40 +100,3 @@ def newest(found: Topics, count: int) -> dict[TopicPartition, Extent]:
     filled = {tp: extent for tp, extent in found.extent.items() if extent.start < extent.end}
     each = -(-count // max(len(filled), 1))
     return {tp: Extent(max(start, end - each), end) for tp, (start, end) in filled.items()}
-
-
-async def _described(bootstrap_servers: str, names: Sequence[str]) -> tuple[str, list[TopicView]]:
-    async with Admin(bootstrap_servers) as admin:
-        views = await admin.describe_topics(names)
-        for view in views:
-            if view.error:
-                hint = f"create it with: minikafka topic create {view.name}"
-                raise KafkaError(view.error, f"topic {view.name!r} not found; {hint}")
-        return (await admin.describe_cluster()).cluster_id or "", views
-
-
-async def _read(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[ConsumerRecord]:
-    waiting = {tp: end for tp, (start, end) in ranges.items() if start < end}
-    records: list[ConsumerRecord] = []
-    if not waiting:
-        return records
-    isolation = Isolation.READ_COMMITTED
-    async with Consumer(bootstrap_servers, auto_offset_reset="earliest", isolation_level=isolation) as consumer:
-        consumer.assign(waiting)
-        for tp in waiting:
-            consumer.seek(tp, ranges[tp].start)
-        deadline = time.monotonic() + _READ_S
-        while waiting and time.monotonic() < deadline:
-            for record in await consumer.poll(_POLL_MS):
-                tp = TopicPartition(record.topic, record.partition)
-                if record.offset < ranges[tp].end:
-                    records.append(record)
-            for tp in [tp for tp, end in waiting.items() if await consumer.position(tp) >= end]:
-                del waiting[tp]
-                consumer.pause(tp)
-    return records
-
-
-def _on_loop(coroutine: Coroutine[Any, Any, T], doing: str) -> T:
-    with closing(LoopThread("topics")) as loop:
-        return loop.call(coroutine, timeout_s=_TIMEOUT_S, doing=doing)

@@ -173,7 +173,7 @@ class _Archive:
             left = _length(self._missing(found))
             seconds = time.monotonic() - began
             speed = (total - left) / seconds if seconds else 0.0
-            self.show(Progress(rows=total - left, rows_per_second=speed, batches=self.commits, rows_total=total))
+            self.show(Progress(rows=total - left, rows_per_second=speed, rows_total=total))
             if self.compact_at:
                 compact = partial(self.lake.compact, self.topics, self.compact_at)
                 self.compacted_files += attempted(compact, self._look_again)

@@ -6,6 +6,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from minikafka.spark.pipelines.report import scan
 from minikafka.spark.pipelines.report.measures import Measures, PartitionReport, Slots, TopicReport
 from minikafka.spark.pipelines.running import Show, configured, show_nothing, watched_jobs
@@ -79,7 +81,10 @@ def _time_range(bootstrap_servers: str, found: Topics) -> tuple[int, int]:
 
     Records in between may be earlier or later. They count, and their partitions have the exact range.
     """
-    times = [record.timestamp for record in at_edges(bootstrap_servers, found)]
+    columns = (
+        batch["timestamp"].cast(pa.timestamp("us")).cast(pa.int64()) for batch in at_edges(bootstrap_servers, found)
+    )
+    times = [time_us // 1000 for column in columns for time_us in column.to_pylist()]
     now_ms = time.time_ns() // 1_000_000
     return min(times, default=now_ms), max(times, default=now_ms)
 

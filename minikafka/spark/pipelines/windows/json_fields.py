@@ -26,7 +26,8 @@ def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, t
     if windows.schema is not None or not windows.reads_json:
         return windows.schema
     sample = read_few(bootstrap_servers, newest(found, SAMPLE_COUNT))
-    values = [record.value.decode(errors="replace") for record in sample if record.value is not None]
+    found_values = (value for batch in sample for value in batch["value"].to_pylist() if value is not None)
+    values = [value.decode(errors="replace") for value in found_values]
     if not values:
         raise PipelineError(f"topic {topic!r} has no values yet to learn the fields of json from; {_HINT}")
     return learn_fields(spark, windows, values, topic)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.running import PipelineError, Show, configured, readable_errors, run_query, show_nothing
+from minikafka.spark.pipelines.running import (
+    POLL_S,
+    PipelineError,
+    Progress,
+    Show,
+    configured,
+    explain,
+    interrupted_by_sigterm,
+    readable_errors,
+    show_nothing,
+)
 from minikafka.spark.pipelines.topics import Topics, look_at
 from minikafka.spark.pipelines.windows.checkpoint import Purpose, load_purpose, save_purpose
 from minikafka.spark.pipelines.windows.json_fields import json_fields
@@ -112,38 +122,55 @@ def _purpose(
 
 
 def _run(query: StreamingQuery, total: int | None, show: Show, is_resumed: bool) -> WindowsSummary:
-    counts = _Counts()
+    """Wait until the query ends. SIGINT and SIGTERM stop it: they interrupt the running batch, which the next start
+    repeats. Raises PipelineError when the query fails."""
+    from pyspark.errors import StreamingQueryException
+
+    counts, is_stopped = _Counts(total), False
     try:
-        progress = run_query(query, counts.add, rows_total=total, show=show)
+        with interrupted_by_sigterm():
+            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds; its annotation says int
+                show(counts.look(query))
+        counts.look(query)
+    except KeyboardInterrupt:
+        query.stop()
+        counts.look(query)
+        is_stopped = True
+    except StreamingQueryException as error:
+        raise PipelineError(explain(error)) from error
     finally:
         query.stop()
-    return WindowsSummary(
-        **counts.totals,
-        late=counts.late,
-        batches=progress.batches,
-        open_windows=counts.open_windows,
-        watermark=counts.watermark,
-        is_resumed=is_resumed,
-        is_stopped=progress.is_stopped,
-    )
+    return replace(counts.summary, is_resumed=is_resumed, is_stopped=is_stopped)
 
 
 @dataclass(slots=True)
 class _Counts:
-    """Sums over Spark's reports of batches."""
+    """Sums over Spark's reports of batches. Spark keeps the latest hundred, and looks are far more frequent."""
 
-    totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("read", "unfit", "untimed", "written"), 0))
-    late: int = 0
-    open_windows: int = 0
-    watermark: str | None = None
+    rows_total: int | None
+    summary: WindowsSummary = field(default_factory=WindowsSummary)
+    newest: int = -1
+    rows: int = 0
+    rows_per_second: float = 0.0
 
-    def add(self, batch: Any) -> None:
-        """Add a completed batch."""
-        observed = batch["observedMetrics"]
-        for name in (READ_METRICS, RESULT_METRICS):
-            for what, count in (observed[name].asDict() if name in observed else {}).items():
-                self.totals[what] += count
-        for operator in batch["stateOperators"]:
-            self.late += operator["numRowsDroppedByWatermark"]
-            self.open_windows = operator["numRowsTotal"]
-        self.watermark = (batch["eventTime"] or {}).get("watermark", self.watermark)
+    def look(self, query: StreamingQuery) -> Progress:
+        """Add the batches that completed since the last look."""
+        for batch in query.recentProgress:
+            if batch["batchId"] > self.newest and "addBatch" in batch["durationMs"]:
+                self.newest = batch["batchId"]
+                self.rows += batch["numInputRows"]
+                self.rows_per_second = batch["processedRowsPerSecond"]
+                self._add(batch)
+        return Progress(self.rows, self.rows_per_second, self.rows_total)
+
+    def _add(self, batch: Any) -> None:
+        observed, operators, before = batch["observedMetrics"], batch["stateOperators"], self.summary
+        counted = [observed[name].asDict() for name in (READ_METRICS, RESULT_METRICS) if name in observed]
+        self.summary = replace(
+            before,
+            **{what: getattr(before, what) + count for each in counted for what, count in each.items()},
+            batches=before.batches + 1,
+            late=before.late + sum(each["numRowsDroppedByWatermark"] for each in operators),
+            open_windows=operators[-1]["numRowsTotal"] if operators else before.open_windows,
+            watermark=(batch["eventTime"] or {}).get("watermark", before.watermark),
+        )
