@@ -8,7 +8,8 @@ repeated, whatever was killed at whatever time.
 * ``writing``      the work of tasks: ranges of offsets -> files of Parquet
 * ``workers``      where tasks run: in Spark, or in processes of this machine
 * ``places``       directories and object stores, and their errors
-* ``lake``         the table: its commits, who may write to it, and its records as a DataFrame
+* ``lake``         the table: its commits, and who may write to it
+* ``reading``      its records as a DataFrame
 * ``archiving``    the order of the work
 * ``taking_over``  lakes of earlier versions become tables, in place
 
@@ -18,6 +19,7 @@ repeated, whatever was killed at whatever time.
 from __future__ import annotations
 
 from minikafka.spark.pipelines.archive.archiving import Archived, TopicSummary, archive
-from minikafka.spark.pipelines.archive.lake import Lake, read_lake
+from minikafka.spark.pipelines.archive.lake import Lake
+from minikafka.spark.pipelines.archive.reading import read_lake
 
 __all__ = ["Archived", "Lake", "TopicSummary", "archive", "read_lake"]

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,10 +43,7 @@ from minikafka.spark.pipelines.archive.places import (
 )
 from minikafka.spark.pipelines.archive.planning import TARGET_BYTES, days_to_compact
 from minikafka.spark.pipelines.archive.writing import SCHEMA, DataFile, files_of, sync
-from minikafka.spark.pipelines.running import PipelineError, few, literally
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from minikafka.spark.pipelines.running import PipelineError, few
 
 DIVERGED: Final = "diverged"
 """Column of a lake in which divergence was marked: true for records that are no longer in their topic."""
@@ -74,6 +70,14 @@ class Content:
     size_bytes: int = 0
     first_date: str = ""
     last_date: str = ""
+
+
+class StoredFile(NamedTuple):
+    """A file, its path below the lake."""
+
+    path: str
+    topic: str
+    date: str
 
 
 class Lake:
@@ -266,9 +270,10 @@ class Lake:
 
     # -- readers ----------------------------------------------------------------------------------------------------
 
-    def paths(self, topics: Sequence[str]) -> list[str]:
-        """The files of these topics, below the lake."""
-        return [path for topic, path in self._rows("partition.topic", "path") if topic in topics]
+    def files(self, topics: Sequence[str]) -> list[StoredFile]:
+        """The files of these topics."""
+        rows = self._rows("path", "partition.topic", "partition.date")
+        return [StoredFile(*row) for row in rows if row[1] in topics]
 
     def arrow_schema(self) -> pa.Schema:
         """The columns, with the partition columns."""
@@ -356,27 +361,6 @@ def check_names(topics: Iterable[str]) -> None:
 def app_id(cluster_id: str, topic_id: str, partition: int) -> str:
     """The transaction id of a partition."""
     return f"minikafka/{cluster_id}/{topic_id}/{partition}"
-
-
-def read_lake(
-    spark: SparkSession, directory: str | Path, topics: Sequence[str] = (), *, diverged: bool = False
-) -> DataFrame:
-    """The records of a lake, or of some of its topics, with the source's columns and ``date``.
-
-    Records that were marked as diverged are left out, or with ``diverged`` they are there, with a column of that name.
-    Raises PipelineError if there is no lake, or the topic is not in it.
-    """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    lake = Lake.open(directory)
-    base = re.sub("^s3://", "s3a://", lake.location)  # Hadoop's name for it
-    paths = [literally(f"{base}/{path}") for path in lake.paths(lake.chosen(topics))]
-    schema = from_arrow_schema(lake.arrow_schema())
-    reader = spark.read.schema(schema).option("basePath", base)
-    rows = reader.parquet(*paths) if paths else spark.createDataFrame([], schema)
-    if DIVERGED not in rows.columns or diverged:
-        return rows
-    return rows.where(f"{DIVERGED} IS NULL").drop(DIVERGED)
 
 
 def _identity(lake: str, table: DeltaTable) -> tuple[str, dict[str, str]]:

@@ -17,10 +17,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from live_cluster import eventually
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.places import AnotherArchiveError
+from minikafka.spark.pipelines.archive.reading import StoredFilesReader
 from minikafka.spark.pipelines.archive.writing import FilesWriter
 
 Rows = Callable[..., pa.RecordBatch]
@@ -94,7 +96,15 @@ def test_all_that_a_lake_can_do(store: str, rows: Rows) -> None:
     lake.tidy()
     assert lake.drop_before("1970-01-02", ["orders"]) == 1
     assert offsets(lake.location) == list(range(1, 50, 2))
+    told = [(row["offset"], row["topic"], row["date"], row["diverged"]) for row in as_spark_s_tasks_read(lake)]
+    assert sorted(told) == [(n, "orders", "1970-01-02", True if n >= 40 else None) for n in range(1, 50, 2)]
     assert Lake.open(lake.location).ends == {HERE: OffsetAndEpoch(40, 6)}
+
+
+def as_spark_s_tasks_read(lake: Lake) -> list[dict[str, Any]]:
+    """Where Spark has no jars for the object store."""
+    reader = StoredFilesReader(lake.location, lake.files(["orders"]), from_arrow_schema(lake.arrow_schema()))
+    return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
 
 
 RACING = """
