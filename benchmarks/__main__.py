@@ -46,6 +46,7 @@ NAMES: Final = (
     "spark_source",
     "spark_sink",
     "archive",
+    "lake",
     "audit",
 )
 

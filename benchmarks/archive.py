@@ -2,7 +2,8 @@
 
 Each time the driver gets SIGKILL at a random moment: while it starts, reads, writes, commits, or puts small files
 together. Its successor is the same command. In the end the lake is read as any reader of Delta tables would read it,
-and compared with what the producer was promised. LAKE=s3://bucket/lake archives into an object store.
+and compared with what the producer was promised. LAKE=s3://bucket/lake archives into an object store. STANDALONE=1 lets
+Spark write, on a standalone master with two workers.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
 
 from benchmarks.clusters import create_topic, running_cluster, settled_view
 from benchmarks.report import Figure, Run, Target, percentile
+from benchmarks.standalone import standalone
 from benchmarks.traffic import Traffic, flowing, safety
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.workload import record_id
@@ -48,20 +51,23 @@ def run(run: Run) -> list[Figure]:
     """Twenty kills."""
     rng = random.Random(SEED)
     first_commits = []
-    with tempfile.TemporaryDirectory(prefix="minikafka-lake-") as directory, running_cluster() as cluster:
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="minikafka-lake-"))
+        cluster = stack.enter_context(running_cluster())
         lake = os.environ.get("LAKE", f"{directory}/lake")
+        spark = ["--master", stack.enter_context(standalone(Path(directory)))] if "STANDALONE" in os.environ else []
         create_topic(cluster, TOPIC, partitions=PARTITIONS)
         with flowing(cluster, TOPIC, PARTITIONS, RATE) as traffic:
             with _broker_kills(cluster, traffic, rng) as killed:
                 for number in range(run.times(KILLS)):
-                    seconds = _archive_and_die(cluster, lake, rng, is_early=number % 5 == 4)
+                    seconds = _archive_and_die(cluster, lake, spark, rng, is_early=number % 5 == 4)
                     traffic.mark("kill the driver")
                     run.say(
                         f"driver {number + 1}: {seconds:.1f} s, {_commits(lake)} commits, {len(killed)} brokers killed"
                     )
                     first_commits.append(seconds)
             settled_view(cluster)
-        _archive(cluster, lake, "--per-commit", "1000000").wait(_PATIENCE_S)
+        _archive(cluster, lake, "--per-commit", "1000000", *spark).wait(_PATIENCE_S)
         ends = asyncio.run(_ends(cluster))
         verdict = traffic.verdict()
         found = _Found(lake, ends, traffic)
@@ -92,10 +98,13 @@ class _Found:
         self.different = sum(ids.get((name, offset)) != record for name, record, offset in traffic.acknowledged())
 
 
-def _archive_and_die(cluster: LocalCluster, lake: str, rng: random.Random, *, is_early: bool) -> float:
+def _archive_and_die(
+    cluster: LocalCluster, lake: str, spark: list[str], rng: random.Random, *, is_early: bool
+) -> float:
     """Start a driver, kill it at a random moment after its first commit, or before; how long it lived."""
     began, before = time.monotonic(), _commits(lake)
-    driver = _archive(cluster, lake, "--follow", "--every", "0.2", "--per-commit", "4000", "--compact-at", "4")
+    small = ("--follow", "--every", "0.2", "--per-commit", "4000", "--compact-at", "4")
+    driver = _archive(cluster, lake, *small, *spark)
     try:
         if is_early:
             time.sleep(rng.uniform(0, 2 * _LIFE_MAX_S))
@@ -134,7 +143,7 @@ def _broker_kills(cluster: LocalCluster, traffic: Traffic, rng: random.Random) -
             traffic.mark(f"kill node {node_id}")
             cluster.kill(node_id)
             finish.wait(_BROKER_IS_DOWN_S)
-            cluster.start_node(node_id)
+            cluster.start_node(node_id, _PATIENCE_S)
             cluster.wait_in_sync(_PATIENCE_S)
 
     thread = threading.Thread(target=kill, name="broker-kills")
