@@ -178,6 +178,7 @@ class Cutter:
         log = self._log
         log.epochs.truncate_from_end(end_offset)
         log.log_end_offset = end_offset
+        log.lowest_cut = end_offset if log.lowest_cut is None else min(log.lowest_cut, end_offset)
         log.log_start_offset = min(log.log_start_offset, end_offset)
         log.first_dirty_offset = min(log.first_dirty_offset, end_offset)
         log.appender.drop_staged()

@@ -3,7 +3,8 @@
 The *current* log is led or followed as before. The *future* log follows it as a follower follows a leader, with the
 same offsets and epochs, through memory instead of a network. If the current log was cut meanwhile (see its
 ``generation``), or lost its end in a crash, the future log is cut at the end of their common part, found by leader
-epochs (row E5). Nothing here waits: the driver reads the slices in a thread, and appends them; and cuts in a thread.
+epochs (row E5), and where the current log was cut, of whatever epoch its records are now. Nothing here waits: the
+driver reads the slices in a thread, and appends them; and cuts in a thread.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class ReplicaMove:
             if end == UNDEFINED_OFFSET_AND_EPOCH:
                 end = end._replace(offset=current.log_start_offset)
             ours = future.end_offset_for_epoch(end.epoch).offset if 0 <= end.epoch < epoch else future.log_end_offset
-            job = future.prepare_truncation(max(0, min(end.offset, ours)))
+            lowest = ours if current.lowest_cut is None else current.lowest_cut  # row T28
+            job = future.prepare_truncation(max(0, min(end.offset, ours, lowest)))
             if job is not None or future.latest_epoch == epoch:
                 return job
         return None
