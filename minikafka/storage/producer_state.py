@@ -121,7 +121,7 @@ class ProducerEntry:
 class ProducerState:
     """Every producer of one log, and the transactions that hold back its last stable offset."""
 
-    __slots__ = ("_completed", "_entries", "_first", "_ongoing", "_unknown_since")
+    __slots__ = ("_completed", "_entries", "_first", "_looked_at", "_ongoing", "_unknown_since")
 
     def __init__(self) -> None:
         self._unknown_since = next(_serials)  # whose end before that was the last is not known
@@ -129,6 +129,7 @@ class ProducerState:
         self._ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
         self._completed: list[tuple[int, int]] = []  # (first offset, marker offset), until replicated
         self._first = FirstBatches()  # of producers that have no entry
+        self._looked_at = 0  # how many remained when it was last looked whom to forget
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -254,8 +255,11 @@ class ProducerState:
         return AbortedTransaction(header.producer_id, first_offset, offset, next(iter(self._ongoing), offset + 1))
 
     def _new_entry(self, header: BatchHeader) -> ProducerEntry:
-        if len(self._entries) >= PRODUCERS_MAX:
+        """Who has an open transaction is not forgotten, so a look may be in vain: it is not done for each."""
+        self._looked_at = min(self._looked_at, len(self._entries))
+        if len(self._entries) >= max(PRODUCERS_MAX, self._looked_at + FORGOTTEN_AT_ONCE):
             self.keep_newest(PRODUCERS_MAX - FORGOTTEN_AT_ONCE)
+            self._looked_at = len(self._entries)
         return ProducerEntry(header.producer_id, header.producer_epoch, last_end=self._unknown_since)
 
     def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:

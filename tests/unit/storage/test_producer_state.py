@@ -262,6 +262,24 @@ def test_a_log_remembers_a_bounded_number_of_producers(monkeypatch: pytest.Monke
     assert ids(state)[-14:] == [*range(1987, 2000), 7]
 
 
+@pytest.mark.spec("P6")
+def test_open_transactions_are_not_looked_through_for_each_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower's fetch has thousands of small batches: with 10,000 open, each of a new producer took 0.3 ms."""
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    monkeypatch.setattr(producer_state, "FORGOTTEN_AT_ONCE", 5)
+    keep, looks = ProducerState.keep_newest, []
+    monkeypatch.setattr(ProducerState, "keep_newest", lambda state, count: looks.append(count) or keep(state, count))
+    state = ProducerState()
+    for producer_id in range(40):
+        state.append(header(0, producer_id=producer_id, txn=True), producer_id)
+    assert len(state) == 40
+    assert len(looks) == 4, "at 20, 25, 30 and 35"
+    state.forget_transactions()
+    for producer_id in range(40, 100):
+        written(state, producer_id)
+    assert len(state) <= 21
+
+
 def test_an_open_transaction_is_not_forgotten() -> None:
     state = ProducerState()
     state.append(header(0, producer_id=1, txn=True), 0)
