@@ -39,7 +39,7 @@ that listener is our own; the messages inside are Kafka's. A client that speaks 
 
 Kafka's own command-line tools (4.3.1) are tested with every verb, by `tests/cluster/test_kafka_tools.py` and
 `test_kafka_tools_on_records.py`. What they cannot do here: SCRAM credentials, delegation tokens, quotas of IP
-addresses, loggers of a broker (`kafka-configs.sh --entity-type broker-loggers`), and changes of the quorum's voters.
+addresses, and changes of the quorum's voters. Of `broker-loggers` (`kafka-configs.sh`) a node has one, `root`.
 
 Not served, and not announced:
 SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071.

@@ -33,5 +33,5 @@
 - ``patterns``            regular expressions of clients
 - ``loop_watch``          logs turns of the loop that take long
 - ``metrics``             metrics and health over HTTP
-- ``timers``, ``clock``, ``backoff``, ``logs``   time, retries, logging
+- ``timers``, ``clock``, ``backoff``, ``logs``, ``loggers``   time, retries, logging, and its level while the node runs
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import select
 import time
@@ -12,6 +11,7 @@ from typing import Any, Final, TextIO, cast
 
 import structlog
 
+from minikafka.broker.loggers import root_logger
 from minikafka.errors import KafkaError
 
 STANDARD_DESCRIPTORS: Final = range(3)
@@ -96,7 +96,9 @@ def configure_logging(*, node_id: int, level: str = "info", as_json: bool = Fals
             exception_formatter=structlog.dev.plain_traceback,  # the other one prints local variables, secrets too
         )
     )
+    root_logger.configure(level)
     processors: list[Any] = [
+        root_logger,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
@@ -106,7 +108,7 @@ def configure_logging(*, node_id: int, level: str = "info", as_json: bool = Fals
         processors.append(structlog.processors.format_exc_info)
     structlog.configure(
         processors=[*processors, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        wrapper_class=structlog.make_filtering_bound_logger(0),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LogLines())),
         cache_logger_on_first_use=True,
     )

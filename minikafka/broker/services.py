@@ -9,6 +9,7 @@ from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.transactions import Transactions
+from minikafka.broker.loggers import root_logger
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.lookups import Lookups
 from minikafka.broker.parts import Parts
@@ -50,6 +51,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.moves,
         data.quotas,
         control.client_quotas,
+        root_logger,
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image, patterns),
         transactions,

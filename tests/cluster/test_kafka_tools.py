@@ -81,6 +81,12 @@ def test_settings_of_topics_and_brokers(tools: Tools, tooled: LocalCluster) -> N
     assert "log.retention.ms=null" in tools("configs", "--describe", *one, "--all")
     assert "node.id" in tools.refuses("configs", "--alter", *one, "--add-config", "node.id=4")
 
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "2")
+    tools("configs", "--alter", *loggers, "--add-config", "root=WARN")
+    assert "  root=WARN sensitive=false synonyms={}\n" in tools("configs", "--describe", *loggers)
+    assert "'LOUD'" in tools.refuses("configs", "--alter", *loggers, "--add-config", "root=LOUD")
+    tools("configs", "--alter", *loggers, "--add-config", "root=INFO")
+
 
 def test_quotas_of_clients_and_what_there_is_without_security(tools: Tools) -> None:
     client, both = ("--entity-type", "clients", "--entity-name", "c"), ("--user", "u", "--client", "c")

@@ -1,4 +1,7 @@
-"""DescribeConfigs (key 32), versions 1-4: settings of topics, groups and this node, with source and synonyms."""
+"""DescribeConfigs (key 32), versions 1-4: settings of topics, groups and this node, with source and synonyms.
+
+Also the level of this node's log (KIP-412).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.loggers import BROKER_LOGGER, ROOT, RootLogger, check_node
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.config import BrokerConfig, ConfigEntry, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
@@ -23,6 +27,8 @@ from minikafka.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+DYNAMIC_BROKER_LOGGER: Final = 6
+"""Kafka's number of this source of a value."""
 RESOURCE_ROWS: Final = 10
 """A resource costs as much as these, beside its settings."""
 
@@ -32,6 +38,7 @@ async def handle(
     context: RequestContext,
     metadata: Metadata,
     config: BrokerConfig,
+    logger: RootLogger,
     long_answers: LongAnswers,
 ) -> None:
     """One result per resource, however often it is named."""
@@ -39,23 +46,30 @@ async def handle(
     results: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for resource in wanted.values():
-            result = _describe(resource, request, metadata.image, config)
+            result = _describe(resource, request, metadata.image, config, logger)
             results.append(await answer.encoded(result, RESOURCE_ROWS + len(result.configs)))
         context.send_body(encode_around(DescribeConfigsResponse(), context.version, "results", results))
 
 
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, image: MetadataImage, config: BrokerConfig
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    image: MetadataImage,
+    config: BrokerConfig,
+    logger: RootLogger,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        entries = _entries(resource, image, config)
+        if resource.resource_type == BROKER_LOGGER:
+            check_node(resource.resource_name, config.node_id)
+            rows = [DescribeConfigsResourceResult(name=ROOT, value=logger.level, config_source=DYNAMIC_BROKER_LOGGER)]
+        else:
+            rows = [_row(entry, request) for entry in _entries(resource, image, config)]
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
     keys = set(resource.configuration_keys or ())  # none: all, as in Kafka
-    wanted = [entry for entry in entries if not keys or entry.name in keys]
-    result.configs = [_row(entry, request) for entry in wanted]
+    result.configs = [row for row in rows if not keys or row.name in keys]
     return result
 
 
@@ -77,7 +91,7 @@ def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: Br
         return group_config(image, name, config).describe()
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"resource type {resource.resource_type} is not supported; it must be a topic, a broker or a group",
+        f"resource type {resource.resource_type} is not supported; topic, broker, broker's loggers and group are",
     )
 
 

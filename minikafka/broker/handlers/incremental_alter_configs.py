@@ -1,14 +1,20 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1: set, delete, append to, subtract from settings (KIP-339)."""
+"""IncrementalAlterConfigs (key 44), versions 0-1: set, delete, append to, subtract from settings (KIP-339).
+
+The level of this node's log is set here (KIP-412), all else by the controller.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
+from minikafka.broker.loggers import BROKER_LOGGER, RootLogger, check_node
 from minikafka.broker.pacing import portions
-from minikafka.errors import KafkaError
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -18,7 +24,11 @@ from minikafka.wire.messages.incremental_alter_configs import (
 
 
 async def handle(
-    request: IncrementalAlterConfigsRequest, context: RequestContext, controller: ControllerClient
+    request: IncrementalAlterConfigsRequest,
+    context: RequestContext,
+    controller: ControllerClient,
+    config: BrokerConfig,
+    logger: RootLogger,
 ) -> IncrementalAlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
 
@@ -27,8 +37,36 @@ async def handle(
         timeout_s = LONGEST_TIMEOUT_S / 2
         return (await controller.call(forwarded, IncrementalAlterConfigsResponse, timeout_s=timeout_s)).responses
 
-    named = portions(request.resources, lambda each: (each.resource_type, each.resource_name))
-    return IncrementalAlterConfigsResponse(responses=await asked_in_portions(named, ask, _refused))
+    async def alter_loggers(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
+        return _altered(resources, config.node_id, logger, validate_only=request.validate_only)
+
+    of_loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
+    of_settings = [each for each in request.resources if each.resource_type != BROKER_LOGGER]
+    responses: list[AlterConfigsResourceResponse] = []
+    for resources, alter in ((of_settings, ask), (of_loggers, alter_loggers)):
+        if resources:
+            named = portions(resources, lambda each: (each.resource_type, each.resource_name))
+            responses += await asked_in_portions(named, alter, _refused)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _altered(
+    resources: Sequence[AlterConfigsResource], node_id: int, logger: RootLogger, *, validate_only: bool
+) -> list[AlterConfigsResourceResponse]:
+    responses: dict[str, AlterConfigsResourceResponse] = {}
+    counts = Counter(resource.resource_name for resource in resources)
+    for resource in resources:
+        name = resource.resource_name
+        response = AlterConfigsResourceResponse(resource_type=BROKER_LOGGER, resource_name=name, error_message=None)
+        try:
+            check_node(name, node_id)
+            if counts[name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"the loggers of node {name} are named more than once")
+            logger.alter(resource.configs, validate_only=validate_only)
+        except KafkaError as error:
+            response = _refused(resource, error)
+        responses[name] = response
+    return list(responses.values())
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

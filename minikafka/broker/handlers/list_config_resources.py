@@ -10,6 +10,7 @@ from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.loggers import BROKER_LOGGER
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
@@ -28,6 +29,7 @@ Names = Callable[[MetadataImage], Iterable[str]]
 NAMES: Final[dict[int, Names]] = {
     ConfigResourceType.TOPIC: lambda image: sorted(image.topics_by_name),
     ConfigResourceType.BROKER: lambda image: map(str, sorted(image.brokers)),
+    BROKER_LOGGER: lambda image: map(str, sorted(image.brokers)),
     CLIENT_METRICS: lambda image: (),
     ConfigResourceType.GROUP: lambda image: sorted(
         each.name for each in image.configs if each.resource_type is ConfigResourceType.GROUP

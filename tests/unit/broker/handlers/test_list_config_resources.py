@@ -15,13 +15,13 @@ from minikafka.wire.messages.incremental_alter_configs import (
 )
 from minikafka.wire.messages.list_config_resources import ListConfigResourcesRequest
 
-TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+TOPIC, BROKER, LOGGERS, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 @pytest.mark.parametrize(
     ("kinds", "found"),
     [
-        ([], [(BROKER, "1"), (TOPIC, "a"), (TOPIC, "b"), (GROUP, "g")]),
+        ([], [(BROKER, "1"), (TOPIC, "a"), (TOPIC, "b"), (LOGGERS, "1"), (GROUP, "g")]),
         ([TOPIC, TOPIC], [(TOPIC, "a"), (TOPIC, "b")]),
         ([BROKER], [(BROKER, "1")]),
         ([METRICS], []),
