@@ -19,8 +19,8 @@ COLUMNS: Final = ("for", "quota", "value#")
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Quotas of clients, which each broker keeps by itself: producer_byte_rate and consumer_byte_rate (bytes/s), "
-    "request_percentage (of the broker's time), controller_mutation_rate (partitions/s).",
+    help="Quotas of clients. Each broker counts producer_byte_rate and consumer_byte_rate (bytes/s) and "
+    "request_percentage (of its time); the controller counts controller_mutation_rate (partitions/s).",
 )
 
 ClientId = Annotated[str | None, typer.Option("--client-id", metavar="NAME", help="For clients of this client.id.")]
