@@ -49,7 +49,7 @@ def test_a_start_waits_for_nodes_that_others_started_and_not_for_paused_ones() -
     """Of two starts at once the second returned at once, and clients found nobody."""
     with temporary_cluster(brokers=1) as cluster:
         cluster.kill(1)
-        cluster._spawn_missing([1])
+        cluster._spawn_missing([1], [])
         assert cluster.start() == []
         assert cluster.controller() == 1
         cluster.pause(1)
