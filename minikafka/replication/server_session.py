@@ -11,8 +11,9 @@ A fetch of a client looks at all of them. One of a *follower* looks at the ``pen
 For a settled partition each fetch of the session repeats the last one, with the same answer: no news. The follower is
 caught up at the time of that fetch (row R17), which :class:`~minikafka.replication.progress.ReplicaProgress` reads from
 the session. *Something happened* is whatever may change the answer, or what the leader does about the fetch: records,
-high watermark, log start, leader, ISR. The node says so at once (:meth:`SessionsByPartition.note`), before another
-fetch can come. A partition that changes while its fetch is under way stays pending (``moved``).
+high watermark, log start, leader, ISR. The node says so (:meth:`SessionsByPartition.note`) before another fetch can
+come. Only of records that a roll or the cleaner writes before their commit it may say so in its next turn, and a fetch
+in between waits until then. A partition that changes while its fetch is under way stays pending (``moved``).
 """
 
 from __future__ import annotations
