@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_cli import CommandLine
+from cluster_cli import CommandLine, QuickCommandLine
 from live_cluster import assert_no_complaints, eventually, free_base_port, http_get, turn_max_ms
 
 from minikafka.chaos.layout import ClusterLayout
@@ -159,7 +159,7 @@ def reset_offsets(minikafka: CommandLine) -> None:
 
 
 def test_topics_and_records_by_hand(server: LocalCluster) -> None:
-    minikafka = CommandLine(server.layout.directory)
+    minikafka = QuickCommandLine(server.layout.directory)
     minikafka("topic", "create", "by-hand", "--partitions", "2", "--replication-factor", "3")
     assert b"by-hand" in minikafka("topic", "list")
     described = minikafka("topic", "describe", "by-hand").decode()
@@ -210,17 +210,18 @@ def test_logs_are_json_and_as_detailed_as_asked_for(in_directory: MakeCommandLin
 
 def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
     minikafka = in_directory("c")
+    quick = QuickCommandLine(minikafka.directory)
     base_port = free_base_port(2)
     minikafka("cluster", "start", "--brokers", "2", "--base-port", str(base_port), *watched())
-    assert "created t" in minikafka("topic", "create", "--topic", "t", "-p", "2", "-c", "retention.ms=3600000").decode()
-    assert "t exists" in minikafka("topic", "create", "t", "--if-not-exists").decode()
-    minikafka("produce", "--topic=t", given=b"one\ntwo\nthree\n")
-    rows = json.loads(minikafka("topic", "describe", "t", "--json"))
+    assert "created t" in quick("topic", "create", "--topic", "t", "-p", "2", "-c", "retention.ms=3600000").decode()
+    assert "t exists" in quick("topic", "create", "t", "--if-not-exists").decode()
+    quick("produce", "--topic=t", given=b"one\ntwo\nthree\n")
+    rows = json.loads(quick("topic", "describe", "t", "--json"))
     written = next(row for row in rows if row["end_offset"])
     assert (written["first_offset"], written["end_offset"]) == (0, 3)
     assert written["size_in_bytes"] > 0
     assert [row["end_offset"] for row in rows if row is not written] == [0]
-    shown = minikafka("topic", "describe", "t").decode()
+    shown = quick("topic", "describe", "t").decode()
     assert "t: min.insync.replicas=2, retention.ms=3600000" in shown
     assert "0..3" in shown
     assert shown.splitlines()[1].split()[0] == "partition"  # the topic has been named
@@ -230,27 +231,27 @@ def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
     assert not minikafka.run("topic", "alter", "t", "--config", "min.insync.replicas=2").stderr
     alone = minikafka.run("topic", "create", "alone", "-r", "1", "-c", "min.insync.replicas=2").stderr.decode()
     assert alone == "note: replicas of alone: 1; min.insync.replicas 2 counts as 1\n"
-    minikafka("topic", "delete", "alone")
+    quick("topic", "delete", "alone")
     partition = str(written["partition"])
-    two = minikafka("consume", "t", "--partition", partition, "--offset", "1", "--max-messages", "2")
+    two = quick("consume", "t", "--partition", partition, "--offset", "1", "--max-messages", "2")
     assert two == b"two\nthree\n"
-    assert b"needs --partition" in minikafka("consume", "t", "--offset", "1", fails=True)
-    assert minikafka("consume", "t", "--partition", partition, "--offset", "earliest", "-n", "2").splitlines()
-    every = minikafka("consume", "t", "--from-beginning", "--timeout", "1")
-    assert sorted(minikafka("consume", "t", "--offset", "earliest", "--timeout", "1")) == sorted(every)
-    assert minikafka("consume", "t", "--offset", "latest", "--timeout", "0.1") == b""
-    assert b"nor earliest or latest" in minikafka("consume", "t", "--offset", "newest", fails=True)
-    assert b"exclude each other" in minikafka("consume", "t", "--offset", "latest", "--from-beginning", fails=True)
+    assert b"needs --partition" in quick("consume", "t", "--offset", "1", fails=True)
+    assert quick("consume", "t", "--partition", partition, "--offset", "earliest", "-n", "2").splitlines()
+    every = quick("consume", "t", "--from-beginning", "--timeout", "1")
+    assert sorted(quick("consume", "t", "--offset", "earliest", "--timeout", "1")) == sorted(every)
+    assert quick("consume", "t", "--offset", "latest", "--timeout", "0.1") == b""
+    assert b"nor earliest or latest" in quick("consume", "t", "--offset", "newest", fails=True)
+    assert b"exclude each other" in quick("consume", "t", "--offset", "latest", "--from-beginning", fails=True)
 
     port = str(base_port + 1)
-    found = json.loads(minikafka("cluster", "status", "-b", f"127.0.0.1:{port}", "--json"))
+    found = json.loads(quick("cluster", "status", "-b", f"127.0.0.1:{port}", "--json"))
     assert found["healthy"]
     assert [broker["broker_id"] for broker in found["brokers"]] == [1, 2]
     assert sum(broker["leaders"] for broker in found["brokers"]) == found["partitions"]
     listed = json.loads(minikafka.run("cluster", "list", "--json", at=False).stdout)
     (here,) = [each for each in listed if each["bootstrap_servers"].endswith(f":{port}")]
     assert (here["running"], here["nodes"]) == (2, 2)
-    logs = minikafka("cluster", "logs").decode()
+    logs = quick("cluster", "logs").decode()
     assert "1 | " in logs
     assert "2 | " in logs
 
