@@ -11,6 +11,7 @@ that it asks for may be granted any more:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from uuid import UUID
@@ -36,7 +37,7 @@ class Owners:
         self._users: dict[At, dict[str, None]] = {}
         self._taken: dict[At, _Taking] = {}  # last
         self._committed: dict[At, int | None] = {}
-        self._in_doubt: dict[At, dict[str, set[int]]] = {}  # by member
+        self._in_doubt: dict[At, dict[str, Counter[int]]] = {}  # by member: how often it asked for an offset
         self.given = self.commits = 0
 
     @property
@@ -89,7 +90,7 @@ class Owners:
 
     def want_commit(self, member: str, at: At, offset: int) -> None:
         """A member asks for it."""
-        self._in_doubt.setdefault(at, {}).setdefault(member, set()).add(offset)
+        self._in_doubt.setdefault(at, {}).setdefault(member, Counter())[offset] += 1
 
     def on_commit(self, member: str, at: At, offset: int, sent: float) -> None:
         """It was granted."""
@@ -98,17 +99,17 @@ class Owners:
         self._committed[at] = offset
 
     def on_refused_commit(self, member: str, at: At, offset: int) -> None:
-        """It was refused, and not written."""
-        self._in_doubt.get(at, {}).get(member, set()).discard(offset)
+        """It was refused, and not written: this time. An earlier request for the same may still be."""
+        self._in_doubt.get(at, {}).get(member, Counter())[offset] -= 1
 
     def on_fetch(self, member: str, at: At, offset: int | None) -> None:
         """A member that was given the partition finds this."""
         if self._taken[at].member != member or member not in self._users.get(at, ()):
             return  # the answer comes late: somebody else may have committed since
         committed, doubts = self._committed.get(at), self._in_doubt.get(at, {})
-        if offset != committed and not any(offset in wanted for wanted in doubts.values()):
+        if offset != committed and not any(offset is not None and wanted[offset] > 0 for wanted in doubts.values()):
             raise InvariantViolatedError(
                 f"{member} was given {at[1]} of {at[0]} and finds offset {offset}; {committed} was committed"
             )
         self._committed[at] = offset
-        self._in_doubt[at] = {member: doubts.get(member, set())}
+        self._in_doubt[at] = {member: doubts.get(member, Counter())}

@@ -54,16 +54,17 @@ class Beat:
         return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None
 
     def subscription(self, before: Subscription) -> Subscription:
-        """What the member wants from now on."""
+        """What the member wants from now on. Who joins tells all of it: null is nothing then, and not "as before"."""
         request, names = self.request, self.request.subscribed_topic_names
+        known = Subscription(instance_id=before.instance_id) if request.member_epoch == JOIN else before
         changed = replace(
-            before,
-            instance_id=before.instance_id if request.instance_id is None else request.instance_id,
-            rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+            known,
+            instance_id=known.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=known.rack_id if request.rack_id is None else request.rack_id,
             client_id=self.caller.client_id,
             client_host=self.caller.client_host,
-            topic_names=before.topic_names if names is None else tuple(sorted(set(names))),
-            server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
+            topic_names=known.topic_names if names is None else tuple(sorted(set(names))),
+            server_assignor=known.server_assignor if request.server_assignor is None else request.server_assignor,
             classic=None,
         )
         if request.rebalance_timeout_ms != -1:

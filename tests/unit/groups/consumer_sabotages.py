@@ -24,7 +24,7 @@ from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.question import AssignmentQuestion
-from minikafka.groups.consumer.records import CurrentAssignment, Kind
+from minikafka.groups.consumer.records import CurrentAssignment, Kind, Subscription
 from minikafka.groups.group import Group
 from minikafka.groups.records import GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
@@ -137,6 +137,16 @@ def an_expression_is_resolved_once(shard: Shard, consumer: ConsumerGroup) -> Non
 
 
 _sound_maybe_resolve = regexes.maybe_resolve
+
+
+@SUITE.replaces(heartbeat.Beat, "subscription")
+def who_comes_back_wants_what_its_predecessor_wanted(self: heartbeat.Beat, before: Subscription) -> Subscription:
+    """Null means "as before" also when a static member joins, which tells all."""
+    wanted = _sound_subscription(self, before)
+    return replace(wanted, topic_regex=wanted.topic_regex or before.topic_regex)
+
+
+_sound_subscription = heartbeat.Beat.subscription
 
 
 @SUITE.replaces(heartbeat, "replace_static_member")

@@ -329,7 +329,10 @@ class World:
         if client is not None:
             self.clients.remove(client)
             self.made += 1
-            how = client.instance, client.subscription, client.rebalance_ms
+            # No draw: that would move every schedule.
+            is_other = self.same is None and self.made % 4 == 0
+            subscription = SUBSCRIPTIONS[self.made % len(SUBSCRIPTIONS)] if is_other else client.subscription
+            how = client.instance, subscription, client.rebalance_ms
             again = self.client(f"m{self.made}", *how, is_classic=is_classic)
             self.note(f"restart {client.name} as {again.name}{' (classic)' if again.classic else ''}")
             self.clients.append(again)

@@ -180,6 +180,17 @@ def test_a_full_group_takes_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("member", ["x", "s"])
+@pytest.mark.spec("G2", "G7")
+def test_who_joins_tells_all_that_it_wants(driver: ConsumerDriver, member: str) -> None:
+    """The expression of its predecessor stayed with a static member for ever."""
+    driver.beat("s", regex="t.*", instance="i", rack="r", assignor="range")
+    driver.beat("s", -2, instance="i")
+    driver.beat(member, names=["u"], instance="i")
+    wants = driver.consumer().subscriptions[member]
+    assert (wants.topic_names, wants.topic_regex, wants.rack_id, wants.server_assignor) == (("u",), "", None, None)
+
+
+@pytest.mark.parametrize("member", ["x", "s"])
 @pytest.mark.spec("G7")
 def test_a_static_member_that_is_back_goes_on_where_it_was(driver: ConsumerDriver, member: str) -> None:
     driver.beat("s", instance="i")
