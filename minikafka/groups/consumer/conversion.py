@@ -83,15 +83,25 @@ def rows_of_classic(shard: Shard, group: Group) -> list[ConsumerGroupRecord]:
         rows.append(row(kind=Kind.TARGET, name=name, value={each: frozenset(owned[each]) for each in owned}))
     rows.append(row(kind=Kind.TARGET_METADATA, name="", value=TargetMetadata(epoch, now_ms)))
     for name, owned in assigned.items():
-        current = CurrentAssignment(
-            member_epoch=epoch,
-            previous_member_epoch=epoch,
-            state=MemberState.UNREVOKED_PARTITIONS if pending[name] else MemberState.STABLE,
-            assigned=owned,
-            pending_revocation=pending[name],
-        )
-        rows.append(row(kind=Kind.CURRENT, name=name, value=current))
+        rows.append(row(kind=Kind.CURRENT, name=name, value=_current(group, name, owned, pending[name])))
     return rows
+
+
+def _current(group: Group, name: str, owned: Owned, pending: Owned) -> CurrentAssignment:
+    """Where a member is. Who was behind when the group went down is behind still, and has what it had since then."""
+    epoch = group.generation_of(name)
+    before = None if group.former is None else group.former.currents.get(name)
+
+    def since(owned: Owned) -> Owned:
+        return {id_: {index: before and before.epoch_of(id_, index) or epoch for index in owned[id_]} for id_ in owned}
+
+    return CurrentAssignment(
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        state=MemberState.UNREVOKED_PARTITIONS if pending else MemberState.STABLE,
+        assigned=since(owned),
+        pending_revocation=since(pending),
+    )
 
 
 def _check_upgrade(shard: Shard, group: Group) -> None:

@@ -245,6 +245,20 @@ def who_is_behind_is_lost_when_the_group_goes_down(self: ConsumerGroup) -> Consu
     return ConsumerGroup(self.group_id)
 
 
+@SUITE.replaces(conversion, "_current")
+def who_is_behind_is_lost_when_the_group_goes_up_again(
+    group: Group, name: str, owned: Any, pending: Any
+) -> CurrentAssignment:
+    """A group that went down and goes up again takes all its members for those of its last epoch."""
+    former, group.former = group.former, None
+    current = _sound_current(group, name, owned, pending)
+    group.former = former
+    return current
+
+
+_sound_current = conversion._current
+
+
 @SUITE.replaces(conversion, "is_downgrade_due")
 def a_group_never_goes_back(shard: Shard, consumer: ConsumerGroup, becomes: Any = None) -> bool:
     """A consumer group stays one when all its members are classic."""

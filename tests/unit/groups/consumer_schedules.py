@@ -124,6 +124,7 @@ class World:
     rows: dict[tuple[Kind, str], Any] = field(default_factory=dict)  # what a naive reader of the log has
     newest: dict[str, int] = field(default_factory=dict)  # the highest committed epoch of each member
     generation: GroupMetadataValue | None = None  # what it has of the classic group
+    behind: set[tuple[str, int]] = field(default_factory=set)  # members and epochs that the next coordinator forgot
     read: int = 0
     requests: int = 0
     made: int = 0
@@ -381,6 +382,10 @@ class World:
         self.note(f"failover, {survive} of {len(self.driver.appended)} survive")
         self.driver.failover(survive)
         self.answers()
+        group = self.driver.coordinator.shard.groups.get("g")
+        if group is not None and not group.is_consumer:
+            # That they were behind when the group went down was in memory only (decision 0028).
+            self.behind |= {(each.member_id, each.epoch) for each in self.clients if each.epoch < group.generation_id}
 
     def change_topics(self) -> None:
         """A topic comes, grows, or goes."""
@@ -538,6 +543,8 @@ class World:
     def may_commit(self, client: Client, epoch: int, at: tuple[UUID, int]) -> bool:
         """True when nothing may refuse that: it has the partition still, and knows of no newer epoch."""
         if client.epoch != epoch or at not in client.owned or self.holders.get(at) != client.member_id:
+            return False
+        if (client.member_id, epoch) in self.behind:
             return False
         group = self.driver.coordinator.shard.groups.get("g")
         if group is None or client.member_id not in self.members():

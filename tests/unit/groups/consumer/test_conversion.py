@@ -131,6 +131,22 @@ def test_who_is_behind_when_the_group_goes_down_keeps_what_it_has() -> None:
     assert driver.heartbeat(two, 2).error_code == code_of_commit(driver, two, 2, 2) == ErrorCode.ILLEGAL_GENERATION
 
 
+def test_who_is_behind_when_the_group_goes_down_and_up_again_keeps_what_it_has() -> None:
+    """It was taken for one that had heard of the last epoch, and had its partitions since then only."""
+    driver = ConsumerDriver()
+    one, two = classic_group(driver, None, None)
+    driver.beat("new")
+    rejoin(driver, one)
+    driver.beat("new", -1)
+    driver.beat("newer")
+    current = driver.consumer().current(two)
+    assert (current.member_epoch, set(current.assigned[driver.some.named("t").topic_id].values())) == (2, {2})
+    assert driver.consumer().current(one).member_epoch == 3
+    assert code_of_commit(driver, two, 2, 2) == code_of_commit(driver, one, 3, 0) == 0
+    assert driver.heartbeat(two, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(driver, two)[1]
+
+
 def test_a_group_that_has_gone_down_rebalances_when_its_coordinator_moves() -> None:
     """The partitions of who left are nobody's."""
     driver = ConsumerDriver()
