@@ -3,7 +3,7 @@
 The packages, lowest first (each may import those before it): ``errors``, ``model``, ``config``, ``wire``,
 ``records``, ``coordination``, the pure machines ``raft | metadata | replication | groups | transactions | timing |
 ledger | metrics``, the I/O ``net | storage``, the assembled ``broker | client``, what is built on them
-``spark | chaos``, and ``cli | testing``. ``docs/architecture.md`` is the map.
+``spark | chaos``, ``testing`` on these, and ``cli | pytest_plugin``. ``docs/architecture.md`` is the map.
 """
 
 __version__ = "0.1.0"

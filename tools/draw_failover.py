@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin, Consumer, Producer
-from minikafka.testing import temporary_cluster
+from minikafka.testing import MiniKafka
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RECORDING: Final = ROOT / "docs" / "failover.json"
@@ -297,8 +297,8 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--from"]:
         sys.stdout.write(draw(json.loads(Path(arguments[1]).read_text(encoding="utf-8"))))
         return 0
-    with temporary_cluster() as cluster:
-        run = asyncio.run(record(cluster))
+    with MiniKafka() as kafka:
+        run = asyncio.run(record(kafka.cluster))
     RECORDING.write_text(json.dumps(run) + "\n", encoding="utf-8")
     PICTURE.write_text(draw(run), encoding="utf-8")
     print(f"{PICTURE}: {run['silent_ms']} ms without an acknowledgement, {run['lost']} records lost")

@@ -2,6 +2,7 @@
 
 * ``main``     the application and the one place where an error becomes a line on stderr and an exit code
 * ``broker``   ``minikafka broker``: run one broker in the foreground
+* ``with_cluster``  ``minikafka run``: a cluster for as long as a command runs
 * ``cluster``  ``minikafka cluster ...``: a cluster of background processes on this machine, and faults on demand
 * ``status``, ``logs``, ``inventory``  ``minikafka cluster status``, ``logs``, ``list`` and ``delete``
 * ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go

@@ -32,6 +32,7 @@ from minikafka.cli import (
     topic,
     transaction,
     verify,
+    with_cluster,
 )
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
 from minikafka.cli.run import INTERRUPTED, open_closed_streams
@@ -72,6 +73,7 @@ class _InOrder(FittingGroup):
             "log",
             "pipeline",
             "broker",
+            "run",
             "demo",
         ]
 
@@ -114,6 +116,7 @@ app.command("log-dirs")(log_dirs.log_dirs)
 app.add_typer(log.app, name="log")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("broker")(broker.broker)
+app.command("run", context_settings={"allow_interspersed_args": False})(with_cluster.run)
 app.add_typer(demo.app, name="demo")
 app.command("status", hidden=True)(status.status)
 let_paragraphs_flow(app)

@@ -70,14 +70,12 @@ def test_every_block_says_its_language_and_what_is_not_run_is_there() -> None:
 
 
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
-    test, fixture = blocks("python")
-    tmp_path.joinpath("test_orders.py").write_text(test)
-    tmp_path.joinpath("conftest.py").write_text(fixture)
-    tmp_path.joinpath("test_fixture.py").write_text("def test_kafka(kafka): assert kafka.view().has_controller")
+    for name, test in zip(("test_orders.py", "test_own.py"), blocks("python"), strict=True):
+        tmp_path.joinpath(name).write_text(test)
     commands = [line for line in "".join(blocks("sh")).splitlines() if line and not line.startswith(tuple(NOT_RUN))]
     start = f"minikafka cluster start --base-port {free_base_port()}"
     script = "\n".join(commands).replace("minikafka cluster start", start)
-    script = script.replace("test_orders.py", "test_orders.py test_fixture.py")
+    script = script.replace("test_orders.py", "test_orders.py test_own.py")
     environment = {name: value for name, value in _environment().items() if not name.startswith("MINIKAFKA_")}
     environment |= {
         "HOME": str(tmp_path),
@@ -104,7 +102,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
             LocalCluster.open(directory).kill_all()
 
 
-def test_a_users_test_needs_no_plugin_in_the_checkout(tmp_path: Path) -> None:
+def test_a_users_test_needs_no_other_plugin_in_the_checkout(tmp_path: Path) -> None:
     """The README has one install pytest alone, and save a test where one is: pytest reads pyproject.toml there."""
     test = tmp_path / "test_own.py"
     test.write_text("def test_own(): pass")

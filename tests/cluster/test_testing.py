@@ -6,11 +6,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from minikafka.chaos.layout import ClusterError
-from minikafka.testing import temporary_cluster
+from minikafka.client import Producer as MiniProducer
+from minikafka.errors import KafkaError
+from minikafka.testing import MiniKafka
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +21,8 @@ def temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nothing_is_left_of_a_cluster() -> None:
-    with temporary_cluster(brokers=1, settings={"num.partitions": "2"}) as cluster:
+    with MiniKafka(brokers=1, settings={"num.partitions": "2"}) as kafka:
+        cluster = kafka.cluster
         view = cluster.view()
         assert view is not None
         assert view.broker_ids == {1}
@@ -30,24 +33,61 @@ def test_nothing_is_left_of_a_cluster() -> None:
 
 
 def test_who_coordinates_and_who_controls_is_told() -> None:
-    with temporary_cluster() as cluster:
-        view = cluster.view()
-        assert view is not None
-        assert cluster.controller() in view.broker_ids
+    with MiniKafka() as kafka:
+        assert kafka.controller() in kafka.cluster.node_ids
         with pytest.raises(ClusterError, match="group 'work' has no coordinator yet"):
-            cluster.coordinator_of("work")
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "work", "log_level": 0})
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-        admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+            kafka.coordinator_of("work")
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "work", "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+        kafka.create_topic("t")
         consumer.commit(offsets=[TopicPartition("t", 0, 0)], asynchronous=False)
         described = admin.describe_consumer_groups(["work"])["work"].result(30)
-        assert cluster.coordinator_of("work") == described.coordinator.id
+        assert kafka.coordinator_of("work") == described.coordinator.id
         consumer.close()
+
+
+def test_what_is_broken_is_healed_and_records_are_there() -> None:
+    with MiniKafka() as kafka:
+        kafka.create_topic("t", partitions=2, replication_factor=3, settings={"min.insync.replicas": 2})
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "linger.ms": 0})
+        values = [str(number).encode() for number in range(10)]
+        for number, value in enumerate(values):
+            producer.produce("t", value, partition=number % 2)
+        kafka.pause(1)
+        kafka.kill(2)
+        kafka.heal()
+        assert producer.flush(60) == 0
+        assert [record.value for record in kafka.records("t")] == values[::2] + values[1::2]
+        kafka.stop(3)
+        kafka.restart(3)
+        kafka.wait_until_healthy()
+        kafka.delete_topic("t")
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            kafka.delete_topic("t")
+
+
+async def fail_in_a_transaction(producer: MiniProducer) -> None:
+    async with producer.transaction():
+        await producer.send_and_wait("t", b"aborted")
+        print(1 / 0)
+
+
+async def test_it_is_used_in_coroutines_as_well() -> None:
+    async with MiniKafka(brokers=1) as kafka:
+        kafka.create_topic("t", partitions=1)
+        async with MiniProducer(kafka.bootstrap_servers, transactional_id="id") as producer:
+            async with producer.transaction():
+                await producer.send_and_wait("t", b"committed")
+            with pytest.raises(ZeroDivisionError):
+                await fail_in_a_transaction(producer)
+        assert [record.value for record in kafka.records("t", committed=True)] == [b"committed"]
+        assert [record.value for record in kafka.records("t")] == [b"committed", b"aborted"]
 
 
 def test_a_start_waits_for_nodes_that_others_started_and_not_for_paused_ones() -> None:
     """Of two starts at once the second returned at once, and clients found nobody."""
-    with temporary_cluster(brokers=1) as cluster:
+    with MiniKafka(brokers=1) as kafka:
+        cluster = kafka.cluster
         cluster.kill(1)
         cluster._spawn_missing([1], [])
         assert cluster.start() == []
@@ -58,8 +98,9 @@ def test_a_start_waits_for_nodes_that_others_started_and_not_for_paused_ones() -
 
 
 def test_after_an_error_the_logs_are_kept_and_named() -> None:
-    with pytest.raises(ZeroDivisionError) as raised, temporary_cluster(brokers=1) as cluster:
+    with pytest.raises(ZeroDivisionError) as raised, MiniKafka(brokers=1) as kafka:
         print(1 / 0)
+    cluster = kafka.cluster
     (note,) = raised.value.__notes__
     assert note == f"the brokers' logs: {cluster.layout.directory}/node-*/broker.log"
     assert cluster.running() == {}
@@ -69,16 +110,16 @@ def test_after_an_error_the_logs_are_kept_and_named() -> None:
 
 def test_settings_may_be_numbers_and_a_directory_text(tmp_path: Path) -> None:
     settings: dict[str, str | int | float] = {"num.partitions": 2, "auto.create.topics.enable": False}
-    with temporary_cluster(brokers=1, settings=settings, directory=str(tmp_path / "kafka")) as cluster:
-        written = cluster.layout.config_file(1).read_text()
+    with MiniKafka(brokers=1, settings=settings, directory=str(tmp_path / "kafka")) as kafka:
+        written = kafka.cluster.layout.config_file(1).read_text()
         with pytest.raises(ClusterError, match="node '1' not found; the nodes of this cluster are 1"):
-            cluster.kill("1")  # type: ignore[arg-type]
+            kafka.kill("1")  # type: ignore[arg-type]
     assert "num.partitions=2\nauto.create.topics.enable=false\n" in written
 
 
 @pytest.mark.parametrize(("brokers", "settings"), [(0, {}), (1, {"nope": "1"})])
 def test_nothing_is_left_of_a_cluster_that_cannot_be(brokers: int, settings: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ClusterError) as raised, temporary_cluster(brokers, settings):
+    with pytest.raises(ClusterError) as raised, MiniKafka(brokers, settings=settings):
         pass
     assert not hasattr(raised.value, "__notes__")  # there are no logs to name
     assert list(tmp_path.iterdir()) == []
@@ -86,7 +127,8 @@ def test_nothing_is_left_of_a_cluster_that_cannot_be(brokers: int, settings: dic
 
 def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:
     """A status said that it had been killed, a start that its port was in use, and a stop that no node was running."""
-    with temporary_cluster(brokers=1) as cluster:
+    with MiniKafka(brokers=1) as kafka:
+        cluster = kafka.cluster
         before = cluster.process(1)
         assert before is not None
         cluster.layout.pid_file(1).unlink()
@@ -97,7 +139,7 @@ def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:
 
 
 def test_a_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
-    with temporary_cluster(brokers=1, directory=tmp_path / "kafka"):
+    with MiniKafka(brokers=1, directory=tmp_path / "kafka"):
         pass
     assert "started" in (tmp_path / "kafka/node-1/broker.log").read_text()
 
@@ -105,7 +147,15 @@ def test_a_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
 def test_a_setting_that_is_not_known_is_told_before_anything_starts(tmp_path: Path) -> None:
     with (
         pytest.raises(ClusterError, match=r"setting 'num\.partition' not found; did you mean num\.partitions\?"),
-        temporary_cluster(settings={"num.partition": "2"}, directory=tmp_path / "kafka"),
+        MiniKafka(settings={"num.partition": "2"}, directory=tmp_path / "kafka"),
     ):
         pass
     assert not list(tmp_path.glob("kafka/node-*/broker.log"))
+
+
+def test_a_cluster_is_started_once() -> None:
+    kafka = MiniKafka(brokers=1)
+    with pytest.raises(ClusterError, match="this cluster was not started yet"):
+        kafka.kill(1)
+    with kafka, pytest.raises(ClusterError, match="this cluster was started before; make another one"):
+        kafka.start()

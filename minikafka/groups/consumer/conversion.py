@@ -93,7 +93,9 @@ def _current(group: Group, name: str, owned: Owned, pending: Owned) -> CurrentAs
     before = None if group.former is None else group.former.currents.get(name)
 
     def since(owned: Owned) -> Owned:
-        return {id_: {index: before and before.epoch_of(id_, index) or epoch for index in owned[id_]} for id_ in owned}
+        return {
+            id_: {index: (before and before.epoch_of(id_, index)) or epoch for index in owned[id_]} for id_ in owned
+        }
 
     return CurrentAssignment(
         member_epoch=epoch,

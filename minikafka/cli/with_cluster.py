@@ -1,0 +1,83 @@
+"""``minikafka run``: a cluster for as long as a command runs, such as the tests of an application in any language."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+
+from minikafka.cli.options import SERVERS_VARIABLE, Settings, parse_assignments
+from minikafka.cli.output import print_note
+
+SERVERS: Final = "KAFKA_BOOTSTRAP_SERVERS"
+NOT_FOUND: Final = 127  # the shell's exit code
+OF_SIGNALS: Final = 128  # it adds the signal's number
+
+
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The command, with its arguments.", show_default=False)
+    ],
+    brokers: Annotated[int, typer.Option(help="Number of brokers.", min=1, max=99)] = 3,
+    settings: Settings = None,
+) -> None:
+    """Run a command beside a new cluster, and end with its exit code; the cluster ends with it.
+
+    KAFKA_BOOTSTRAP_SERVERS has the bootstrap servers. The command may break the cluster: minikafka cluster kill 1.
+    After a failure the brokers' logs are kept.
+
+    Examples:
+
+    [bold]minikafka run -- go test ./...[/]
+
+    [bold]minikafka run --brokers 1 -- sh -c 'seq 10 | minikafka produce numbers'[/]
+    """
+    from minikafka.testing import MiniKafka
+
+    kafka = MiniKafka(brokers, settings=parse_assignments(settings)).start()
+    logs = f"{kafka.cluster.layout.directory}/node-*/broker.log"
+    try:
+        status = _finished(command, kafka.bootstrap_servers, str(kafka.cluster.layout.directory))
+    except BaseException as error:
+        kafka.close(error)
+        raise
+    if status:
+        kafka.cluster.kill_all()
+        print_note(f"{command[0]} ended with exit code {status}; the brokers' logs: {logs}")
+        raise typer.Exit(status)
+    kafka.close()
+
+
+def _finished(command: list[str], servers: str, directory: str) -> int:
+    """Run the command; its exit code as a shell gives it."""
+    told = {SERVERS: servers, SERVERS_VARIABLE: servers, "MINIKAFKA_DIR": directory}
+    try:
+        process = subprocess.Popen(command, env={**os.environ, **told})
+    except OSError as error:
+        print_note(f"cannot run {command[0]}: {error.strerror}")
+        return NOT_FOUND
+    with _passing_on(process):
+        status = process.wait()
+    return status if status >= 0 else OF_SIGNALS - status
+
+
+@contextmanager
+def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The command decides what a signal does. Ctrl-C reaches it from the terminal, as it reaches this process."""
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if number != signal.SIGINT:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

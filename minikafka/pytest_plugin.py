@@ -1,0 +1,115 @@
+"""The plugin of pytest: ``minikafka``, a cluster for all tests of a run; ``minikafka_topic``, a topic for one test.
+
+The cluster starts with the first test that uses it. Each further test finds it healed of what an earlier one broke.
+With pytest-xdist each worker has a cluster of its own. A failing test shows what its brokers logged meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from minikafka.testing import MiniKafka
+
+MARKER: Final = "minikafka_topic(partitions, replication_factor, settings): how the topic of the test is created"
+_CLUSTER: Final = pytest.StashKey["MiniKafka"]()
+_LOG_STARTS: Final = pytest.StashKey[dict["Path", int]]()
+_LINES_MAX: Final = 40
+_NAME_MAX: Final = 100
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the cluster."""
+    group = parser.getgroup("minikafka", "the cluster of the fixture `minikafka`")
+    group.addoption("--minikafka-brokers", type=int, default=3, metavar="N", help="number of its brokers (3)")
+    group.addoption(
+        "--minikafka-set", action="append", default=[], metavar="NAME=VALUE", help="a setting of its brokers"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture(scope="session")
+def minikafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniKafka]:
+    """A cluster for all tests of the run: ``minikafka.bootstrap_servers``, ``minikafka.kill(1)``, ..."""
+    from minikafka.testing import MiniKafka
+
+    settings = {}
+    for each in request.config.getoption("--minikafka-set"):
+        name, separator, value = each.partition("=")
+        if not separator:
+            raise pytest.UsageError(f"--minikafka-set {each} is not NAME=VALUE")
+        settings[name] = value
+    brokers = request.config.getoption("--minikafka-brokers")
+    with MiniKafka(brokers, settings=settings, directory=tmp_path_factory.mktemp("minikafka")) as cluster:
+        request.config.stash[_CLUSTER] = cluster
+        yield cluster
+        del request.config.stash[_CLUSTER]
+
+
+@pytest.fixture
+def minikafka_topic(request: pytest.FixtureRequest, minikafka: MiniKafka) -> str:
+    """A new topic, named after the test. ``@pytest.mark.minikafka_topic(partitions=3)`` says how it is created."""
+    from minikafka.errors import ErrorCode, KafkaError
+
+    marker = request.node.get_closest_marker("minikafka_topic")
+    how = {} if marker is None else marker.kwargs
+    name = re.sub(r"[^\w.-]+", "-", request.node.name, flags=re.ASCII)[:_NAME_MAX].strip("-.")
+    for number in count(2):
+        try:
+            minikafka.create_topic(name, **how)
+            return name
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            name = f"{name.rpartition('.')[0] or name}.{number}"
+    raise AssertionError("the last attempt returns or raises")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Heal the cluster, and note where its logs are."""
+    cluster = item.config.stash.get(_CLUSTER, None)
+    if cluster is not None and _uses(item):
+        cluster.heal()
+        item.stash[_LOG_STARTS] = {path: path.stat().st_size for path in _logs(cluster)}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Attach what the brokers logged."""
+    report = yield
+    cluster = item.config.stash.get(_CLUSTER, None)
+    if report.failed and cluster is not None and _uses(item):
+        starts = item.stash.get(_LOG_STARTS, {})
+        for path in _logs(cluster):
+            if lines := _lines_since(path, starts.get(path, 0)):
+                report.sections.append((f"minikafka {path.parent.name}", "\n".join(lines)))
+    return report
+
+
+def _uses(item: pytest.Item) -> bool:
+    return "minikafka" in getattr(item, "fixturenames", ())
+
+
+def _logs(cluster: MiniKafka) -> list[Path]:
+    layout = cluster.cluster.layout
+    return [layout.log_file(node_id) for node_id in layout.node_ids]
+
+
+def _lines_since(path: Path, offset: int) -> list[str]:
+    with path.open("rb") as file:
+        file.seek(offset)
+        lines = file.read().decode(errors="replace").splitlines()
+    more = [f"({len(lines) - _LINES_MAX} more lines in {path})"] if len(lines) > _LINES_MAX else []
+    return more + lines[-_LINES_MAX:]

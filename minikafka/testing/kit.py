@@ -1,0 +1,219 @@
+"""A cluster for a test of an application: its brokers are processes, which end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.local_cluster import READY_TIMEOUT_S, LocalCluster
+from minikafka.chaos.ports import free_base_port
+from minikafka.client import Admin, ConsumerRecord
+from minikafka.testing.reading import read_all
+
+T = TypeVar("T")
+
+Setting = str | int | float
+_CLUSTER_DEFAULT: Final = -1
+
+
+class MiniKafka:
+    """``with MiniKafka(brokers=3) as kafka:``, or ``async with``. ``settings``: by Kafka's names.
+
+    The brokers end with the block, or with this process, even if that is killed. Their files are removed, except after
+    an error in the block: a note to the exception names the brokers' logs. In ``directory`` (empty or missing) they
+    stay in any case: for a fixture, which does not see the errors of its tests.
+
+    Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
+    1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
+
+    A client notices a paused broker only when a request to it times out: librdkafka after ``socket.timeout.ms`` (60 s),
+    so set that to some seconds in such a test.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        settings: Mapping[str, Setting] | None = None,
+        directory: str | Path | None = None,
+    ) -> None:
+        self._brokers = brokers
+        self._settings = {name: _text(value) for name, value in (settings or {}).items()}
+        self._directory = directory
+        self._cluster: LocalCluster | None = None
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start the brokers, and return when they are ready. Raises ClusterError when they do not start."""
+        if self._cluster is not None:
+            raise ClusterError("this cluster was started before; make another one")
+        chosen = Path(self._directory or tempfile.mkdtemp(prefix="minikafka-"))
+        try:
+            cluster = LocalCluster.create(
+                chosen,
+                brokers=self._brokers,
+                base_port=free_base_port(self._brokers),
+                settings=self._settings,
+                detached=False,
+            )
+            cluster.check()
+        except BaseException:
+            if self._directory is None:
+                shutil.rmtree(chosen)  # nothing ran, so there are no logs
+            raise
+        self._cluster = cluster
+        try:
+            cluster.start()
+        except BaseException as error:
+            self.close(error)
+            raise
+        return self
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Kill the brokers, and remove their files; after an ``error`` they are kept, and a note to it names them."""
+        cluster = self.cluster
+        cluster.kill_all()
+        if error is not None:
+            error.add_note(f"the brokers' logs: {cluster.layout.directory}/node-*/broker.log")
+        elif self._directory is None:
+            shutil.rmtree(cluster.layout.directory)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close(exc)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close, exc)
+
+    # -- who is who -------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster(self) -> LocalCluster:
+        """Its processes and files. Raises ClusterError before :meth:`start`."""
+        if self._cluster is None:
+            raise ClusterError("this cluster was not started yet: `with MiniKafka() as kafka:` does that")
+        return self._cluster
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """For clients; the ports stay when brokers are restarted."""
+        return self.cluster.bootstrap_servers
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads a partition."""
+        return self.cluster.leader_of(topic, partition)
+
+    def coordinator_of(self, group: str, *, transactional: bool = False) -> int:
+        """The broker that coordinates a group, or a transactional id."""
+        return self.cluster.coordinator_of(group, transactional=transactional)
+
+    def controller(self) -> int:
+        """The broker that is the active controller."""
+        return self.cluster.controller()
+
+    # -- breaking and mending ---------------------------------------------------------------------------------------
+
+    def kill(self, *brokers: int) -> None:
+        """SIGKILL, to all of them at once."""
+        self.cluster.kill(*brokers)
+
+    def kill_all(self) -> None:
+        """SIGKILL to every broker that is up."""
+        self.cluster.kill_all()
+
+    def stop(self, *brokers: int) -> None:
+        """SIGTERM, one after the other: each hands over what it leads, and ends."""
+        for broker in brokers:
+            self.cluster.stop_node(broker)
+
+    def pause(self, *brokers: int) -> None:
+        """SIGSTOP: they answer nothing, and do not see time pass."""
+        self.cluster.pause(*brokers)
+
+    def resume(self, *brokers: int) -> None:
+        """SIGCONT: paused ones go on as if nothing had happened."""
+        self.cluster.resume(*brokers)
+
+    def restart(self, *brokers: int) -> None:
+        """Start those that are down, or stop and start those that are up, one after the other."""
+        for broker in brokers:
+            self.cluster.restart(broker)
+
+    def heal(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Resume paused brokers, start those that are down, and wait until every replica is in sync."""
+        cluster = self.cluster
+        cluster.resume(*(broker for broker, process in cluster.running().items() if process.paused))
+        if len(cluster.running()) < len(cluster.node_ids):
+            cluster.start(timeout_s)
+        self.wait_until_healthy(timeout_s)
+
+    def wait_until_healthy(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until all brokers are live members, and every replica is in sync."""
+        self.cluster.wait_ready(timeout_s=timeout_s)
+        self.cluster.wait_in_sync(timeout_s)
+
+    # -- topics -----------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = _CLUSTER_DEFAULT,
+        *,
+        replication_factor: int = _CLUSTER_DEFAULT,
+        settings: Mapping[str, Setting] | None = None,
+    ) -> None:
+        """Create a topic; what is left out is the cluster's default."""
+        configs = {key: _text(value) for key, value in (settings or {}).items()}
+
+        async def create(admin: Admin) -> None:
+            await admin.create_topic(
+                name, partitions=partitions, replication_factor=replication_factor, configs=configs
+            )
+
+        self._with_admin(create)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records."""
+
+        async def delete(admin: Admin) -> None:
+            await admin.delete_topic(name)
+
+        self._with_admin(delete)
+
+    def records(self, topic: str, *, committed: bool = False) -> list[ConsumerRecord]:
+        """All records of a topic up to its present end, by partition and offset; ``committed``: no others."""
+        return _finished(read_all(self.bootstrap_servers, topic, committed=committed))
+
+    def _with_admin(self, work: Callable[[Admin], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with Admin(self.bootstrap_servers) as admin:
+                await work(admin)
+
+        _finished(run())
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in a thread: the caller may have a running loop."""
+    with ThreadPoolExecutor(1, thread_name_prefix="minikafka-testing") as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

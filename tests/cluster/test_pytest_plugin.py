@@ -1,0 +1,116 @@
+"""The fixtures that users of pytest and unittest get, in runs of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = """
+import unittest
+
+import pytest
+
+from minikafka.testing import MiniKafkaCase
+
+
+def values(kafka, topic):
+    return [record.value for record in kafka.records(topic)]
+
+
+def test_a_topic(minikafka, minikafka_topic):
+    assert minikafka_topic == "test_a_topic"
+    assert values(minikafka, minikafka_topic) == []
+    minikafka.kill_all()
+
+
+@pytest.mark.minikafka_topic(partitions=3)
+@pytest.mark.parametrize("how", ["", "a b"])
+def test_the_next_one_finds_it_healed(minikafka, minikafka_topic, how):
+    assert minikafka.leader_of(minikafka_topic, 2) == 1
+    assert minikafka_topic == "test_the_next_one_finds_it_healed" + {"": "", "a b": "-a-b"}[how]
+
+
+@pytest.mark.parametrize("how", [1, 2])
+def test_no_two_topics_have_one_name(minikafka, request, how):
+    request.node.name = "same"
+    name = request.getfixturevalue("minikafka_topic")
+    assert name == {1: "same", 2: "same.2"}[how]
+
+
+def test_that_fails(minikafka):
+    minikafka.create_topic("named-in-the-log")
+    assert False
+"""
+CASE = """
+from minikafka.testing import MiniKafkaCase
+
+
+class TestOrders(MiniKafkaCase):
+    brokers = 1
+    settings = {"num.partitions": 2}
+
+    def test_one(self):
+        self.kafka.kill(1)
+
+    def test_two(self):
+        self.kafka.create_topic("t")
+        self.assertEqual(self.kafka.leader_of("t", 1), 1)
+"""
+
+
+def run(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *words]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MINIKAFKA_", "PYTEST_"))}
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_one_cluster_is_for_all_tests_and_a_failing_one_shows_its_logs(tmp_path: Path) -> None:
+    tmp_path.joinpath("test_own.py").write_text(TESTS)
+    options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base"), "--strict-markers"]
+    brokers = ["--minikafka-brokers", "1", "--minikafka-set", "num.partitions=1"]
+    done = run("pytest", *options, *brokers, "test_own.py", directory=tmp_path)
+    assert "1 failed, 5 passed" in done.stdout, done.stdout + done.stderr
+    (log,) = tmp_path.glob("base/minikafka0/node-1/broker.log")
+    shown = done.stdout.partition("- minikafka node-1 -")[2]
+    assert "named-in-the-log" in shown
+    assert "test_the_next_one" not in shown
+    assert "started" in log.read_text()
+
+
+def test_a_setting_without_a_value_is_refused_in_a_line(tmp_path: Path) -> None:
+    tmp_path.joinpath("test_own.py").write_text("def test_own(minikafka): pass")
+    done = run("pytest", "-q", "-p", "no:cacheprovider", "--minikafka-set", "a", "test_own.py", directory=tmp_path)
+    assert "UsageError: --minikafka-set a is not NAME=VALUE" in done.stdout
+
+
+def test_a_case_of_unittest_has_a_cluster_that_each_test_finds_healed(tmp_path: Path) -> None:
+    tmp_path.joinpath("test_case.py").write_text(CASE)
+    done = run("unittest", "-q", "test_case", directory=tmp_path)
+    assert "Ran 2 tests" in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_has_a_cluster_for_as_long_as_it_runs(tmp_path: Path) -> None:
+    script = "echo $KAFKA_BOOTSTRAP_SERVERS $MINIKAFKA_DIR; minikafka cluster kill 1; exit 3"
+    words = [
+        "minikafka",
+        "run",
+        "--brokers",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        script.replace("minikafka", f"{sys.executable} -m minikafka"),
+    ]
+    done = run(*words, directory=tmp_path)
+    assert done.returncode == 3
+    servers, directory = done.stdout.splitlines()[0].split()
+    assert servers.startswith("127.0.0.1:")
+    assert "killed node 1" in done.stdout
+    assert f"ended with exit code 3; the brokers' logs: {directory}/node-*/broker.log" in done.stderr
+    assert Path(directory, "node-1", "broker.log").exists()
+    done = run("minikafka", "run", "--brokers", "1", "no-such-command", directory=tmp_path)
+    assert done.returncode == 127
+    assert "cannot run no-such-command: No such file or directory" in done.stderr
