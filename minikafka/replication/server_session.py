@@ -26,6 +26,7 @@ from uuid import UUID
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.replication.fetch_session import INITIAL_EPOCH, next_epoch
+from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -85,6 +86,12 @@ class CachedPartition:
         self.tp = TopicPartition(name, self.partition)
         return True
 
+    def ask(self, asked: FetchPartition) -> None:
+        """The fetcher names it anew. A follower that names its high watermark may have dropped what it was told."""
+        self.asked = asked
+        if asked.high_watermark != UNKNOWN_HIGH_WATERMARK:
+            self._high_watermark = NO_OFFSET
+
     def is_news(self, data: PartitionData) -> bool:
         """``data`` has something that the fetcher was not told yet."""
         return (
@@ -136,7 +143,7 @@ class FetchSession:
         for one in named:
             key = one.key
             known = self.partitions.setdefault(key, one)
-            known.asked = one.asked
+            known.ask(one.asked)
             if known is one:
                 added.append(one)
             self.unsettle(known)

@@ -8,6 +8,7 @@ from planted.registry import Suite
 from minikafka.metadata.controller import partition_change, partitions, reassignments
 from minikafka.model import NO_EPOCH
 from minikafka.replication.leader import LeaderState
+from minikafka.replication.server_session import CachedPartition
 
 SUITE = Suite(
     "partition", "replicas with the real controller: elections, ELR, reassignment", run, 50_000, trace=trace_of
@@ -126,3 +127,9 @@ def a_new_process_acts_on_metadata_of_the_old(monkeypatch):
             self.apply_metadata(node)
 
     monkeypatch.setattr(PartitionCluster, "start", at_once)
+
+
+@SUITE.replaces(CachedPartition, "ask")
+def what_was_told_once_is_known(self, asked):
+    """A follower that dropped an answer, since it heard of a new leader epoch first, is not told it again."""
+    self.asked = asked

@@ -13,7 +13,7 @@ After every step:
 * the high watermark of a leader never falls within its epoch;
 * no follower finds itself in a state it calls impossible.
 
-At the end everything is brought up and delivered: the replicas must be equal, in sync and fully committed.
+At the end everything is brought up and delivered: the replicas must be equal, in sync and fully committed, and know it.
 """
 
 from __future__ import annotations
@@ -774,6 +774,7 @@ class Cluster:
             and set(state.isr) == set(now.replicas)
             and state.high_watermark == state.log_end_offset
             and all(self.nodes[replica].log.records == self.committed for replica in now.replicas)
+            and all(self.nodes[replica].replica.high_watermark == state.high_watermark for replica in now.replicas)
         )
 
     def describe(self):

@@ -34,8 +34,8 @@ class Leader:
         self.in_sync = True
         self.session_id = self.epoch = 0
 
-    def open(self, *named, forget=(), now_ms=0, who=FOLLOWER):
-        topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=each) for each in named])]
+    def open(self, *named, forget=(), now_ms=0, who=FOLLOWER, **asked):
+        topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=each, **asked) for each in named])]
         request = FetchRequest(
             session_id=self.session_id,
             session_epoch=self.epoch,
@@ -98,6 +98,15 @@ def test_a_session_with_nothing_to_look_at_is_not_one_about_nothing(leader):
 def test_what_a_request_names_is_looked_at(leader):
     leader.fetch(0, 1)
     assert leader.fetch(1, 2)[0] == [1, 2]
+
+
+@pytest.mark.spec("R24")
+def test_who_may_have_dropped_an_answer_is_told_all_again(leader):
+    """It heard of a new leader epoch while one was on its way, and names its high watermark until it takes one."""
+    leader.fetch(0, 1)
+    assert leader.fetch(0, 1) == ([0, 1], [])
+    assert leader.fetch(1, high_watermark=9) == ([1], [1])
+    assert leader.fetch() == ([], [])
 
 
 @pytest.mark.parametrize(
