@@ -11,8 +11,9 @@ slot of
    consumers'. A follower may evict a consumer's session at any time. Other sessions can be evicted only when they are
    older than ``eviction_ms``, so that many similar fetchers do not evict each other in turn.
 
-Without a slot the answer's session id is 0, and the fetcher goes on with full requests. A follower's sessions end when
-it registers anew and opens another.
+Without a slot the answer's session id is 0, and the fetcher goes on with full requests. When a follower opens a
+session, its sessions of earlier registrations end, and those that it has not used for ``eviction_ms``: a fetcher that
+has nothing left to fetch stops without a word.
 
 Clients may name any partitions, also such as do not exist, and each request of a session looks at all that were named
 before. So a client's session has at most SESSION_PARTITIONS_MAX, and those of all clients together a bound, beyond
@@ -262,15 +263,14 @@ class FetchSessionCache:
         if session is not None and _broker_id(session.follower) == _broker_id(follower):
             self._drop(session)
 
-    def _close_earlier(self, follower: Follower) -> None:
-        """Sessions of its earlier incarnations: nobody goes on with them, and events cost something for each."""
+    def _close_earlier(self, follower: Follower, now_ms: int) -> None:
+        """Sessions of its earlier incarnations and fetchers: nobody goes on with them, and each event costs for all."""
         for session in list(self._sessions.values()):
             known = session.follower
-            if (
-                known is not None
-                and known.broker_id == follower.broker_id
-                and known.broker_epoch < follower.broker_epoch
-            ):
+            if known is None or known.broker_id != follower.broker_id:
+                continue
+            is_unused = now_ms - session.last_used_ms > self._eviction_ms
+            if is_unused or known.broker_epoch < follower.broker_epoch:
                 self._drop(session)
 
     def _create(
@@ -282,7 +282,7 @@ class FetchSessionCache:
         now_ms: int,
     ) -> FetchSession | None:
         if follower is not None:
-            self._close_earlier(follower)
+            self._close_earlier(follower, now_ms)
         session = FetchSession(
             session_id=self._new_id(),
             partitions=partitions,

@@ -252,6 +252,23 @@ def test_sessions_of_earlier_incarnations_end(leader):
     assert leader.followers.sessions(where(1)) == []
 
 
+def test_sessions_that_a_follower_left_end_with_its_next(leader):
+    """Its fetcher ended when all its partitions had other leaders."""
+    leader.fetch(0, 1, now_ms=0)
+    left = leader.session_id
+    leader.session_id = leader.epoch = 0
+    leader.fetch(2, now_ms=60_000)
+    used = leader.session_id
+    leader.session_id = leader.epoch = 0
+    leader.fetch(0, who=Follower(3, 9), now_ms=120_001)
+    assert left in leader.cache, "another follower does not end it"
+    leader.session_id = leader.epoch = 0
+    leader.fetch(0, now_ms=120_001)
+    assert left not in leader.cache
+    assert used in leader.cache
+    assert leader.followers.sessions(where(1)) == []
+
+
 def test_a_session_is_its_brokers_only(leader):
     leader.fetch(0)
     for who in (Follower(3, 7), None):
