@@ -40,7 +40,7 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     """What ``minikafka config`` takes next: a kind, then a topic, broker or group, then its settings."""
-    from minikafka.cli.config_resources import BROKER, GROUP, KINDS, TOPIC
+    from minikafka.cli.config_resources import BROKER, BROKER_LOGGER, GROUP, KINDS, OF_BROKERS, TOPIC
 
     words: list[str] = ctx.params.get("words") or []
     if not words:
@@ -50,11 +50,12 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
         return (topics if kind == TOPIC else groups)(ctx, incomplete)
 
     async def names(admin: Admin) -> list[str]:
-        from minikafka.client.admin.configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+        from minikafka.client.admin import configs
 
-        if len(words) == 1 and kind == BROKER:
+        if len(words) == 1 and kind in OF_BROKERS:
             return [str(node_id) for node_id in sorted((await admin.describe_cluster()).brokers)]
-        numbers = {TOPIC: TOPIC_RESOURCE, BROKER: BROKER_RESOURCE, GROUP: GROUP_RESOURCE}
+        numbers = {TOPIC: configs.TOPIC_RESOURCE, BROKER: configs.BROKER_RESOURCE, GROUP: configs.GROUP_RESOURCE}
+        numbers[BROKER_LOGGER] = configs.BROKER_LOGGER_RESOURCE
         return [entry.name for entry in await admin.describe_resource(numbers[kind], words[1])]
 
     return _ask(ctx, incomplete, names)

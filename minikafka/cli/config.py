@@ -1,4 +1,4 @@
-"""``minikafka config``: settings of topics, brokers and groups, and quotas of clients, as ``kafka-configs.sh``."""
+"""``minikafka config``: settings of topics, brokers and groups, quotas of clients, and levels of logs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import typer
 from minikafka.cli import completion, quota
 from minikafka.cli.config_resources import (
     BROKER,
+    BROKER_LOGGER,
     CLIENT,
     DEFAULT_NAME,
     GROUP,
+    HAVE_DEFAULTS,
+    OF_BROKERS,
     TOPIC,
     USER,
     EntityOptions,
@@ -36,16 +39,17 @@ SOURCES: Final = {
     3: ("DYNAMIC_DEFAULT_BROKER_CONFIG", "all brokers"),
     4: ("STATIC_BROKER_CONFIG", "file of the broker"),
     5: ("DEFAULT_CONFIG", "default"),
+    6: ("DYNAMIC_BROKER_LOGGER_CONFIG", "this broker's log"),
     8: ("DYNAMIC_GROUP_CONFIG", "this group"),
 }
 """Where a value comes from, in Kafka's words and in those of a table."""
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Settings of topics, brokers and groups, and quotas of clients: get, set, delete.",
+    help="Settings of topics, brokers and groups, quotas of clients, levels of logs: get, set, delete.",
 )
 
-_WORDS_HELP: Final = "KIND: topic, broker, group, client or user."
+_WORDS_HELP: Final = "KIND: topic, broker, broker-logger (level of its log), group, client or user."
 Words = Annotated[
     list[str] | None,
     typer.Argument(
@@ -77,6 +81,7 @@ Types = Annotated[list[str] | None, typer.Option("--entity-type", hidden=True)]
 Names = Annotated[list[str] | None, typer.Option("--entity-name", hidden=True)]
 OfTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
 OfBroker = Annotated[str | None, typer.Option("--broker", hidden=True)]
+OfLogger = Annotated[str | None, typer.Option("--broker-logger", hidden=True)]
 OfGroup = Annotated[str | None, typer.Option("--group", hidden=True)]
 OfClient = Annotated[str | None, typer.Option("--client", "--client-id", hidden=True)]
 OfUser = Annotated[str | None, typer.Option("--user", hidden=True)]
@@ -91,6 +96,7 @@ def get(
     names: Names = None,
     topic: OfTopic = None,
     broker: OfBroker = None,
+    broker_logger: OfLogger = None,
     group: OfGroup = None,
     client: OfClient = None,
     user: OfUser = None,
@@ -111,7 +117,7 @@ def get(
 
     [bold]minikafka config get clients[/]
     """
-    options = _entity_options(types, names, topic, broker, group, client, user, default)
+    options = _entity_options(types, names, topic, broker, broker_logger, group, client, user, default)
     resource, wanted = read_words(words or [], options)
 
     async def verb(admin: Admin) -> None:
@@ -134,6 +140,7 @@ def set_(
     names: Names = None,
     topic: OfTopic = None,
     broker: OfBroker = None,
+    broker_logger: OfLogger = None,
     group: OfGroup = None,
     client: OfClient = None,
     user: OfUser = None,
@@ -150,8 +157,10 @@ def set_(
     [bold]minikafka config set broker --default log.retention.ms=3600000[/]
 
     [bold]minikafka config set client loader producer_byte_rate=1000000[/]
+
+    [bold]minikafka config set broker-logger 1 root=DEBUG[/]
     """
-    options = _entity_options(types, names, topic, broker, group, client, user, default)
+    options = _entity_options(types, names, topic, broker, broker_logger, group, client, user, default)
     resource, assignments = read_words(words or [], options)
     changes: dict[str, str | None] = dict(parse_added(assignments, added or []))
     for name in _listed(deleted or []):
@@ -170,6 +179,7 @@ def delete(
     names: Names = None,
     topic: OfTopic = None,
     broker: OfBroker = None,
+    broker_logger: OfLogger = None,
     group: OfGroup = None,
     client: OfClient = None,
     user: OfUser = None,
@@ -183,7 +193,7 @@ def delete(
 
     [bold]minikafka config delete topic events retention.ms[/]
     """
-    options = _entity_options(types, names, topic, broker, group, client, user, default)
+    options = _entity_options(types, names, topic, broker, broker_logger, group, client, user, default)
     resource, settings = read_words(words or [], options)
     _alter(resource, dict.fromkeys(_listed(settings)), bootstrap, directory, timeout, dry_run=dry_run)
 
@@ -193,12 +203,14 @@ def _entity_options(
     names: list[str] | None,
     topic: str | None,
     broker: str | None,
+    broker_logger: str | None,
     group: str | None,
     client: str | None,
     user: str | None,
     default: bool,
 ) -> EntityOptions:
-    named = ((TOPIC, topic), (BROKER, broker), (GROUP, group), (USER, user), (CLIENT, client))
+    loggers, clients = (BROKER_LOGGER, broker_logger), (CLIENT, client)
+    named = ((TOPIC, topic), (BROKER, broker), loggers, (GROUP, group), (USER, user), clients)
     return EntityOptions(types or (), names or (), named, default)
 
 
@@ -216,7 +228,7 @@ def _alter(
     dry_run: bool,
 ) -> None:
     if not resource.is_named:
-        hint = f"say which {resource.kind}" + ("; --default is for all" if resource.kind not in (TOPIC, GROUP) else "")
+        hint = f"say which {resource.kind}" + ("; --default is for all" if resource.kind in HAVE_DEFAULTS else "")
         raise typer.BadParameter(hint, param_hint="NAME")
     if not changes:
         raise typer.BadParameter("nothing to change; name settings", param_hint="SETTING")
@@ -249,9 +261,10 @@ async def _check_deleted(admin: Admin, resource: Resource, names: Sequence[str])
 
 
 def _resource_type(resource: Resource) -> int:
-    from minikafka.client.admin.configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+    from minikafka.client.admin import configs
 
-    return {TOPIC: TOPIC_RESOURCE, BROKER: BROKER_RESOURCE, GROUP: GROUP_RESOURCE}[resource.kind]
+    numbers = {TOPIC: configs.TOPIC_RESOURCE, BROKER: configs.BROKER_RESOURCE, GROUP: configs.GROUP_RESOURCE}
+    return {**numbers, BROKER_LOGGER: configs.BROKER_LOGGER_RESOURCE}[resource.kind]
 
 
 def _quota_entity(resource: Resource) -> QuotaEntity:
@@ -283,7 +296,7 @@ async def _names(admin: Admin, resource: Resource) -> list[str]:
     """Every topic, broker or group."""
     if resource.kind == TOPIC:
         return [topic.name for topic in await admin.list_topics()]
-    if resource.kind == BROKER:
+    if resource.kind in OF_BROKERS:
         return [str(node_id) for node_id in sorted((await admin.describe_cluster()).brokers)]
     return await _groups(admin, _resource_type(resource))
 

@@ -9,10 +9,13 @@ import typer
 
 TOPIC: Final = "topic"
 BROKER: Final = "broker"
+BROKER_LOGGER: Final = "broker-logger"
 GROUP: Final = "group"
 CLIENT: Final = "client"
 USER: Final = "user"
-KINDS: Final = (TOPIC, BROKER, GROUP, CLIENT, USER)
+KINDS: Final = (TOPIC, BROKER, BROKER_LOGGER, GROUP, CLIENT, USER)
+OF_BROKERS: Final = (BROKER, BROKER_LOGGER)
+"""Named by the number of a broker."""
 QUOTA_KINDS: Final = (USER, CLIENT)
 HAVE_DEFAULTS: Final = (BROKER, *QUOTA_KINDS)
 DEFAULT_NAME: Final = "<default>"
@@ -113,7 +116,7 @@ def _check(entities: Sequence[Entity]) -> None:
     for kind, name, is_default in entities:
         if is_default and kind not in HAVE_DEFAULTS:
             _refuse("--default", f"a {kind} has none; settings of brokers are the defaults of topics and groups")
-        if kind == BROKER and name is not None and not (name.isascii() and name.isdigit()):
+        if kind in OF_BROKERS and name is not None and not (name.isascii() and name.isdigit()):
             _refuse("NAME", f"{name!r} is no node id; a broker is named by its number")
 
 

@@ -77,11 +77,24 @@ def test_settings_of_brokers(minikafka: QuickCommandLine) -> None:
     assert b"has no setting 'nothing'" in minikafka("config", "delete", "broker", "--default", "nothing", fails=True)
 
 
+def test_levels_of_the_log_of_a_broker(minikafka: QuickCommandLine) -> None:
+    minikafka("config", "set", "broker-loggers", "2", "root=WARN")
+    assert b"WARN" in minikafka("config", "get", "broker-logger", "2")
+    assert b"WARN" not in minikafka("config", "get", "--broker-logger", "1")
+    minikafka("config", "alter", "--entity-type", "broker-loggers", "--entity-name", "2", "--add-config", "root=INFO")
+    levels = json.loads(minikafka("config", "get", "broker-loggers", "--json"))
+    assert [level["settings"][0]["value"] for level in levels] == ["INFO"] * 3
+    assert b"must be one of FATAL" in minikafka("config", "set", "broker-logger", "1", "root=LOUD", fails=True)
+    assert b"cannot be deleted" in minikafka("config", "delete", "broker-logger", "1", "root", fails=True)
+    assert b"broker 9 is not alive" in minikafka("config", "set", "broker-logger", "9", "root=INFO", fails=True)
+
+
 def test_a_shell_completes_names_and_settings(minikafka: QuickCommandLine, server: LocalCluster) -> None:
     for line, expected in (
         ("minikafka config get topic sh", "shelf"),
         ("minikafka config delete topics shelf retention", "retention.bytes\nretention.ms"),
         ("minikafka config set broker 2", "2"),
+        ("minikafka config set broker-logger 2 ro", "root"),
     ):
         asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MINIKAFKA_COMPLETE": "complete_bash"}
         where = {"MINIKAFKA_DIR": str(server.layout.directory)}

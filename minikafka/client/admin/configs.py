@@ -26,6 +26,7 @@ from minikafka.wire.messages.list_config_resources import ListConfigResourcesReq
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+BROKER_LOGGER_RESOURCE: Final = 8
 GROUP_RESOURCE: Final = 32
 ALL_BROKERS: Final = ""
 """As the name of a broker: what is set for all of them."""
@@ -67,7 +68,8 @@ class ConfigCalls(AdminCalls):
 
         KafkaError(BROKER_NOT_AVAILABLE) at once when the cluster does not list the broker.
         """
-        node_id = int(name) if kind == BROKER_RESOURCE and name != ALL_BROKERS else None
+        is_of_one = kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and name != ALL_BROKERS
+        node_id = int(name) if is_of_one else None
 
         async def attempt() -> list[ConfigEntry]:
             connection = await (self._connections.to_controller() if node_id is None else self._to_live(node_id))
@@ -94,7 +96,7 @@ class ConfigCalls(AdminCalls):
         what: str | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change settings of a resource; None takes one back to its default. All or none.
+        """Change settings of a resource; None takes one back to its default. All or none. A logger is its broker's.
 
         ``what``: the resource in an error's words. ``validate_only``: only find out whether it would be refused.
         """
@@ -111,7 +113,14 @@ class ConfigCalls(AdminCalls):
             result = answer.responses[0]
             check(result.error_code, result.error_message, f"changing settings of {what}")
 
-        await self._change(attempt, f"changing settings of {what}", final=NO_TOPIC)
+        if kind != BROKER_LOGGER_RESOURCE:
+            await self._change(attempt, f"changing settings of {what}", final=NO_TOPIC)
+            return
+
+        async def attempt_there() -> None:
+            await attempt(await self._to_live(int(name)))
+
+        await self._retrying(attempt_there, f"changing the level of {what}")
 
     async def list_config_resources(self, kind: int) -> list[str]:
         """The names of the resources of a type that can have settings (KIP-1142)."""

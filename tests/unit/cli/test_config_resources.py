@@ -20,6 +20,7 @@ NO_OPTIONS = EntityOptions()
         ("topic", Entity("topic"), []),
         ("topics my.topic", Entity("topic", "my.topic"), []),
         ("brokers 2", Entity("broker", "2"), []),
+        ("broker-loggers 2 root=INFO", Entity("broker-logger", "2"), ["root=INFO"]),
         ("group g", Entity("group", "g"), []),
         ("client-id loader", Entity("client", "loader"), []),
         ("clients loader producer_byte_rate=1", Entity("client", "loader"), ["producer_byte_rate=1"]),
@@ -53,9 +54,10 @@ def test_kafkas_options_name_a_resource(options: EntityOptions, entities: list[E
 @pytest.mark.parametrize(
     ("words", "options", "message"),
     [
-        ("", NO_OPTIONS, "say whose settings: topic, broker, group, client or user"),
+        ("", NO_OPTIONS, "say whose settings: topic, broker, broker-logger, group, client or user"),
         ("events", NO_OPTIONS, "'events' has no settings here"),
         ("broker one", NO_OPTIONS, "'one' is no node id"),
+        ("broker-logger one", NO_OPTIONS, "'one' is no node id"),
         ("topic", EntityOptions(default=True), "a topic has none"),
         ("", EntityOptions(names=["x"]), "needs an --entity-type"),
         ("", EntityOptions(["topics", "brokers"], ["t", "1"]), "only a user and a client go together"),
