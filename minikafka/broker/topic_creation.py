@@ -30,7 +30,9 @@ log = structlog.get_logger(__name__)
 CREATE_TIMEOUT_S: Final = 5.0
 SEEN_TIMEOUT_S: Final = 2.0
 
-_TRY_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER})
+_TRY_AGAIN: Final = frozenset(
+    {ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+)
 _THERE: Final = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
 
 _REPLICATION_FACTOR: Final = {
@@ -50,17 +52,17 @@ class TopicCreation:
         self._metadata = metadata
         self._under_way: dict[str, asyncio.Future[Errors]] = {}  # result of the request, by topic
 
-    async def create_missing(self, names: Collection[str]) -> Errors:
+    async def create_missing(self, names: Collection[str], client_id: str | None) -> Errors:
         """Create topics with default settings; returns the errors of those that do not exist afterwards.
 
-        LEADER_NOT_AVAILABLE asks the client to try again: too few brokers are alive, the controller was not reached, or
-        the request named too many topics.
+        LEADER_NOT_AVAILABLE asks the client to try again: too few brokers are alive, the controller was not reached,
+        the request named too many topics, or the client exceeds its quota of changes (KIP-599).
         """
         errors: Errors = {name: error for name in names if (error := _error_of(name)) is not ErrorCode.NONE}
         legal = [name for name in dict.fromkeys(names) if name not in errors]
         at_once = max(1, PARTITIONS_PER_REQUEST_MAX // self._config.num_partitions)
         errors |= dict.fromkeys(legal[at_once:], ErrorCode.LEADER_NOT_AVAILABLE)
-        failed = await self._ensure([self._default(name) for name in legal[:at_once]])
+        failed = await self._ensure([self._default(name) for name in legal[:at_once]], client_id or "")
         for name, error in failed.items():
             errors[name] = ErrorCode.LEADER_NOT_AVAILABLE if error in _TRY_AGAIN else error
         return errors
@@ -68,7 +70,7 @@ class TopicCreation:
     async def create_internal(self, name: str) -> None:
         """Create the topic of a coordinator. KafkaError(COORDINATOR_NOT_AVAILABLE) with too few live brokers for it."""
         topic = self._internal(name)
-        errors = await self._ensure([topic])
+        errors = await self._ensure([topic], None)
         if errors:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -76,36 +78,38 @@ class TopicCreation:
                 f" ({_REPLICATION_FACTOR[name]})",
             )
 
-    async def _ensure(self, topics: Iterable[CreatableTopic]) -> Errors:
-        """Create missing topics, wait for those under way; returns the errors of those that failed."""
+    async def _ensure(self, topics: Iterable[CreatableTopic], client_id: str | None) -> Errors:
+        """Create missing topics, wait for those under way; returns the errors of those that failed.
+
+        ``client_id``: whose quota counts; None: no one's.
+        """
         missing = [topic for topic in topics if self._metadata.image.topic(topic.name) is None]
         others = {topic.name: self._under_way[topic.name] for topic in missing if topic.name in self._under_way}
-        errors = await self._create([topic for topic in missing if topic.name not in others])
+        errors = await self._create([topic for topic in missing if topic.name not in others], client_id)
         for name, outcome in others.items():
             error = (await asyncio.shield(outcome)).get(name)
             if error is not None:
                 errors[name] = error
         return errors
 
-    async def _create(self, topics: list[CreatableTopic]) -> Errors:
+    async def _create(self, topics: list[CreatableTopic], client_id: str | None) -> Errors:
         if not topics:
             return {}
         outcome: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
         errors: Errors = {topic.name: ErrorCode.NOT_CONTROLLER for topic in topics}  # until the answer
         self._under_way |= dict.fromkeys(errors, outcome)
         try:
-            errors = await self._request(topics)
+            errors = await self._request(topics, client_id)
         finally:
             for topic in topics:
                 del self._under_way[topic.name]
             outcome.set_result(errors)
         return dict(errors)
 
-    async def _request(self, topics: list[CreatableTopic]) -> Errors:
+    async def _request(self, topics: list[CreatableTopic], client_id: str | None) -> Errors:
+        request = CreateTopicsRequest(topics=topics, client_id=client_id, knows_quotas=True)
         try:
-            answer = await self._controller.call(
-                CreateTopicsRequest(topics=topics), CreateTopicsResponse, timeout_s=CREATE_TIMEOUT_S
-            )
+            answer = await self._controller.call(request, CreateTopicsResponse, timeout_s=CREATE_TIMEOUT_S)
         except KafkaError as error:
             return {topic.name: error.code for topic in topics}
         created = [result.name for result in answer.topics if not result.error_code]

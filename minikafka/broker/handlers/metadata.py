@@ -68,7 +68,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         missing = [topic.name for topic in wanted if topic.name and parts.metadata.image.topic(topic.name) is None]
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
-            errors = await parts.topic_creation.create_missing(missing)
+            errors = await parts.topic_creation.create_missing(missing, context.client_id)
         portions = paced(wanted, TOPICS_AT_ONCE, context)
         topics = [_wanted_topic(topic, errors, operations, context, parts) async for topic in portions]
     response = MetadataResponse(

@@ -66,15 +66,15 @@ class World:
 async def test_the_topics_of_a_request_are_asked_for_at_once() -> None:
     world = World()
     world.see("there")
-    assert await world.creation.create_missing(["b", "a", "there", "b"]) == {}
+    assert await world.creation.create_missing(["b", "a", "there", "b"], "c") == {}
     assert world.requests == [["b", "a"]]
-    assert await world.creation.create_missing(["a", "b"]) == {}
+    assert await world.creation.create_missing(["a", "b"], "c") == {}
     assert len(world.requests) == 1
 
 
 async def test_names_that_are_none_are_not_even_asked_for() -> None:
     world = World()
-    assert await world.creation.create_missing(["..", "fine", ""]) == {
+    assert await world.creation.create_missing(["..", "fine", ""], "c") == {
         "..": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
@@ -85,7 +85,7 @@ async def test_names_that_are_none_are_not_even_asked_for() -> None:
 async def test_no_request_creates_more_than_the_controller_takes_at_once(partitions: str, at_once: int) -> None:
     world = World(num_partitions=partitions)
     names = [f"t{number}" for number in range(2100)]
-    errors = await world.creation.create_missing(names)
+    errors = await world.creation.create_missing(names, "c")
     assert world.requests == [names[:at_once]]
     assert errors == dict.fromkeys(names[at_once:], ErrorCode.LEADER_NOT_AVAILABLE), "come again"
 
@@ -96,16 +96,16 @@ async def test_a_topic_that_is_being_created_is_waited_for(monkeypatch: pytest.M
     world.gate.clear()
     loop = asyncio.get_running_loop()
     world.answer = lambda name: ErrorCode.POLICY_VIOLATION if name == "bad" else ErrorCode.NONE
-    first = loop.create_task(world.creation.create_missing(["a", "bad"]))
+    first = loop.create_task(world.creation.create_missing(["a", "bad"], "c"))
     await turns()
-    second = loop.create_task(world.creation.create_missing(["a", "b", "bad"]))
+    second = loop.create_task(world.creation.create_missing(["a", "b", "bad"], "c"))
     await turns()
     assert not first.done()
     assert not second.done()
     assert world.requests == [["a", "bad"], ["b"]]
     world.gate.set()
     assert await in_time(first) == await in_time(second) == {"bad": ErrorCode.POLICY_VIOLATION}
-    assert await world.creation.create_missing(["bad"]) == {"bad": ErrorCode.POLICY_VIOLATION}
+    assert await world.creation.create_missing(["bad"], "c") == {"bad": ErrorCode.POLICY_VIOLATION}
     assert world.requests[2:] == [["bad"]], "the next one tries again"
 
 
@@ -113,14 +113,14 @@ async def test_whoever_waits_hears_when_the_one_who_asked_is_gone() -> None:
     world = World()
     world.gate.clear()
     loop = asyncio.get_running_loop()
-    first = loop.create_task(world.creation.create_missing(["a"]))
+    first = loop.create_task(world.creation.create_missing(["a"], "c"))
     await turns()
-    second = loop.create_task(world.creation.create_missing(["a"]))
+    second = loop.create_task(world.creation.create_missing(["a"], "c"))
     await turns()
     first.cancel()
     assert await in_time(second) == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
     world.gate.set()
-    assert await world.creation.create_missing(["a"]) == {}
+    assert await world.creation.create_missing(["a"], "c") == {}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,7 @@ async def test_whoever_waits_hears_when_the_one_who_asked_is_gone() -> None:
     [
         (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.LEADER_NOT_AVAILABLE),
         (ErrorCode.NOT_CONTROLLER, ErrorCode.LEADER_NOT_AVAILABLE),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.LEADER_NOT_AVAILABLE),
         (ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION),
         (ErrorCode.TOPIC_ALREADY_EXISTS, None),
     ],
@@ -138,21 +139,21 @@ async def test_what_clients_hear_of_a_refusal(
     monkeypatch.setattr(topic_creation, "SEEN_TIMEOUT_S", 0.01)
     world = World()
     world.answer = lambda _name: error
-    assert await world.creation.create_missing(["a"]) == ({} if said is None else {"a": said})
+    assert await world.creation.create_missing(["a"], "c") == ({} if said is None else {"a": said})
 
 
 async def test_a_controller_that_is_not_reached_may_be_later() -> None:
     world = World()
     world.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody is")
-    assert await world.creation.create_missing(["a"]) == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
+    assert await world.creation.create_missing(["a"], "c") == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
     world.failure = None
-    assert await world.creation.create_missing(["a"]) == {}
+    assert await world.creation.create_missing(["a"], "c") == {}
 
 
 async def test_the_answer_waits_until_this_node_knows_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.lags = True
-    creating = asyncio.get_running_loop().create_task(world.creation.create_missing(["a"]))
+    creating = asyncio.get_running_loop().create_task(world.creation.create_missing(["a"], "c"))
     await turns()
     world.see("another")
     await turns()
@@ -160,7 +161,7 @@ async def test_the_answer_waits_until_this_node_knows_the_topic(monkeypatch: pyt
     world.see("a")
     assert await in_time(creating) == {}
     monkeypatch.setattr(topic_creation, "SEEN_TIMEOUT_S", 0.01)
-    assert await in_time(world.creation.create_missing(["b"])) == {}, "not for ever"
+    assert await in_time(world.creation.create_missing(["b"], "c")) == {}, "not for ever"
 
 
 async def test_the_offsets_topic_has_settings_of_its_own() -> None:
@@ -180,7 +181,7 @@ async def test_the_offsets_topic_has_settings_of_its_own() -> None:
         await world.creation.create_internal("__consumer_offsets")
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.answer = lambda _name: ErrorCode.NONE
-    assert await world.creation.create_missing([CONSUMER_OFFSETS_TOPIC]) == {}
+    assert await world.creation.create_missing([CONSUMER_OFFSETS_TOPIC], "c") == {}
     await world.creation.create_internal("__consumer_offsets")
     assert [topic for request in asked for topic in request.topics] == [
         world.creation._internal(CONSUMER_OFFSETS_TOPIC)

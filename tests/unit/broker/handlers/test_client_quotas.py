@@ -20,6 +20,7 @@ from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRe
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
+from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Dial = Callable[..., Awaitable[Client]]
 Join = Callable[[Node], Awaitable[Node]]
@@ -225,6 +226,17 @@ async def test_changes_of_partitions_are_counted_by_the_controller(node: Node, d
         assert [each.error_code for each in answer.responses] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
         assert 100_000 < answer.throttle_time_ms <= 200_000
     assert [each.error_code for each in (await (await dial(other)).ask(beyond, 6)).responses] == [0], "another client"
+
+
+async def test_topics_that_are_created_on_first_use_are_counted(node: Node, dial: Dial) -> None:
+    eager = await named(dial, node, "eager")
+    assert await alter(eager, entry({"client_id": "eager"}, controller_mutation_rate=0.1)) == [(0, None)]
+    told = []
+    for name in "abc":
+        answer = await eager.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+        told += [topic.error_code for topic in answer.topics]
+    assert told == [0, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE]
+    assert [topic.name for topic in node.image.topics()] == ["a"]
 
 
 async def test_quotas_of_many_clients_are_set_in_portions(node: Node, client: Client) -> None:
