@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from minikafka.errors import ErrorCode
-from minikafka.groups.consumer.records import MemberState
 from minikafka.groups.deletion import look_for_deleted_topics
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.rebalance import fail_parked_joins, fail_parked_syncs, maybe_prepare_rebalance
@@ -53,12 +52,9 @@ def _restore(shard: Shard, group: Group, persisted: GroupMetadataValue) -> None:
 
 def _restore_consumers(shard: Shard, group: Group) -> None:
     """Sessions begin anew, and so does the time of members that must give partitions up."""
-    consumer = group.consumer
-    assert consumer is not None
+    assert group.consumer is not None
     shard.match_sessions(group)
-    for member_id, current in consumer.currents.items():
-        if current.state is MemberState.UNREVOKED_PARTITIONS and member_id in consumer.sessions:
-            shard.set_rebalance_deadline(group, consumer, member_id)
+    shard.match_revocations(group, group.consumer)
 
 
 def _member(metadata: MemberMetadata, protocol: str | None) -> Member:

@@ -17,7 +17,7 @@ from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroup, Session
 from minikafka.groups.consumer.question import AssignmentQuestion
-from minikafka.groups.consumer.records import ConsumerGroupRecord
+from minikafka.groups.consumer.records import ConsumerGroupRecord, MemberState
 from minikafka.groups.consumer.topics import NoTopics, TopicHashes, Topics
 from minikafka.groups.effects import Effect, MakeAssignment, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
@@ -205,6 +205,13 @@ class Shard:
         session.rebalance_deadline_ms = self.now_ms + max(consumer.subscriptions[member_id].rebalance_timeout_ms, 0)
         self.set_timer(RevocationTimer(group.group_id, member_id), session.rebalance_deadline_ms)
 
+    def match_revocations(self, group: Group, consumer: ConsumerGroup) -> None:
+        """Each member that must give partitions up has a deadline: after a load, or a write that failed."""
+        for member_id, current in consumer.currents.items():
+            must = current.state is MemberState.UNREVOKED_PARTITIONS
+            if must and consumer.sessions[member_id].rebalance_deadline_ms is None:
+                self.set_rebalance_deadline(group, consumer, member_id)
+
     def clear_rebalance_deadline(self, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
         """The member has done it."""
         session = consumer.sessions[member_id]
@@ -239,6 +246,7 @@ class Shard:
             others = (record for write in self.writes.values() if write.group is group for record in write.records)
             group.consumer.rebuild(record for record in others if isinstance(record, ConsumerGroupRecord))
             self.match_sessions(group)
+            self.match_revocations(group, group.consumer)
         if failed.undo is not None:
             failed.undo()
 

@@ -295,3 +295,8 @@ def a_classic_member_gets_its_target(
     consumer.currents = now | towards
     _sound_sync(shard, group, consumer, request, token)
     consumer.currents = now
+
+
+@SUITE.replaces(Shard, "match_revocations")
+def what_was_not_written_is_not_tried_again(shard: Shard, group: Group, consumer: ConsumerGroup) -> None:
+    """Who is to give partitions up, and was not removed since the log took nothing, has for ever."""

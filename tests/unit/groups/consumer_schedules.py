@@ -9,6 +9,7 @@ whatever happens:
 - owners' commits: a member that still has a partition, by all that it was told, may commit an offset of it;
 - epochs: the epochs that a member is told never fall, until it has to join again;
 - answers: every request is answered once (the driver checks), and in time;
+- deadlines: who is to give partitions up is removed some time if it does not;
 - liveness: when faults end, the members share out all partitions of their topics, evenly where all want the same, and
   the group is Stable, and of the protocol that its members make it.
 
@@ -37,6 +38,7 @@ from minikafka.groups.consumer.records import (
     ConsumerGroupRecord,
     CurrentAssignment,
     Kind,
+    MemberState,
     Value,
     decode_consumer_record,
 )
@@ -644,6 +646,8 @@ class World:
                     other = users.setdefault(at, client.name)
                     if other != client.name:
                         raise ViolationError(f"{other} and {client.name} both have partition {at[1]}")
+        if consumer is not None:
+            check_deadlines(consumer)
         for token in self.waiting:
             waits_ms = self.now - self.sent_ms[token]
             if waits_ms > (REBALANCE_MS if token.startswith(("join", "sync")) else WRITE_MS):
@@ -755,6 +759,15 @@ class World:
             and max(sizes) > min(sizes) + 1
         ):
             raise ViolationError(f"uneven: {sizes}")
+
+
+def check_deadlines(consumer: ConsumerGroup) -> None:
+    """Who is to give partitions up has not for ever; that of a classic member begins with its heartbeat."""
+    for name, current in consumer.currents.items():
+        is_classic = consumer.subscriptions[name].classic is not None
+        must_revoke = current.state is MemberState.UNREVOKED_PARTITIONS and not is_classic
+        if must_revoke and consumer.sessions[name].rebalance_deadline_ms is None:
+            raise ViolationError(f"{name} may keep for ever what it is to give up")
 
 
 def is_good(current: CurrentAssignment, epoch: int, told: Owned | None) -> bool:

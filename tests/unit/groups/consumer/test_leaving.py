@@ -40,6 +40,15 @@ def test_who_does_not_give_partitions_up_in_time_is_removed(driver: ConsumerDriv
     assert len(given(driver.beat("b", 2)) or ()) == 4
 
 
+@pytest.mark.spec("G6")
+def test_who_does_not_give_partitions_up_is_removed_later_if_that_is_not_written(driver: ConsumerDriver) -> None:
+    driver.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.advance(20_500)
+    assert driver.beat("a", 1).error_code == 0
+    driver.advance(20_500)
+    assert driver.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_who_gives_them_up_in_time_stays(driver: ConsumerDriver) -> None:
     driver.advance(19_000)
     keeps = frozenset(
