@@ -56,6 +56,10 @@ from minikafka.wire.versioned import Record
 STEPS = 150
 HEARTBEAT_MS = 5_000
 WRITE_MS = 5_000
+ROUNDS = 30
+"""Without faults."""
+ROUNDS_TO_JOIN = 6
+ROUNDS_MAX = 100
 SUBSCRIPTIONS: tuple[dict[str, Any], ...] = (
     {"names": ["t"]},
     {"names": ["t"]},
@@ -713,11 +717,16 @@ class World:
         if self.policy in (MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE) and self.clients:
             kept = self.clients[0].classic is None  # the others would not be let in
             self.clients = [each for each in self.clients if (each.classic is None) is kept]
-        for number in range(30):
+        # Who is gone stays for another session when the end of its own was not written, and others join after that.
+        number = joined = 0
+        while number < ROUNDS or number < joined + ROUNDS_TO_JOIN:
             self.round(ErrorCode.NOT_ENOUGH_REPLICAS if number in (17, 18) else None)
             self.check()
             if number == 15:
                 self.change_topics()
+            number += 1
+            if not {client.member_id for client in self.clients}.issuperset(self.members()) and number < ROUNDS_MAX:
+                joined = number
         self.clients = [client for client in self.clients if client.alive]  # others were fenced
         if not self.clients:
             return
