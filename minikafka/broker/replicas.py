@@ -104,6 +104,7 @@ class Replicas:
         """A replica was placed on, or found on, this node."""
         assert partition.topic_partition not in self._partitions
         self._partitions[partition.topic_partition] = partition
+        partition.log.producers.forget_replicated(partition.high_watermark)
         partition.traffic = self.traffic.enter(partition.topic_partition.topic)
 
     def remove(self, tp: TopicPartition) -> Partition | None:
@@ -491,8 +492,11 @@ class Replicas:
         for tp in high_watermark_moved:
             listener = self.high_watermark_listeners.get(tp)
             partition = self._partitions.get(tp)
-            if listener is not None and partition is not None:
-                listener(partition.replica.high_watermark)
+            if partition is not None:
+                high_watermark = partition.replica.high_watermark
+                partition.log.producers.forget_replicated(high_watermark)
+                if listener is not None:
+                    listener(high_watermark)
             self.produces.check_and_complete(tp)
             self.consumer_fetches.check_and_complete(tp)
 

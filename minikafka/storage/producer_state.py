@@ -20,9 +20,11 @@ sweeps, not by record timestamps: a jump of the wall clock forgets nobody.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -39,6 +41,7 @@ FORGOTTEN_AT_ONCE: Final = 1_000
 EPOCH_RAISED_SINCE: Final = 2
 """Transaction version from which on each end of a transaction has a new producer epoch (KIP-890)."""
 
+_marker_of: Final = itemgetter(1)
 _serials: Final = count(1)
 """Of ends of transactions in all logs: a log that is cut or moved gets a new state, in which no number comes again."""
 
@@ -289,14 +292,23 @@ class ProducerState:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """First offset of a transaction that is open, or whose end is not below the high watermark yet."""
-        if self._completed:
-            self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
-        elif not self._ongoing:
+        if not self._completed and not self._ongoing:
             return None
+        self.forget_replicated(high_watermark)
         firsts = [first for first, _marker in self._completed]
         if self._ongoing:
             firsts.append(next(iter(self._ongoing)))
         return min(firsts, default=None)
+
+    @property
+    def unreplicated_ends(self) -> int:
+        """Transactions that have ended, by markers that may not be replicated yet."""
+        return len(self._completed)
+
+    def forget_replicated(self, high_watermark: int) -> None:
+        """Markers below it hold nothing back. Whoever moves it calls this: of a follower's log nobody asks anything."""
+        if self._completed:
+            del self._completed[: bisect_left(self._completed, high_watermark, key=_marker_of)]
 
     @property
     def open_transactions(self) -> list[tuple[int, int]]:

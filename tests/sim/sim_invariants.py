@@ -237,7 +237,10 @@ class Invariants:
     # -- after it healed ----------------------------------------------------------------------------------------------
 
     def check_healed(self) -> None:
-        """All replicas are byte-equal up to the high watermark, nobody stopped by itself, nothing went unhandled."""
+        """All replicas are byte-equal up to the high watermark, nobody stopped by itself, nothing went unhandled.
+
+        Nor does anybody keep in memory what is over.
+        """
         copies: dict[Where, Copy] = {}
         logs = [(machine, partition) for machine, node in self._cluster.nodes() for partition in node.replicas]
         starts: dict[Where, int] = {}
@@ -246,6 +249,8 @@ class Invariants:
             starts[where] = max(starts.get(where, 0), partition.log.log_start_offset)
         for machine, partition in logs:
             where = (partition.topic_partition, partition.topic_id)
+            if kept := partition.log.producers.unreplicated_ends:
+                raise InvariantViolatedError(f"{machine.host} {where[0]}: {kept} ends of transactions are kept")
             copy = copy_of(machine, partition.log.directory, starts[where])
             other = copies.setdefault(where, copy)
             wrong = unequal(copy.content, other.content)

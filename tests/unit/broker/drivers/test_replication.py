@@ -245,6 +245,21 @@ async def test_a_follower_whose_leader_did_not_answer_for_long_was_away(
     await eventually(lambda: follower.log.appender._followed_from == 2, "it to note where it begins anew")
 
 
+@pytest.mark.spec("T21")
+async def test_a_follower_of_transactions_keeps_no_ends_that_are_replicated(cluster: Cluster) -> None:
+    """Finding: only who asks for the last stable offset let go of them, and of a follower's log nobody does."""
+    leader = await started(cluster, 1, 2)
+    partition = led(leader, ORDERS)
+    for number in range(3):
+        data = memoryview(batch(b"x", producer=(7, 0, number), is_transactional=True))
+        leader.replicas.stage(partition, data, parse_header(data))
+        leader.replicas.stage_marker(partition, 7, 0, 0, commits=True, transaction_version=0)
+        leader.replicas.commit_staged()
+    for node in (leader, cluster.nodes[2]):
+        producers = (await follows(node, 6)).log.producers
+        await eventually(lambda kept=producers: not kept.unreplicated_ends, "it to let go of them")  # type: ignore[misc]
+
+
 @pytest.mark.spec("R13")
 async def test_a_replica_is_made_whose_leaders_log_begins_inside_a_batch(cluster: Cluster, dial: Dial) -> None:
     """Finding: after DeleteRecords no replica that begins anew was ever in sync: it refused the batch, for ever."""
