@@ -241,9 +241,13 @@ class Cutter:
             log.roll()
         with log.guard("delete segments of"):
             self.maybe_increment_log_start_offset(log.segments[count].base_offset)
-        going = log.segments.closed[:count]
-        removal = log.segment_list.take_off(segment.base_offset for segment in going)
-        return DeletionJob(going, removal, partial(log.end_slot.note_start, log.segments[count].base_offset))
+        going, first_offset = log.segments.closed[:count], log.segments[count].base_offset
+        return DeletionJob(
+            going,
+            log.segment_list.take_off(segment.base_offset for segment in going),
+            partial(log.snapshots.missing_at, first_offset, _copies(going)),
+            partial(log.end_slot.note_start, first_offset),
+        )
 
     def complete_deletion(self, job: DeletionJob) -> int:
         """The job has run: remove the files, except those cut or rewritten meanwhile; returns the number of segments.
@@ -261,6 +265,8 @@ class Cutter:
         count = 0 if log.is_cutting or log.is_swapping else self._still_first(job.segments)
         try:
             with log.guard("delete segments of", is_repeatable=True):
+                if job.snapshot is not None and count == len(job.segments):
+                    log.snapshots.store(job.snapshot, log.segments[count].base_offset)
                 for segment in log.segments.closed[:count]:
                     log.discard(segment)
                     log.segments.drop_first(1)

@@ -43,18 +43,28 @@ class RetentionClock:
 class DeletionJob:
     """Takes segments off the list of their log, in a thread; then their files may go. ``error``: the disk refused.
 
+    ``make_snapshot``: of the producers where the log will begin, unless there is one; then it is in ``snapshot``.
     ``raise_start``: notes where the log will begin.
     """
 
-    def __init__(self, segments: Sequence[Segment], removal: Removal, raise_start: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        removal: Removal,
+        make_snapshot: Callable[[], bytes | None],
+        raise_start: Callable[[], None],
+    ) -> None:
         self.segments = segments
         self.removal = removal
+        self.snapshot: bytes | None = None
         self.error: OSError | None = None
+        self._make_snapshot = make_snapshot
         self._raise_start = raise_start
 
     def run(self) -> None:
         """In any thread; nothing is raised."""
         try:
+            self.snapshot = self._make_snapshot()
             self.removal.store()
             self._raise_start()
         except OSError as error:

@@ -15,7 +15,7 @@ its checksum; then an older one is taken and more of the log is replayed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
 
@@ -135,8 +135,25 @@ class SnapshotFiles:
     def take(self, state: ProducerState, offset: int) -> int:
         """Write what ``state`` is just before ``offset``; its size. A torn one is recognised, so it is not synced."""
         encoded = encode_snapshot(state)
-        self._disk.write_bytes(self._path(offset), encoded)
+        self.store(encoded, offset)
         return len(encoded)
+
+    def store(self, encoded: bytes, offset: int) -> None:
+        """Write what :func:`encode_snapshot` has made for ``offset``."""
+        self._disk.write_bytes(self._path(offset), encoded)
+
+    def missing_at(self, offset: int, segments: Sequence[Segment]) -> bytes | None:
+        """A snapshot for ``offset``, where ``segments`` end, which are about to go. None if it is there.
+
+        An older one would have producers as they were before their last batches, and refuse what comes next. None, too,
+        if batches cannot be read.
+        """
+        if offset in self.offsets():
+            return None
+        try:
+            return encode_snapshot(self.load(Segments(list(segments)), segments[0].base_offset, offset))
+        except (BadBatchError, FileNotFoundError):  # the cleaner may have replaced them
+            return None
 
     def offsets(self) -> list[int]:
         """For which offsets there are snapshots, ascending."""

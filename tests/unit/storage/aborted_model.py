@@ -8,7 +8,8 @@ invariants, looked at after each step:
 * a consumer that leaves out what it is told of as aborted gets the committed records of its range, and no others (of a
   cleaned log: some of them, and the last of each key);
 * it is told of no transaction that was not aborted, or has nothing in the range;
-* the batches alone tell the same open transactions as the log does.
+* the batches alone tell the same open transactions as the log does;
+* what the log knows of a producer is its last batch: what it sends next is let in.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class Schedule:
             self.doing = act.__name__
             act()
             self.check(self.log, self.high_watermark)
+            self._check_producers()
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -260,14 +262,15 @@ class Schedule:
         """The follower comes back, gets all of it, or some, and is asked the same."""
         log, follower = self.log, self.follower
         follower.begin_following()
-        if follower.log_end_offset < log.segments[0].base_offset:
-            follower.truncate_fully_and_start_at(log.segments[0].base_offset)
         end = (
             log.log_end_offset
             if self.rng.random() < 0.7
             else self.rng.randint(log.log_start_offset, log.log_end_offset)
         )
         while follower.log_end_offset < end:
+            if follower.log_end_offset < log.segments[0].base_offset:  # also where it was cut to fetch again
+                follower.truncate_fully_and_start_at(log.segments[0].base_offset)
+                continue
             offset = follower.log_end_offset
             job = log.prepare_read(offset, 500)
             if job is not None:
@@ -441,6 +444,17 @@ class Schedule:
         base_offset = log.segments[0].base_offset
         if found != told and log.log_start_offset == base_offset and (told is None or told >= base_offset):
             raise ViolationError(f"the batches tell {found} as the first open offset, and the log {told}")
+
+    def _check_producers(self) -> None:
+        """Of one that wrote nothing in its epoch, or is forgotten, nothing is known.
+
+        The cleaner takes what seems not to be the last batch, which a cut or a load may find to be one.
+        """
+        for entry in () if self.is_compacted else self.log.producers.entries:
+            batches = [one for one in self.written if one.producer_id == entry.producer_id and one.key is not None]
+            if entry.batches and entry.last_offset != batches[-1].offset:
+                last = batches[-1].offset
+                raise ViolationError(f"producer {entry.producer_id} wrote {last} last, not {entry.last_offset}")
 
 
 def _fetch(log: Log, offset: int, limit: int, max_bytes: int) -> tuple[bytes, list[AbortedTransaction], int]:

@@ -57,6 +57,11 @@ def a_snapshot_opens_what_the_cleaner_took(_state: Any, _segments: Any, _end_off
     """A transaction that was open then has no batch any more, nor an end."""
 
 
+@SUITE.replaces(snapshots.SnapshotFiles, "missing_at")
+def what_retention_took_is_forgotten(_files: Any, _offset: int, _segments: Any) -> None:
+    """The newest snapshot knows producers as they were before the last of their batches that went."""
+
+
 @SUITE.plants()
 def a_snapshot_opens_what_retention_took(patch: Any) -> None:
     """The records of a transaction that was open then were deleted, and the cleaner took its end."""

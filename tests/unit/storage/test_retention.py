@@ -54,6 +54,36 @@ def test_many_segments_go_in_portions(open_log: OpenLog) -> None:
     assert log.log_start_offset == log.log_end_offset
 
 
+@pytest.mark.spec("P3")
+@pytest.mark.parametrize("was_killed", [False, True])
+def test_producers_go_on_whose_last_batches_went(open_log: OpenLog, *, was_killed: bool) -> None:
+    """Finding: not each roll writes a snapshot, and after a restart an older one refused what they sent next."""
+    settings = {"segment_bytes": 300, "retention_ms": DAY_MS}
+    log, sequences = open_log(**settings), dict.fromkeys(range(20), 0)
+    for producer_id in [*range(20), *range(20), *range(6)]:
+        append(log, b"x" * 60, producer=(producer_id, 0, sequences[producer_id]))
+        sequences[producer_id] += 1
+    assert max(log.snapshots.offsets()) < log.active_base_offset, "no roll was without a snapshot"
+    assert log.delete_old_segments(log.log_end_offset, NOW_MS + 2 * DAY_MS) == 23
+    end = log.log_end_offset
+    if not was_killed:
+        log.close()
+    again = open_log(clean=not was_killed, was_killed=was_killed, recovery_point=end, log_start_offset=end, **settings)
+    for producer_id, sequence in sequences.items():
+        append(again, b"y", producer=(producer_id, 0, sequence))
+
+
+def test_what_goes_may_be_damaged(open_log: OpenLog) -> None:
+    """Then what is known of the producers is that of an older snapshot, or nothing."""
+    log = open_log(segment_bytes=300, retention_ms=DAY_MS)
+    for sequence in range(9):
+        append(log, b"x" * 60, producer=(7, 0, sequence))
+    log.snapshots.remove(below=log.log_end_offset)
+    Path(log.segments[0].path(".log")).write_bytes(b"?" * log.segments[0].size)
+    assert log.delete_old_segments(log.log_end_offset, NOW_MS + 2 * DAY_MS) == 5
+    assert log.snapshots.offsets() in ([], [log.log_end_offset])
+
+
 def test_nothing_at_or_above_the_high_watermark_goes(daily: Log) -> None:
     assert daily.delete_old_segments(1, NOW_MS + 100 * DAY_MS) == 1
     assert daily.log_start_offset == 1
