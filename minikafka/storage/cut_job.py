@@ -1,8 +1,8 @@
 """The slow part of cutting a log at its end, for a thread (see :mod:`minikafka.storage.cutting`).
 
 Its cost is that of the removed records: the last segment is read from the index entry before the cut, and producers are
-rewound (:mod:`minikafka.storage.rewinding`). If a batch before the cut is unreadable, that is damage: the log ends
-before that batch, and the replica is marked.
+rewound (:mod:`minikafka.storage.rewinding`). An unreadable batch before the cut is damage: the log ends there, or the
+replica is marked, to be fetched again from there on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from minikafka.storage.segment import Segment
 from minikafka.storage.segment_list import Removal
 from minikafka.storage.segment_names import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES
 from minikafka.storage.segments import Segments
+from minikafka.storage.snapshots import replay_segment
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -149,11 +150,30 @@ class CutJob:
             self._disk.fsync_dir(self._directory)
 
     def _rewind_producers(self) -> None:
+        """Also of a damaged log: it is cut again, to be fetched from the damage on."""
+        try:
+            self.producers = self._rewound()
+        except BadBatchError:
+            self.producers, _offset = self._snapshots.newest(self._mark_unreadable().base_offset)
+
+    def _rewound(self) -> ProducerState | Rewound:
         snapshot, offset = self._snapshots.newest(self.end_offset)
         is_told = offset >= self.last.base_offset or not self._kept
         found = rewound(self._touched, self.last, self.end_offset, snapshot) if is_told else None
         if self._needs_replay or found is None:
             segments = Segments([*self._kept, self.last])
-            self.producers = self._snapshots.load(segments, self._log_start_offset, self.end_offset)
-        else:
-            self.producers = found
+            return self._snapshots.load(segments, self._log_start_offset, self.end_offset)
+        return found
+
+    def _mark_unreadable(self) -> Segment:
+        """The first segment with a batch that cannot be read, or the last; the log is damaged from there on."""
+        segment, position, why = self.last, 0, "it could not be read"
+        for each in (*self._kept, self.last):
+            try:
+                replay_segment(ProducerState(), each, each.base_offset, self.end_offset)
+            except BadBatchError as error:
+                segment, position, why = each, error.position, str(error)
+                break
+        self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, why, None)
+        write_refetch_mark(self._disk, self._directory, self.corruption)
+        return segment

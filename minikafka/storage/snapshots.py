@@ -22,7 +22,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from minikafka.model import NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP
-from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
+from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer, crc_is_valid
 from minikafka.records.control import EndTxnMarker, parse_end_txn_marker
 from minikafka.records.read import iter_records
 from minikafka.storage.disk import Disk
@@ -248,13 +248,18 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
 def replay_segment(
     state: ProducerState, segment: Segment, start_offset: int, end_offset: int, *, is_indexing: bool = False
 ) -> None:
-    """Take over the batches of ``segment`` in ``[start_offset, end_offset)``, and note aborted transactions in it."""
+    """Take over the batches of ``segment`` in ``[start_offset, end_offset)``, and note aborted transactions in it.
+
+    BadBatchError for one that is unreadable, and for an end of a transaction that was damaged.
+    """
     file = segment.file
     for position, header in scan_headers(file, segment.position_of(start_offset), segment.size):
         if header.base_offset >= end_offset:
             return
         if header.has_producer_id:
             body = file.pread(header.batch_length + LOG_OVERHEAD, position) if header.is_control else b""
+            if header.is_control and not crc_is_valid(body, 0, header):
+                raise BadBatchError(position, "the end of a transaction fails its checksum")
             aborted = replay(state, header, body)
             if aborted is not None and is_indexing:
                 segment.note_aborted(aborted)

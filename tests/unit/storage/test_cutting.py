@@ -14,6 +14,7 @@ from storage_batches import NOW_MS, OpenLog, append, batch, read_all, stage
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.batch import HEADER_SIZE
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.storage.config import LogConfig
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.disk import OsDisk, OsFile
@@ -194,6 +195,57 @@ def store_in(path: Path) -> LogStore:
 
 def rows(path: Path, name: str) -> str:
     return (path / name).read_text().splitlines()[2]
+
+
+def with_an_end_of_a_transaction(log: Log, changes: Callable[[bytearray], object]) -> None:
+    """In the first of two segments, without a snapshot between them; changed on the disk behind the log's back."""
+    append(log, b"a", producer=(7, 0, 0), is_transactional=True)
+    marker = build_end_txn_marker(7, 0, EndTxnMarker(is_commit=True, coordinator_epoch=0), timestamp=NOW_MS)
+    stage(log, marker)
+    log.roll()
+    append(log, b"b", producer=(8, 0, 0))
+    append(log, b"c", producer=(8, 0, 1))
+    log.flush()
+    log.snapshots.remove(below=log.log_end_offset)
+    path = Path(log.segments[0].path(".log"))
+    data = bytearray(path.read_bytes())
+    changes(data)
+    path.write_bytes(data)
+
+
+def flip(data: bytearray, at: int) -> None:
+    data[at] ^= 1
+
+
+UNREADABLE: dict[str, Callable[[bytearray], object]] = {
+    "a header": lambda data: flip(data, 8),
+    "a commit that is an abort": lambda data: flip(data, data.rindex(bytes((0, 0, 0, 1))) + 3),
+    "no record": lambda data: flip(data, len(data) - 17),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_damage_that_a_replay_comes_upon_marks_the_replica(open_log: OpenLog, what: str) -> None:
+    """Finding: it ended the node. A damaged end of a transaction was taken for another, or stopped the cut."""
+    log = open_log()
+    with_an_end_of_a_transaction(log, UNREADABLE[what])
+    log.complete_cut(in_thread(prepared(log, 3)))
+    assert log.log_end_offset == 3
+    assert log.corruption is not None
+    assert log.corruption.offset == 0
+    log.complete_cut(in_thread(prepared(log, log.corruption.offset)))
+    log.refetched()
+    append(log, b"a", leader_epoch=1)
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_damage_that_a_start_comes_upon_marks_the_replica(open_log: OpenLog, what: str) -> None:
+    log = open_log()
+    with_an_end_of_a_transaction(log, UNREADABLE[what])
+    log.snapshots.remove(below=log.log_end_offset + 1)
+    again = open_log(clean=False, was_killed=True, recovery_point=4)
+    assert again.corruption is not None
+    assert again.log_end_offset <= 1
 
 
 @pytest.mark.spec("R22")
