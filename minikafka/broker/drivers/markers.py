@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -115,16 +115,23 @@ class Markers:
         self._order(_Order(shard, markers, pauses), markers.partitions)
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """What a node was to write that leads the partition no more goes to the next leader."""
-        now_s = asyncio.get_running_loop().time()
+        """What a node was to write that leads the partition no more goes to the next leader.
+
+        Only what is under way is looked at: 100,000 partitions may have changed.
+        """
+        now_s, changed = asyncio.get_running_loop().time(), delta.partitions
         for node_id, destination in self._destinations.items():
-            lost = frozenset(tp for tp in delta.partitions if not self._is_led_by(node_id, tp))
-            for limit in [limit for limit, about in destination.limits.items() if not lost.isdisjoint(about)]:
+            lost = [limit for limit, about in destination.limits.items() if self._has_lost(node_id, about, changed)]
+            for limit in lost:
                 del destination.limits[limit]
                 if not limit.expired():  # in this very turn: its request is given up in the next
                     limit.reschedule(now_s)
-            for order in [order for order, about in destination.waiting.items() if not lost.isdisjoint(about)]:
-                self._tasks.start(self._try_again(order, destination.waiting.pop(order)), "markers elsewhere")
+            waiting = destination.waiting
+            for order in [order for order, about in waiting.items() if self._has_lost(node_id, about, changed)]:
+                self._tasks.start(self._try_again(order, waiting.pop(order)), "markers elsewhere")
+
+    def _has_lost(self, node_id: int, about: Iterable[TopicPartition], changed: Set[TopicPartition]) -> bool:
+        return any(tp in changed and not self._is_led_by(node_id, tp) for tp in about)
 
     def _is_led_by(self, node_id: int, tp: TopicPartition) -> bool:
         partition = self._image().partition(tp)

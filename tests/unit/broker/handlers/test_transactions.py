@@ -630,6 +630,21 @@ async def test_markers_follow_the_leader_that_changes(
     assert led(first, ORDERS).log.last_stable_offset(2) == 2
 
 
+async def test_markers_look_only_at_partitions_that_are_under_way(node: Node, client: Client) -> None:
+    """100,000 may change at once: for each node that had got a marker they were all walked over, 40 ms each."""
+
+    class NotWalked(frozenset[TopicPartition]):
+        def __iter__(self) -> Iterator[TopicPartition]:
+            raise AssertionError("walked")
+
+    producer = await init(client)
+    await add(client, producer, ORDERS)
+    await produce(client, producer)
+    await end(client, producer, commits=True)
+    await is_in_state(client, "CompleteCommit")
+    node.transactions.markers.on_metadata(MetadataDelta(node.image, node.image, partitions=NotWalked([ORDERS])))
+
+
 @pytest.mark.spec("T2")
 async def test_a_marker_that_waits_holds_up_no_other_call(
     start_node: StartNode, join: Join, dial: Dial, monkeypatch: pytest.MonkeyPatch
