@@ -104,10 +104,10 @@ def add_partitions(
     now = entry.transaction
     if entry.pending is not None or now.state in ENDING:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id!r} is being changed")
+    _check_known(shard, partitions)
     if now.state is TransactionState.ONGOING and now.partitions.issuperset(partitions):
         shard.respond(token, Outcome(ErrorCode.NONE))
         return
-    _check_known(shard, partitions)
     if len(now.partitions) + len(partitions) > shard.settings.partitions_max:
         message = f"a transaction of more than {shard.settings.partitions_max} partitions"
         raise LimitError(ErrorCode.INVALID_REQUEST, message)
@@ -118,7 +118,10 @@ def add_partitions(
 
 
 def _check_known(shard: Shard, partitions: Iterable[TopicPartition]) -> None:
-    """A partition that this node has not heard of would count as deleted when the transaction ends: no marker."""
+    """A partition that this node has not heard of would count as deleted when the transaction ends: no marker.
+
+    Also one that is in the transaction already: it may have been deleted and created again.
+    """
     for tp in partitions:
         if not shard.knows(tp):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{tp} is not known here yet")
@@ -129,13 +132,20 @@ def verify_partitions(
 ) -> dict[TopicPartition, ErrorCode]:
     """Which of these are in the transaction: NONE, or TRANSACTION_ABORTABLE. KafkaError when none can be.
 
-    What is pending does not count: the leader asks before it appends, and looks again when it does.
+    COORDINATOR_NOT_AVAILABLE for one that is, and that this node has not heard of: see :func:`_check_known`. What is
+    pending does not count: the leader asks before it appends, and looks again when it does.
     """
     now = _entry_of(shard, transactional_id, producer).transaction
     if now.state in ENDING:
         message = f"a transaction of {transactional_id!r} is being completed"
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, message)
-    return {tp: ErrorCode.NONE if tp in now.partitions else ErrorCode.TRANSACTION_ABORTABLE for tp in partitions}
+    return {tp: _verified(shard, now, tp) for tp in partitions}
+
+
+def _verified(shard: Shard, now: Transaction, tp: TopicPartition) -> ErrorCode:
+    if tp not in now.partitions:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return ErrorCode.NONE if shard.knows(tp) else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def _entry_of(shard: Shard, transactional_id: str, producer: ProducerIdentity) -> Entry:

@@ -170,6 +170,21 @@ def test_a_partition_that_is_not_known_yet_is_not_added(driver: Driver) -> None:
     assert driver.add(FIRST, ORDERS, PAYMENTS) == NONE
 
 
+@pytest.mark.spec("T2")
+def test_a_partition_that_was_created_again_is_not_known_yet(driver: Driver) -> None:
+    """Finding: leaders wrote to the new one, and the end of the transaction took it for deleted: it hung for ever."""
+    driver.init()
+    driver.add(FIRST, ORDERS, PAYMENTS)
+    driver.unknown.add(PAYMENTS)
+    coordinator = driver.coordinator
+    answers = {ORDERS: E.NONE, PAYMENTS: E.COORDINATOR_NOT_AVAILABLE}
+    assert coordinator.verify_partitions("copier", FIRST, [ORDERS, PAYMENTS]) == answers
+    assert driver.add(FIRST, PAYMENTS) == Outcome(E.COORDINATOR_NOT_AVAILABLE)
+    assert driver.add(FIRST, ORDERS) == NONE
+    driver.unknown.clear()
+    assert driver.add(FIRST, PAYMENTS) == NONE
+
+
 @pytest.mark.spec("T9")
 def test_a_transaction_whose_decision_would_not_fit_is_refused(driver: Driver) -> None:
     driver.init()

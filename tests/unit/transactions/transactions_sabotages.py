@@ -224,6 +224,12 @@ def a_partition_that_is_not_known_yet_is_added(shard: Shard, partitions: Iterabl
     """A partition of which the coordinator's node has not heard counts as deleted at the end, and gets no marker."""
 
 
+@SUITE.replaces(beginning, "_verified")
+def a_partition_that_was_created_again_is_the_former_one(_shard: Any, now: Transaction, tp: TopicPartition) -> Any:
+    """The coordinator's node has heard only that it was deleted, and lets leaders write to the new one."""
+    return ErrorCode.NONE if tp in now.partitions else ErrorCode.TRANSACTION_ABORTABLE
+
+
 @SUITE.replaces(expiry, "_is_expired")
 def ids_expire_in_the_middle_of_a_transaction(shard: Shard, entry: Entry) -> bool:
     """Only the age of the last change counts, not what is under way."""

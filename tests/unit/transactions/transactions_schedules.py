@@ -193,7 +193,8 @@ class World:
         self.decisions: dict[tuple[int, int], bool] = {}
         if self.random.random() < 0.3:
             self.begin_near_the_last_epoch()
-        if self.random.random() < 0.3:  # leaders have heard of all partitions, the coordinator's node has not yet
+        self.lags = self.random.random() < 0.3
+        if self.lags:  # leaders have heard of all partitions, the coordinator's node has not yet
             self.driver.unknown.update(self.random.sample(PARTITIONS, self.random.randint(1, len(PARTITIONS))))
         for name in IDS:
             self.start_app(name)
@@ -211,6 +212,7 @@ class World:
             (8, self.start_another),
             (1, self.run_out_of_ids),
             (2, self.hear_of_partition),
+            (1, self.create_again),
         ]
         self.acts = [act for _, act in choices]
         self.weights = list(accumulate(weight for weight, _ in choices))
@@ -632,6 +634,17 @@ class World:
         coordinator has, too: it was elected later."""
         if self.driver.unknown:
             self.driver.unknown.discard(self.random.choice(sorted(self.driver.unknown)))
+
+    def create_again(self) -> None:
+        """A partition that has nothing of an open transaction is deleted and created again. The coordinator's node
+        has heard of the first only. Leaders have asked about the former partition, and ask again."""
+        idle = [tp for tp in PARTITIONS if not any(known.open for known in self.logs[tp].written.values())]
+        if self.lags and idle:
+            tp = self.random.choice(idle)
+            self.driver.unknown.add(tp)
+            for known in self.logs[tp].written.values():
+                known.ends += 1
+            self.note("{} is created again", tp)
 
     # -- what must hold ---------------------------------------------------------------------------------------------
 
