@@ -234,7 +234,11 @@ class _Loader:
         )
 
     def _begin_anew(self) -> None:
-        """The log holds nothing, and has no history: it begins at its start, if need be with a list that says so."""
+        """The log holds nothing, and has no history: it begins at its start, if need be with a list that says so.
+
+        Snapshots from before that have producers as they were before batches that are gone.
+        """
+        self.snapshots.remove(below=self.log_start_offset)
         if self.log_start_offset > 0:
             self.segment_list.remove([0])
         self.epochs.clear()

@@ -150,6 +150,8 @@ class Schedule:
             leader_epoch=self.epoch,
         )
         self.log.commit()
+        if appended.duplicate:
+            return  # of one that was forgotten, it began anew, and a snapshot tells of its first life
         for at, (key, value) in enumerate(zip(keys, values, strict=True)):
             self.written.append(Written(appended.base_offset + at, producer_id, key, value))
 

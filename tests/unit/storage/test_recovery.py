@@ -274,6 +274,19 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(open_log: OpenLog) -
     assert append(log, b"b").base_offset == 10
 
 
+def test_a_log_that_begins_anew_knows_no_producers_of_before(open_log: OpenLog) -> None:
+    """Without power it lost what DeleteRecords had deleted, but for a snapshot of who wrote the half of it."""
+    log = open_log()
+    append(log, b"x", producer=(7, 0, 0))
+    log.roll()
+    append(log, b"x", producer=(7, 0, 1))
+    log.delete_records(1, 2)
+    assert log.delete_old_segments(2, NOW_MS) == 1
+    again = open_log(clean=False, log_start_offset=5)
+    assert (again.log_start_offset, again.producers.entries) == (5, [])
+    append(again, b"x", producer=(7, 0, 2))
+
+
 def test_an_empty_directory_begins_at_its_log_start(open_log: OpenLog) -> None:
     assert open_log(log_start_offset=7).log_end_offset == 7
 
