@@ -183,7 +183,6 @@ class Membership:
             joined = await self._join()
         self._coordinator.check(joined.error_code, "joining")
         self._counts = {}
-        is_leader = joined.leader == joined.member_id and not joined.skip_assignment
         request = SyncGroupRequest(
             group_id=self._coordinator.group_id,
             generation_id=joined.generation_id,
@@ -191,7 +190,7 @@ class Membership:
             group_instance_id=self._settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=joined.protocol_name,
-            assignments=await self._divide(joined) if is_leader else [],
+            assignments=await self._divide(joined) if joined.leader == joined.member_id else [],
         )
         answer = await self._coordinator.call(request, SyncGroupResponse, purpose="join", timeout_s=self._patience_s)
         self._coordinator.check(answer.error_code, "syncing")
@@ -215,6 +214,7 @@ class Membership:
         return answer
 
     async def _divide(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        """What the leader assigns: nothing when it is back as a static member, to watch the topics (KIP-814)."""
         if joined.protocol_name not in OFFERED:
             message = f"the group chose the assignor {joined.protocol_name!r}, which this consumer did not offer"
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
@@ -223,6 +223,8 @@ class Membership:
         self._metadata.topics.update(topics)
         await self._connections.refresh(topics)
         self._counts = self._count_partitions(topics)
+        if joined.skip_assignment:
+            return []
         known = {topic: count for topic, count in self._counts.items() if count}
         shares = ASSIGNORS[joined.protocol_name](members, known)
         return [

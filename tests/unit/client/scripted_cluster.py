@@ -175,6 +175,7 @@ class ScriptedGroup:
         self.protocol = "range"
         self.other_members: list[JoinGroupResponseMember] = []
         self.must_rebalance = False
+        self.keeps_assignment = False  # the member leads, and is back as a static one (KIP-814)
 
     def join(self, request: JoinGroupRequest) -> JoinGroupResponse:
         """The first time with a member id to come back with (KIP-394)."""
@@ -194,6 +195,7 @@ class ScriptedGroup:
             leader=self.leader or self.member_id,
             member_id=self.member_id,
             members=[] if self.leader else [member, *self.other_members],
+            skip_assignment=self.keeps_assignment,
         )
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:

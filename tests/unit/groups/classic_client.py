@@ -53,7 +53,8 @@ class Classic:
     member_id: str = ""
     generation: int = -1
     phase: str = "join"
-    leads: Mapping[str, bytes] | None = None  # the metadata of the members, if it is to assign
+    leads: Mapping[str, bytes] | None = None  # the metadata of the members, if it is the leader
+    assigns: bool = True  # not when it is back as a static member: then it only watches the topics (KIP-814)
     knew: tuple[tuple[str, int], ...] = ()  # the topics, when it assigned
 
     @property
@@ -82,6 +83,7 @@ class Classic:
                 )
             case "sync":
                 given = None if self.leads is None else self._assign(driver.some, self.leads)
+                given = given if self.assigns else None
                 return driver.sync(self.member_id, self.generation, given, instance=self.instance, token=token)
         return driver.heartbeat(self.member_id, self.generation, instance=self.instance, token=token)
 
@@ -124,8 +126,9 @@ class Classic:
             self.member_id = answer.member_id
         elif not code:
             self.member_id, self.generation, self.phase = answer.member_id, answer.generation_id, "sync"
-            if answer.leader == answer.member_id and not answer.skip_assignment:
+            if answer.leader == answer.member_id:
                 self.leads = {each.member_id: each.metadata for each in answer.members}
+            self.assigns = not answer.skip_assignment
         return self._is_in(code)
 
     def hear_sync(self, answer: Any) -> bool:

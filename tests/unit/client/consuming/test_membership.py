@@ -392,6 +392,23 @@ async def test_new_partitions_are_divided_too(cluster: ScriptedCluster, member: 
     assert cluster.group.generation == 2
 
 
+async def test_a_leader_that_is_back_assigns_nothing_and_notices_new_partitions(
+    cluster: ScriptedCluster, member: Make
+) -> None:
+    """Nobody noticed them, until somebody came or went."""
+    share = AssignmentTopicPartition(topic="t", partitions=[0, 1])
+    cluster.group.keeps_assignment = True
+    cluster.group.assignment = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=[share]))
+    consumer = await member(group_instance_id="me")
+    assert consumer.assignment == {T0, T1}
+    assert cluster.asked(SyncGroupRequest)[0].assignments == []
+    cluster.group.keeps_assignment, cluster.group.assignment = False, None
+    cluster.partitions[TopicPartition("t", 2)] = type(cluster.partition(0))(leader=1)
+    consumer._metadata.request_refresh()
+    await until(lambda: len(consumer.assignment) == 3)
+    assert cluster.group.generation == 2
+
+
 async def test_a_topic_may_be_created_later(cluster: ScriptedCluster, member: Make) -> None:
     consumer = await member("late", joined=False)
     await until(lambda: cluster.group.generation == 1)
