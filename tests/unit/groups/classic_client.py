@@ -62,6 +62,16 @@ class Classic:
         """It gives everything up before it joins."""
         return self.assignor != "cooperative-sticky"
 
+    @property
+    def version(self) -> int:
+        """Of its JoinGroup."""
+        return 3 if self.client_id.endswith("5") else 9
+
+    @property
+    def is_back_unknowing(self) -> bool:
+        """A static leader that is back is told so from version 9 on: before, nobody looks at the topics."""
+        return self.instance is not None and self.version < 9 and self.leads is None
+
     def notices_topics(self, some: SomeTopics) -> bool:
         """A leader joins again when topics have changed."""
         return self.leads is not None and self.phase == "heartbeat" and self.knew != sizes(some)
@@ -70,7 +80,6 @@ class Classic:
         """Send what is due."""
         match self.phase:
             case "join":
-                version = 3 if self.client_id.endswith("5") else 9
                 return driver.join(
                     self.client_id,
                     member=self.member_id,
@@ -78,7 +87,7 @@ class Classic:
                     protocols={self.assignor: self._metadata(driver.some, owned)},
                     session_ms=SESSION_MS,
                     rebalance_ms=self.rebalance_ms,
-                    version=version,
+                    version=self.version,
                     token=token,
                 )
             case "sync":

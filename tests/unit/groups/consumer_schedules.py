@@ -556,7 +556,8 @@ class World:
         if group is None or client.member_id not in self.members():
             return False
         if group.consumer is not None and group.is_consumer:
-            return group.consumer.owner_of(*at) == client.member_id
+            is_known = epoch <= group.consumer.current(client.member_id).member_epoch  # as below
+            return is_known and group.consumer.owner_of(*at) == client.member_id
         # Between JoinGroup and SyncGroup a classic group takes no commits, and a coordinator that moves then does not
         # know of the generation.
         if group.is_in(GroupState.COMPLETING_REBALANCE) or epoch > group.generation_id:
@@ -731,6 +732,10 @@ class World:
         if not self.clients:
             return
         self.check_stable()
+        group = self.driver.coordinator.shard.groups.get("g")
+        leader = None if group is None or group.is_consumer else group.leader_id
+        if any(each.classic.is_back_unknowing for each in self.clients if each.classic and each.member_id == leader):
+            return
         wanted = {
             (topic.topic_id, index)
             for topic in self.driver.some.by_name.values()

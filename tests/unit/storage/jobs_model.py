@@ -88,6 +88,8 @@ class Topic:
     is_made: bool = False
     cut_at: int | None = None
     """While it is being cut."""
+    in_doubt: dict[int, bytes] = field(default_factory=dict)
+    """Records whose append failed: a disk that fails may have them."""
     is_lost: bool = False
     """Somebody took files of the running node away, and it was not fetched again since."""
 
@@ -214,10 +216,12 @@ class Node:
         start, end = log.log_start_offset, log.log_end_offset
         assert start <= topic.start, f"{tp} begins at {start}, and {topic.start} was asked for"
         expected = {offset: value for offset, value in topic.values.items() if topic.start <= offset < end}
-        found = {offset: value for offset, value in found.items() if offset >= topic.start}
-        assert {offset: value for offset, value in found.items() if offset >= topic.start} == expected, (
-            f"{tp} has {found} and not {expected}"
-        )
+        found = {
+            offset: value
+            for offset, value in found.items()
+            if offset >= topic.start and topic.in_doubt.get(offset) != value
+        }
+        assert found == expected, f"{tp} has {found} and not {expected}"
 
     def _logs(self, tp: TopicPartition) -> list[Log]:
         return [log for log in self.store if log.topic_partition == tp]
@@ -323,8 +327,9 @@ class Node:
         if (found := self._some()) and not found[2].is_cutting:
             _tp, topic, log = found
             value = b"%d" % next(self._numbers) * self.rng.choice((1, 10))
+            topic.in_doubt[log.log_end_offset] = value
             appended = append(log, value, keys=(value,), leader_epoch=self._epoch)
-            topic.values[appended.base_offset] = value
+            topic.values[appended.base_offset] = topic.in_doubt.pop(appended.base_offset)
 
     def _begin_epoch(self) -> None:
         self._epoch += 1
@@ -486,8 +491,10 @@ class Node:
             log = self.store.get(tp)
             if topic.is_lost and log is not None and log.has_lost_files and log not in self._busy:
                 with suppress(PassingFailure):
-                    self.store.remake(tp).refetched()
-                    topic.is_lost, topic.values, topic.start, topic.cut_at = False, {}, 0, None
+                    remade = self.store.remake(tp)
+                    topic.values, topic.start, topic.cut_at = {}, 0, None
+                    remade.refetched()  # if it fails, the replica may be whole or not
+                    topic.is_lost = False
 
     def _create(self) -> None:
         absent = [tp for tp in NAMES if tp not in self.topics]
