@@ -14,7 +14,7 @@ from minikafka.groups.consumer import offsets
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.records import NO_PARTITIONS, ConsumerGroupRecord, CurrentAssignment
 from minikafka.groups.group import Group
-from minikafka.groups.shard import Done, Shard
+from minikafka.groups.shard import Shard
 from minikafka.metadata.delta import MetadataDelta
 
 GROUPS = suite_of(
@@ -24,20 +24,6 @@ GROUPS = suite_of(
     scenes=("consumer groups",),
     duration_s=10.0,
 )
-
-
-@GROUPS.plants()
-def members_are_told_before_the_log_has_it(patch: Any) -> None:
-    """An answer does not wait for the commit."""
-    write = Shard.write
-
-    def write_and_tell(shard: Shard, group: Group, records: Any, done: Done, *rest: Any, **how: Any) -> None:
-        is_row = any(isinstance(record, ConsumerGroupRecord) for record in records)
-        if is_row:
-            done(ErrorCode.NONE)
-        write(shard, group, records, (lambda error: None) if is_row else done, *rest, **how)
-
-    patch.setattr(Shard, "write", write_and_tell)
 
 
 _sound_replay_row = Shard._replay_row

@@ -272,6 +272,8 @@ def _drive(
             task.cancel()
         sharing.end_zombies()
         wait_for(simulator, sharing.is_shared_out, "each partition to have one user", sharing.state)
+        simulator.run_until_done(admin.spawn(workload.grow()), HEALING_S)
+        wait_for(simulator, sharing.is_shared_out, "one more partition to have a user", sharing.state)
         wait_for(simulator, lambda: not sharing.unread(), "the sharers to read everything that was acknowledged")
         sharing.check()
     for task in (*reading, *keeping):

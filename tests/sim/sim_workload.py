@@ -99,6 +99,12 @@ class Workload:
             except KafkaError as error:
                 self._cluster.say(name, f"{topic}: {error}")
 
+    async def grow(self) -> None:
+        """Give a topic one more partition."""
+        topic, count = min(self._topics.items())
+        async with Admin(self._cluster.bootstrap_servers, client_id="grow", rng=self.rng()) as admin:
+            await admin.create_partitions(topic, count + 1)
+
     async def make_again(self, name: str) -> None:
         """Make topics, delete them, and make them again with the same names, until cancelled."""
         rng = self.rng()

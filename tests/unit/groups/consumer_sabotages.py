@@ -24,7 +24,7 @@ from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.question import AssignmentQuestion
-from minikafka.groups.consumer.records import CurrentAssignment, Kind, Subscription
+from minikafka.groups.consumer.records import ConsumerGroupRecord, CurrentAssignment, Kind, Subscription
 from minikafka.groups.group import Group
 from minikafka.groups.records import GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
@@ -91,6 +91,21 @@ def anybody_commits(*args: Any) -> ErrorCode:
 @SUITE.replaces(Shard, "_undo")
 def failed_writes_are_kept(self: Shard, failed: Any) -> None:
     """What could not be written stays in memory."""
+
+
+@SUITE.plants()
+def members_are_told_before_the_log_has_it(patch: Any) -> None:
+    """An answer does not wait for the commit. Killed coordinators show nothing of it: who was told too early is fenced
+    by the next one, which does not know of the epoch, before it can do harm."""
+    write = Shard.write
+
+    def write_and_tell(shard: Shard, group: Group, records: Any, done: Done, **how: Any) -> None:
+        is_row = any(isinstance(record, ConsumerGroupRecord) for record in records)
+        if is_row:
+            done(ErrorCode.NONE)
+        write(shard, group, records, (lambda error: None) if is_row else done, **how)
+
+    patch.setattr(Shard, "write", write_and_tell)
 
 
 @SUITE.replaces(Shard, "after_writes")
