@@ -181,6 +181,7 @@ class _Fetcher:
         self._wake = asyncio.Event()
         self._is_polling = False  # a fetch is out
         self._polling_since_s = self._answered_s = 0.0
+        self._has_failed = False  # the last request, or its connection since then
         self._patience = Patience()
         self._abandoning: asyncio.TimerHandle | None = None
         self._is_abandoning = False
@@ -410,6 +411,7 @@ class _Fetcher:
         if self._is_abandoning:
             self._machine.on_request_abandoned()
         else:
+            self._has_failed = True
             log.debug("request to leader failed", source=self._key.source_id, why=str(error))
             self._machine.on_request_failed(self._now())
             if isinstance(error, ChannelClosedError):
@@ -417,7 +419,7 @@ class _Fetcher:
         self._is_abandoning = False
 
     def _note_absence(self) -> None:
-        """The leader was out of reach, maybe for days."""
+        """The leader was out of reach, maybe for days: the clock stands still while a machine is suspended."""
         for state in self._machine.states():
             if (partition := self._local(state.topic_partition)) is not None:
                 partition.log.begin_following()
@@ -440,13 +442,15 @@ class _Fetcher:
 
     async def _call(self, request: Message, response_type: type[R]) -> R:
         if self._connection is None or not self._connection.is_open:
+            self._has_failed = self._has_failed or self._connection is not None
             endpoint = self._owner._endpoint_of(self._key.source_id)
             if endpoint is None:
                 raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
             self._connection = await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
         self._polling_since_s = asyncio.get_running_loop().time()
-        if self._polling_since_s - self._answered_s > ABSENCE_S:
+        if self._has_failed or self._polling_since_s - self._answered_s > ABSENCE_S:
             self._note_absence()
+            self._has_failed = False
         answer = await self._connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
         self._answered_s = asyncio.get_running_loop().time()
         return answer

@@ -245,6 +245,21 @@ async def test_a_follower_whose_leader_did_not_answer_for_long_was_away(
     await eventually(lambda: follower.log.appender._followed_from == 2, "it to note where it begins anew")
 
 
+@pytest.mark.spec("T28")
+async def test_a_follower_that_lost_its_connection_was_away(cluster: Cluster, dial: Dial) -> None:
+    """Maybe for days: the clock stands still while its machine is suspended."""
+    leader = await started(cluster, 1, 2)
+    client = await dial(leader)
+    await client.produce("orders", b"a")
+    follower = await follows(cluster.nodes[2], 1)
+    assert follower.log.appender._followed_from == 0
+    (fetcher,) = cluster.nodes[2].data_plane.fetchers._fetchers.values()
+    await eventually(lambda: fetcher._is_polling and fetcher._connection, "a fetch")
+    assert fetcher._connection is not None
+    fetcher._connection.close()
+    await eventually(lambda: follower.log.appender._followed_from == 1, "it to note where it begins anew")
+
+
 @pytest.mark.spec("T21")
 async def test_a_follower_of_transactions_keeps_no_ends_that_are_replicated(cluster: Cluster) -> None:
     """Finding: only who asks for the last stable offset let go of them, and of a follower's log nobody does."""
