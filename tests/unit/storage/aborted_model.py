@@ -31,7 +31,7 @@ from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import Noted
 from minikafka.storage.producer_state import ProducerState
-from minikafka.storage.segment_names import TRANSACTION_INDEX_SUFFIX
+from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from minikafka.storage.snapshots import marker_in, replay_segment
 from minikafka.storage.transaction_index import AbortedTransaction
 
@@ -91,6 +91,8 @@ class Schedule:
         self.bumps = self.rng.random() < 0.5
         """Each end of a transaction has the next epoch of its producer (KIP-890)."""
         self.producer_epochs = dict.fromkeys(PRODUCERS, 0)
+        self.knows_producers = not self.is_compacted
+        """Else what the cleaner takes for an earlier batch may turn out, after a cut or a load, to be the last."""
         self.wall_ms = NOW_MS
         self.cleaned_to = 0
         self.noted_start = 0  # what a kill leaves of the log start
@@ -223,6 +225,7 @@ class Schedule:
         end = self.log.log_end_offset
         self.written = [one for one in self.written if one.offset < end]
         self.high_watermark = min(self.high_watermark, end)
+        self.noted_start = min(self.noted_start, end)
         self.forgot_replication = end
         self.epoch += 1
         self.follower = Log.open(Machine().disk, "/orders-0", WHERE, self.config, last_stop=LastStop())
@@ -302,10 +305,20 @@ class Schedule:
         self.high_watermark = self.log.log_end_offset
         bases = [segment.base_offset for segment in self.log.segments]
         self.log.delete_records(self.rng.choice(bases) if self.is_compacted else bases[-1], self.high_watermark)
+        if self.begun % 3 == 0:
+            self._damage_what_goes()
         self.log.delete_old_segments(self.high_watermark, NOW_MS)
         if self.is_compacted:
             self._live_on()
         self.kill()
+
+    def _damage_what_goes(self) -> None:
+        """Then there is no other snapshot than one from before."""
+        self.forget()
+        for segment in self.log.segments.closed:
+            if segment.next_offset <= self.log.log_start_offset:
+                self.machine.disk.write_bytes(segment.path(LOG_SUFFIX), bytes(segment.size))
+                self.knows_producers = False
 
     def be_away(self) -> None:
         """The follower stops in the middle of transactions, and comes back days later."""
@@ -448,11 +461,8 @@ class Schedule:
             raise ViolationError(f"the batches tell {found} as the first open offset, and the log {told}")
 
     def _check_producers(self) -> None:
-        """Of one that wrote nothing in its epoch, or is forgotten, nothing is known.
-
-        The cleaner takes what seems not to be the last batch, which a cut or a load may find to be one.
-        """
-        for entry in () if self.is_compacted else self.log.producers.entries:
+        """Of one that wrote nothing in its epoch, or is forgotten, nothing is known."""
+        for entry in self.log.producers.entries if self.knows_producers else ():
             batches = [one for one in self.written if one.producer_id == entry.producer_id and one.key is not None]
             if entry.batches and entry.last_offset != batches[-1].offset:
                 last = batches[-1].offset
