@@ -19,6 +19,7 @@ class Run:
     is_assigned: bool = False  # False only before a consumer's first assignment
     is_drained: bool = False  # it read to the end, after the last write
     handed: list[tuple[int, str]] = field(default_factory=list)  # (offset, id), in order
+    number: int = 0  # of the event of its assignment
 
 
 class Reader(NamedTuple):
@@ -158,7 +159,8 @@ def _take_poll(history: PartitionHistory, event: Event, record: str, offset: int
 
 
 def _take_assign(history: PartitionHistory, event: Event, start: int | None = None) -> None:
-    history.runs.setdefault(event.process, []).append(Run(None if start is None else max(start, 0), is_assigned=True))
+    run = Run(None if start is None else max(start, 0), is_assigned=True, number=event.number)
+    history.runs.setdefault(event.process, []).append(run)
 
 
 def _take_drained(history: PartitionHistory, event: Event) -> None:

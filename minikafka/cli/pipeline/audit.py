@@ -127,11 +127,15 @@ def audit(
 
 
 def _stored(spark: SparkSession, logs: list[str] | None, lake: str | None, topics: list[str]) -> DataFrame | None:
-    from minikafka.spark.pipelines.audit import stored_in_lake, stored_in_logs
-
     if logs:
+        from minikafka.spark.pipelines.audit import stored_in_logs
+
         return stored_in_logs(spark, logs, topics)
-    return stored_in_lake(spark, lake, topics) if lake else None
+    if lake:
+        from minikafka.spark.pipelines.archive import read_lake
+
+        return read_lake(spark, lake, topics)
+    return None
 
 
 def print_verdict(verdict: AuditVerdict) -> None:

@@ -136,13 +136,14 @@ def _max_by(column: str, by: str) -> Any:
 def _judge(spark: SparkSession, run: Demo, work: Path) -> bool:
     """Bring the lake up to date; audit the topic and the lake."""
     from minikafka.chaos.demo import TOPIC
-    from minikafka.spark.pipelines.audit import audit, stored_in_lake
+    from minikafka.spark.pipelines.archive import read_lake
+    from minikafka.spark.pipelines.audit import audit
 
     _archive(run, work)
     is_fine = True
     for what, source in (
         ("topic", {"bootstrap_servers": run.cluster.bootstrap_servers}),
-        ("lake", {"stored": stored_in_lake(spark, str(work / "lake"), [TOPIC])}),
+        ("lake", {"stored": read_lake(spark, work / "lake", [TOPIC])}),
     ):
         run.say(f"auditing what was acknowledged against the {what}")
         with progress_bar("auditing") as show:

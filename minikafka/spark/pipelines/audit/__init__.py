@@ -5,10 +5,10 @@
 DataFrame that spills to disk; what the driver sees are counts per partition and a few examples.
 
 * ``history``  files of events -> items, one for each record in an event; damaged files are refused
-* ``stored``   the records of topics, log directories or a lake as items: one more reader, which reads all
+* ``stored``   the records of topics, log directories or a lake as items: one more reader, which gets all
 * ``readers``  consumers that read to the end: only they can tell losses
 * ``tables``   the items grouped by record, by offset, and by process in order
-* ``rules``    each rule over those tables: its condition and its sentence
+* ``rules``    the rules over those tables, as rows: a violation with its sentence
 * ``verdict``  the judgement
 * ``auditing`` the order of the work
 
@@ -19,13 +19,7 @@ the source's columns.
 from __future__ import annotations
 
 from minikafka.spark.pipelines.audit.auditing import audit
-from minikafka.spark.pipelines.audit.stored import (
-    IDENTITY,
-    log_starts_in_topics,
-    stored_in_lake,
-    stored_in_logs,
-    stored_in_topics,
-)
+from minikafka.spark.pipelines.audit.stored import IDENTITY, log_starts_in_topics, stored_in_logs, stored_in_topics
 from minikafka.spark.pipelines.audit.verdict import AuditVerdict, PartitionVerdict
 
 __all__ = [
@@ -34,7 +28,6 @@ __all__ = [
     "PartitionVerdict",
     "audit",
     "log_starts_in_topics",
-    "stored_in_lake",
     "stored_in_logs",
     "stored_in_topics",
 ]

@@ -1,25 +1,21 @@
 """Files of events -> items: a row for each record in an event.
 
-An item is ``(partition, process, place, kind, id, offset)``. ``place`` orders the items of a process: the event's
-number and the item's position in it. ``process`` is a checksum, which is compared and grouped faster than a name
-(see :func:`process_names`). ``offset`` is null if unknown. For an assignment it is the start, if the history has
-it.
+An item is ``(partition, process, place, kind, id, offset, name)``. ``place`` orders the items of a process: the event's
+number and the item's position in it. ``process`` is a checksum of its ``name``, which is compared and grouped faster.
+``offset`` is null if unknown. For an assignment it is the start, if the history has it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from minikafka.spark.pipelines.running import PipelineError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _EVENT: Final = "i BIGINT, p STRING, type STRING, f STRING, v ARRAY<ARRAY<STRING>>, line STRING"
 _PLACE_BITS: Final = 24  # of a place: number of the item in its event
@@ -98,7 +94,7 @@ def check_files(events: DataFrame) -> list[str]:
         fn.max(fn.when(~is_event, fn.coalesce(fn.substring(line, 1, _SHOWN), fn.lit("")))).alias("shown"),
     )
     processes: dict[str, None] = {}
-    for row in files.sort("file").collect():
+    for row in sorted(files.collect(), key=lambda row: row["file"]):
         processes |= dict.fromkeys(sorted(row["processes"]))
         count = row["events"]
         is_whole = count == 0 or (row["last"] == count - 1 and row["sum"] == count * (count - 1) // 2)
@@ -114,34 +110,29 @@ def check_files(events: DataFrame) -> list[str]:
     return list(processes)
 
 
-def items(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
+def items(events: DataFrame, *kinds: Kind) -> DataFrame:
     """The items of those kinds. An invalid value ends the job with a sentence."""
-    return marks(events, kinds).drop("name")
-
-
-def marks(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
-    """Items with the ``name`` of their process."""
     functions = {name.split()[0] for name, kind in _KINDS.items() if kind in kinds}
-    chosen = events.filter(fn.col("f").isin(*functions) & _is(*kinds))  # the first is seen by Spark's JSON parser
+    chosen = events.filter(fn.col("f").isin(*functions) & is_kind(*kinds))  # the first is seen by Spark's JSON parser
     names = fn.transform(fn.from_json("line", "v ARRAY<STRING>")["v"], lambda name: fn.array(name))
-    values = fn.when(_is(*_BARE), fn.coalesce("v", names)).otherwise(fn.col("v"))
-    whole = _or_refuse(values.isNotNull(), values, fn.col("line"))
+    values = fn.when(is_kind(*_BARE), fn.coalesce("v", names)).otherwise(fn.col("v"))
+    whole = _or_refuse_item(values.isNotNull(), values, fn.col("line"))
     exploded = chosen.select("file", "i", "p", "kind", fn.posexplode(whole).alias("position", "item"))
     item = fn.col("item")
     partition, second, third = (fn.get(item, fn.lit(index)) for index in range(3))
-    told = fn.when(_is(*_WITHOUT_ID), second).otherwise(third)
+    told = fn.when(is_kind(*_WITHOUT_ID), second).otherwise(third)
     offset = told.try_cast("bigint")
     is_whole = partition.rlike("-[0-9]+$")
-    is_whole &= ~_is(*_WITH_ID) | second.isNotNull()
-    is_whole &= fn.when(_is(*_WITH_OFFSET), offset.isNotNull()).otherwise(told.isNull() | offset.isNotNull())
-    is_whole &= ~_is(Kind.READ) | (offset >= 0)
-    is_placed = _is(*_WITH_OFFSET) & (~_is(Kind.ACKNOWLEDGED) | (offset >= 0)) | _is(Kind.ASSIGNED)
+    is_whole &= ~is_kind(*_WITH_ID) | second.isNotNull()
+    is_whole &= fn.when(is_kind(*_WITH_OFFSET), offset.isNotNull()).otherwise(told.isNull() | offset.isNotNull())
+    is_whole &= ~is_kind(Kind.READ) | (offset >= 0)
+    is_placed = is_kind(*_WITH_OFFSET) & (~is_kind(Kind.ACKNOWLEDGED) | (offset >= 0)) | is_kind(Kind.ASSIGNED)
     return exploded.select(
-        _or_refuse(is_whole, partition, fn.to_json(item)).alias("partition"),
+        _or_refuse_item(is_whole, partition, fn.to_json(item)).alias("partition"),
         fn.xxhash64("p").alias("process"),
         (fn.shiftleft("i", _PLACE_BITS) + fn.col("position")).alias("place"),
         fn.col("kind").cast("tinyint"),
-        fn.when(_is(*_WITH_ID), second).alias("id"),
+        fn.when(is_kind(*_WITH_ID), second).alias("id"),
         fn.when(is_placed, offset).alias("offset"),
         fn.col("p").alias("name"),
     )
@@ -153,11 +144,17 @@ def process_names(spark: SparkSession, names: Sequence[str]) -> DataFrame:
     return table.select(fn.xxhash64("name").alias("process"), "name")
 
 
-def _is(*kinds: Kind) -> Column:
-    return fn.col("kind").isin([int(kind) for kind in kinds])
+def is_kind(*kinds: Kind, of: str = "kind") -> Column:
+    """True for items of those kinds."""
+    return fn.col(of).isin([int(kind) for kind in kinds])
 
 
-def _or_refuse(condition: Column, value: Column, shown: Column) -> Column:
-    shown = fn.substring(shown, 1, _SHOWN)
-    sentence = fn.concat_ws("", fn.col("file"), fn.lit(": event "), fn.col("i"), fn.lit(" cannot be judged: "), shown)
+def or_refuse(condition: Column, value: Column, sentence: Column) -> Column:
+    """The value where the condition holds. Elsewhere the sentence ends the job."""
     return fn.when(condition, value).otherwise(fn.raise_error(sentence))
+
+
+def _or_refuse_item(condition: Column, value: Column, shown: Column) -> Column:
+    shown = fn.substring(shown, 1, _SHOWN)
+    where = (fn.col("file"), fn.lit(": event "), fn.col("i"), fn.lit(" cannot be judged: "))
+    return or_refuse(condition, value, fn.concat_ws("", *where, shown))

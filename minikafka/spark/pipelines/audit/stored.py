@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from minikafka.model import Isolation
 from minikafka.spark.pipelines.audit.history import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
+from minikafka.spark.pipelines.topics import look_at
 
 IDENTITY: Final = (
     "concat(make_valid_utf8(coalesce(cast(key AS STRING), '')), "
@@ -36,11 +34,9 @@ def stored_in_topics(spark: SparkSession, topics: Sequence[str], bootstrap_serve
 
 def open_from_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
     """By partition with an open transaction: its first offset. What lies behind is not read."""
-    from minikafka.spark.pipelines.topics import look_at
-
     stable = look_at(bootstrap_servers, *topics).extent  # first: an end that moves meanwhile is no open transaction
     whole = look_at(bootstrap_servers, *topics, isolation=Isolation.READ_UNCOMMITTED).extent
-    return {f"{tp.topic}-{tp.partition}": extent.end for tp, extent in stable.items() if extent.end < whole[tp].end}
+    return {str(tp): extent.end for tp, extent in stable.items() if extent.end < whole[tp].end}
 
 
 def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
@@ -48,10 +44,8 @@ def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[
 
     The caller of ``audit`` vouches for them: a lost head is excused like one that retention deleted.
     """
-    from minikafka.spark.pipelines.topics import look_at
-
     found = look_at(bootstrap_servers, *topics).extent
-    return {f"{tp.topic}-{tp.partition}": extent.start for tp, extent in found.items()}
+    return {str(tp): extent.start for tp, extent in found.items()}
 
 
 def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequence[str] = ()) -> DataFrame:
@@ -64,23 +58,11 @@ def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequ
     return (reader.option("topics", ",".join(topics)) if topics else reader).load(",".join(directories))
 
 
-def stored_in_lake(spark: SparkSession, directory: str, topics: Sequence[str] = ()) -> DataFrame:
-    """The records in a lake of ``pipeline archive``.
-
-    Raises PipelineError if there is no lake, or the topic is not in it.
-    """
-    from minikafka.spark.pipelines.archive import read_lake
-
-    return read_lake(spark, directory, topics)
-
-
 def stored_items(stored: DataFrame, identity: str) -> DataFrame:
     """Rows of the source -> items. ``identity``: expression over the columns for a record's id."""
     return stored.select(
         fn.concat_ws("-", "topic", "partition").alias("partition"),
-        fn.xxhash64(fn.lit(READER)).alias("process"),
-        fn.col("offset").alias("place"),
         fn.lit(int(Kind.STORED)).cast("tinyint").alias("kind"),
         fn.coalesce(fn.expr(identity).cast("string"), fn.lit("")).alias("id"),
-        fn.col("offset"),
+        "offset",
     )

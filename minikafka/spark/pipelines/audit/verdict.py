@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from minikafka.ledger.sentences import SENTENCES
@@ -87,17 +87,7 @@ class AuditVerdict(Judgement):
             "outcome": self.outcome,
             **self.figures,
             "violations": self.violations,
-            "partitions": [
-                {
-                    "partition": partition.partition,
-                    "outcome": partition.outcome,
-                    **partition.figures,
-                    "open_from": partition.open_from,
-                    "violations": dict(partition.violations),
-                    "examples": {rule: list(sentences) for rule, sentences in partition.examples.items()},
-                }
-                for partition in self.partitions
-            ],
+            "partitions": [asdict(partition) | {"outcome": partition.outcome} for partition in self.partitions],
         }
 
 
