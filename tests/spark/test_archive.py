@@ -25,8 +25,8 @@ from minikafka.errors import KafkaError
 from minikafka.spark.pipelines.archive import Lake, archive, read_lake
 from minikafka.spark.pipelines.archive.places import AnotherArchiveError
 from minikafka.spark.pipelines.replay import replay
-from minikafka.spark.pipelines.replay.marks import MARK
 from minikafka.spark.pipelines.replay.sources import open_source
+from minikafka.spark.pipelines.replay.writing import MARK
 from minikafka.spark.pipelines.running import PipelineError, Progress
 
 DAY_MS = 86_400_000

@@ -43,6 +43,8 @@ class SinkOptions:
     deduplication_headers: bool = False
     compression: Compression = Compression.NONE
     batch_bytes: int = 256 * 1024
+    keeps_timestamps: bool = False  # of a replay: no option of Spark's connector
+    partition_advice: str = "see the column 'partition'"
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Self:

@@ -31,6 +31,7 @@ class RowsOfTopics(NamedTuple):
     headers: Any | None = None
     partition: Any | None = None
     topic: Any | None = None
+    timestamp: Any | None = None  # only where it is wanted: None is now
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
@@ -48,7 +49,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
             raise ValueError(f"the column '{name}' is of type {found}; it must be {wanted}{_hint(name)}")
 
 
-def rows_of(batch: pa.RecordBatch, topic: str | None) -> RowsOfTopics:
+def rows_of(batch: pa.RecordBatch, topic: str | None, *, keeps_timestamps: bool = False) -> RowsOfTopics:
     """The columns of a batch with a checked schema. ``topic`` is the option.
 
     Raises KafkaError for a null topic.
@@ -66,7 +67,8 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> RowsOfTopics:
     assert value is not None, "checked when the query started"
     index = batch.schema.get_field_index("headers")
     headers = None if index < 0 else _as_headers(batch.column(index))
-    return RowsOfTopics(value, column("key", pa.binary()), headers, column("partition", pa.int32()), topics)
+    timestamp = column("timestamp", pa.timestamp("us", "UTC")) if keeps_timestamps else None
+    return RowsOfTopics(value, column("key", pa.binary()), headers, column("partition", pa.int32()), topics, timestamp)
 
 
 def _as_headers(array: Any) -> Any:

@@ -34,9 +34,7 @@ class Placed(NamedTuple):
 class Placing:
     """Places the rows of one topic, and remembers the partition of rows without a key."""
 
-    def __init__(
-        self, topic: str, partition_count: int, rng: random.Random, advice: str = "see the column 'partition'"
-    ) -> None:
+    def __init__(self, topic: str, partition_count: int, rng: random.Random, advice: str = "") -> None:
         """``advice`` is added to the error about a partition that the topic lacks."""
         assert partition_count > 0
         self._advice = advice

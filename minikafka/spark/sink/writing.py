@@ -68,7 +68,7 @@ class _Task:
         """Send the rows of one Arrow batch, without waiting for acknowledgements."""
         if not batch.num_rows:
             return
-        rows = rows_of(batch, self.options.topic)
+        rows = rows_of(batch, self.options.topic, keeps_timestamps=self.options.keeps_timestamps)
         if self.origin is not None:
             rows = rows._replace(headers=self.origin.add_to(rows.headers, self.rows, batch.num_rows))
         bytes_per_row = max(batch.nbytes / batch.num_rows, 1)
@@ -79,14 +79,15 @@ class _Task:
 
     def _write_to(self, topic: str, rows: RowsOfTopics, bytes_per_row: float, now_ms: int) -> None:
         placing, sizes = self._topic(topic)
-        encoded_rows = placed(rows, now_ms, placing, sizes, bytes_per_row, self.options.compression)
+        times_ms = now_ms if rows.timestamp is None else _milliseconds(rows.timestamp, now_ms)
+        encoded_rows = placed(rows, times_ms, placing, sizes, bytes_per_row, self.options.compression)
         for partition, encoded in encoded_rows:
             self.bytes += len(encoded.data)
             self.writer.send(topic, partition, encoded)
 
     def _topic(self, topic: str) -> tuple[Placing, Sizes]:
         if topic not in self.topics:
-            placing = Placing(topic, self.writer.partition_count(topic), self.rng)
+            placing = Placing(topic, self.writer.partition_count(topic), self.rng, self.options.partition_advice)
             self.topics[topic] = placing, Sizes.of(self.cluster, topic, self.options.batch_bytes)
         return self.topics[topic]
 
@@ -107,6 +108,13 @@ def placed(
         for encoded in encode(key, value, headers, times, max_batch_bytes=sizes.wanted, compression=compression):
             sizes.check(encoded)
             yield partition, encoded
+
+
+def _milliseconds(timestamps: Any, now_ms: int) -> npt.NDArray[np.int64]:
+    """The present time for rows without a timestamp."""
+    microseconds = timestamps.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(now_ms * 1000)
+    times_ms: npt.NDArray[np.int64] = np.floor_divide(microseconds.to_numpy(zero_copy_only=False), 1000)
+    return times_ms
 
 
 def _by_topic(rows: RowsOfTopics, topic: str | None) -> Iterator[tuple[str, RowsOfTopics]]:

@@ -6,20 +6,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from minikafka.model import Compression, Isolation
-from minikafka.spark.pipelines.replay.lines import RECORDS
-from minikafka.spark.pipelines.replay.marks import marked, replay_id
-from minikafka.spark.pipelines.replay.sources import Source, open_source
-from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic
+from minikafka.spark.pipelines.replay.sources import RECORDS, Source, open_source
+from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic, marked, replay_id, with_marks
 from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
 from minikafka.spark.pipelines.topics import Topics, look_at
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _STILL_S: Final = 1.0
 _STILL_ATTEMPTS: Final = 5
@@ -71,49 +67,31 @@ def replay(
         raise PipelineError(f"--compression must be {', '.join(Compression.__members__).lower()}, not {compression}")
     found = look_at(bootstrap_servers, to, isolation=Isolation.READ_UNCOMMITTED)
     source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
-    target = _Target(spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name)
+    mine = replay_id(source.name, name) if name else source.name
     keeps = keeps_partitions(source, found.partition_count(to), by_key=by_key)
     rows = source.rows if keeps else _by_key(source.rows, found.partition_count(to))
-    spark.dataSource.register(ReplayedTopic)
     before, is_stopped = 0, False
     try:
         with watched_jobs(spark, show):
             # The replay's own records count wherever they are: it reads all, whatever transactions others have open.
             if _standing_still(bootstrap_servers, to, found).offsets:
-                before = target.present().count()
-                rows = rows.join(target.present(), ["source", "position"], "left_anti")
-            target.write(_in_order(spark, rows, source.sources), compression)
+                present = _present(spark, bootstrap_servers, to, mine)
+                before = present.count()
+                rows = rows.join(present, ["source", "position"], "left_anti")
+            spark.dataSource.register(ReplayedTopic)
+            writer = with_marks(_in_order(spark, rows, source.sources), mine).write.format(FORMAT).mode("append")
+            writer.options(servers=bootstrap_servers, topic=to, compression=compression).save()
     except KeyboardInterrupt:
         is_stopped = True
-    records = target.present().count()
+    records = _present(spark, bootstrap_servers, to, mine).count()
     seconds = time.monotonic() - began
-    return Replayed(
-        to, source.kind, target.replay, source.sources, keeps, records, records - before, seconds, is_stopped
-    )
+    return Replayed(to, source.kind, mine, source.sources, keeps, records, records - before, seconds, is_stopped)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The topic, and its records of a replay."""
-
-    spark: SparkSession
-    bootstrap_servers: str
-    topic: str
-    replay: str
-
-    def present(self) -> DataFrame:
-        """``(source, position)`` of the present records."""
-        reader = (
-            self.spark.read.format("minikafka")
-            .option("kafka.bootstrap.servers", self.bootstrap_servers)
-            .option("subscribe", self.topic)
-        )
-        return marked(reader.option("includeHeaders", "true").load(), self.replay)
-
-    def write(self, rows: DataFrame, compression: str) -> None:
-        """Return once every in-sync replica has them."""
-        writer = rows.write.format(FORMAT).options(servers=self.bootstrap_servers, topic=self.topic)
-        writer.options(replay=self.replay, compression=compression).mode("append").save()
+def _present(spark: SparkSession, bootstrap_servers: str, topic: str, replay: str) -> DataFrame:
+    """``(source, position)`` of the present records of a replay."""
+    reader = spark.read.format("minikafka").option("kafka.bootstrap.servers", bootstrap_servers)
+    return marked(reader.option("subscribe", topic).option("includeHeaders", "true").load(), replay)
 
 
 def keeps_partitions(source: Source, partition_count: int, *, by_key: bool) -> bool:

@@ -1,40 +1,38 @@
 """The output of tasks: rows with headers, marks and timestamps, by an idempotent producer, source by source.
 
-It is a write-only data source, :class:`ReplayedTopic`. Unlike the sink it keeps timestamps.
+It is a write-only data source, :class:`ReplayedTopic`. Unlike the sink it keeps timestamps, and no task is repeated.
+
+The mark of a record is the header ``minikafka.replay`` with the text ``REPLAY/POSITION/SOURCE``. REPLAY is the id of
+the replay, SOURCE a partition (``orders-3@ID`` with the topic's id) or a file, POSITION the offset or row in it. A
+record that was replayed before keeps its older marks.
 """
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from hashlib import sha256
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from minikafka.errors import KafkaError
 from minikafka.model import Compression
-from minikafka.spark.cluster import ClientSettings, cluster_of
-from minikafka.spark.columns.schema import HEADERS_TYPE
-from minikafka.spark.pipelines.replay.marks import add_marks
-from minikafka.spark.sink.columns import RowsOfTopics
-from minikafka.spark.sink.placing import Placing
-from minikafka.spark.sink.sizes import Sizes
-from minikafka.spark.sink.writing import placed
+from minikafka.spark.options import ClientSettings, SinkOptions
+from minikafka.spark.sink.writing import write_rows
 
 FORMAT: Final = "minikafka-replayed-topic"
-BATCH_BYTES: Final = 256 * 1024
+MARK: Final = "minikafka.replay"
 REQUEST_BYTES_MAX: Final = 64 * 1024 * 1024  # of waiting rows; the topic bounds the size of a record
-_ADVICE: Final = "give it as many, or say --by-key"
 
 
 class ReplayedTopic(DataSource):
-    """``df.write.format(FORMAT)`` with the options ``servers``, ``topic``, ``replay`` and ``compression``."""
+    """``df.write.format(FORMAT)`` with the options ``servers``, ``topic`` and ``compression``."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,13 +41,20 @@ class ReplayedTopic(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
         """Called on the driver."""
-        settings = ClientSettings(
-            bootstrap_servers=self.options["servers"],
-            client_id="minikafka-replay",
-            max_request_bytes=REQUEST_BYTES_MAX,
+        client = ClientSettings(
+            self.options["servers"], client_id="minikafka-replay", max_request_bytes=REQUEST_BYTES_MAX
         )
         compression = Compression[self.options["compression"].upper()]
-        return ReplayWriter(settings, self.options["topic"], self.options["replay"], compression)
+        advice = "give it as many, or say --by-key"
+        return ReplayWriter(
+            SinkOptions(
+                client,
+                self.options["topic"],
+                compression=compression,
+                keeps_timestamps=True,
+                partition_advice=advice,
+            )
+        )
 
 
 @dataclass
@@ -63,23 +68,18 @@ class Failed(WriterCommitMessage):
 class ReplayWriter(DataSourceArrowWriter):
     """Made on the driver, and sent to the tasks."""
 
-    settings: ClientSettings
-    topic: str
-    replay: str
-    compression: Compression
+    options: SinkOptions
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task. Returns once every in-sync replica has them, or with the reason of a failure: after
-        an
-        exception Spark would repeat the task, and write its rows twice."""
+        an exception Spark would repeat the task, and write its rows twice."""
         task = TaskContext.get()
         if task is not None and task.attemptNumber() > 0:
             raise RuntimeError("the replay lost a task; run the same command again to resume")
         try:
-            self._write(iterator)
+            return write_rows(iterator, self.options, origin=None)
         except KafkaError as error:
             return Failed(str(error))
-        return WriterCommitMessage()
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Every task has ended. Raises RuntimeError if one has not written all of its rows."""
@@ -90,29 +90,28 @@ class ReplayWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task was lost. Written records stay, and have their marks."""
 
-    def _write(self, iterator: Iterator[pa.RecordBatch]) -> None:
-        cluster = cluster_of(self.settings)
-        placing = Placing(self.topic, len(cluster.partitions([self.topic])), random.Random(), _ADVICE)
-        sizes = Sizes.of(cluster, self.topic, BATCH_BYTES)
-        with cluster.writer() as writer:
-            for batch in iterator:
-                if not batch.num_rows:
-                    continue
-                bytes_per_row = max(batch.nbytes / batch.num_rows, 1)
-                times_ms = _milliseconds(batch["timestamp"], int(time.time() * 1000))
-                encoded_rows = placed(self._rows(batch), times_ms, placing, sizes, bytes_per_row, self.compression)
-                for partition, encoded in encoded_rows:
-                    writer.send(self.topic, partition, encoded)
-            writer.flush()
 
-    def _rows(self, batch: pa.RecordBatch) -> RowsOfTopics:
-        headers = batch["headers"].cast(HEADERS_TYPE)
-        if self.replay:
-            headers = add_marks(headers, self.replay, batch["source"], batch["position"])
-        return RowsOfTopics(batch["value"], batch["key"], headers, batch["partition"])
+def replay_id(*parts: str) -> str:
+    """The id of a replay: the same each time for the same sources."""
+    return sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _milliseconds(timestamps: Any, now_ms: int) -> Any:
-    """The present time for rows without a timestamp."""
-    microseconds = timestamps.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(now_ms * 1000)
-    return np.floor_divide(microseconds.to_numpy(zero_copy_only=False), 1000)
+def with_marks(rows: DataFrame, replay: str) -> DataFrame:
+    """Rows to write, with their mark behind the headers that they have."""
+    text = fn.concat_ws("/", fn.lit(replay), "position", "source")
+    mark = fn.struct(fn.lit(MARK).alias("key"), text.cast("binary").alias("value"))
+    return rows.withColumn("headers", fn.array_append(fn.coalesce("headers", fn.array()), mark)).drop(
+        "source", "position"
+    )
+
+
+def marked(records: DataFrame, replay: str) -> DataFrame:
+    """``(source, position)`` of a replay's records in a DataFrame with headers."""
+
+    of_replay = fn.concat(fn.lit(replay), fn.lit("/"))
+    marks = records.select(fn.explode("headers").alias("header")).filter(fn.col("header.key") == MARK)
+    texts = marks.select(fn.col("header.value").cast("string").alias("mark")).filter(
+        fn.col("mark").startswith(of_replay)
+    )
+    parts = fn.split("mark", "/", 3)
+    return texts.select(parts[2].alias("source"), parts[1].cast("bigint").alias("position")).distinct()

@@ -6,11 +6,10 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from minikafka.model import Compression
-from minikafka.spark.options import ClientSettings
-from minikafka.spark.pipelines.replay.writing import Failed, ReplayedTopic, ReplayWriter
+from minikafka.spark.options import ClientSettings, SinkOptions
+from minikafka.spark.pipelines.replay.writing import Failed, ReplayedTopic, ReplayWriter, replay_id
 
-WRITER = ReplayWriter(ClientSettings("127.0.0.1:1"), "orders", "0815", Compression.NONE)
+WRITER = ReplayWriter(SinkOptions(ClientSettings("127.0.0.1:1"), "orders"))
 
 
 @pytest.fixture
@@ -35,6 +34,11 @@ def test_a_failure_is_told_by_the_driver() -> None:
 
 def test_a_request_may_be_as_large_as_the_largest_topics_take() -> None:
     """Nobody can give a replay a limit of its own."""
-    options = {"servers": "127.0.0.1:1", "topic": "orders", "replay": "0815", "compression": "none"}
-    settings = ReplayedTopic(options).writer(StructType(), overwrite=False).settings
+    options = {"servers": "127.0.0.1:1", "topic": "orders", "compression": "none"}
+    settings = ReplayedTopic(options).writer(StructType(), overwrite=False).options.client
     assert settings.max_request_bytes == settings.buffer_bytes
+
+
+def test_the_id_is_of_what_is_replayed() -> None:
+    assert replay_id("lake", "a") == replay_id("lake", "a") != replay_id("lakea", "") != replay_id("lake", "b")
+    assert "/" not in replay_id("lake")
