@@ -59,10 +59,10 @@ def _commits(run: Run, lake: str) -> list[float]:
     """Each has one small file."""
     names = (f"topic={TOPIC}/date=1970-01-01/{number:05d}.parquet" for number in range(FILES))
     files = [DataFile(name, TOPIC, "1970-01-01", 0, number, number, 1, 1000) for number, name in enumerate(names)]
-    create(lake, "cluster", {TOPIC: "id"}, {_HERE: FILES}, files)
+    create(lake, "cluster", {TOPIC: "id"}, {_HERE: OffsetAndEpoch(FILES, NO_EPOCH)}, files)
     table, seconds = Lake.open(lake), []
     for offset in range(FILES, FILES + run.times(COMMITS)):
-        writer = FilesWriter(lake)
+        writer = FilesWriter(lake, _HERE)
         writer.write(_rows(0, offset, 1))
         written = writer.close().files
         began = time.monotonic()
@@ -75,11 +75,12 @@ def _reading(run: Run, spark: SparkSession, lake: str) -> list[Figure]:
     """Values of random bytes, so that no format finds them easy."""
     table, rows = Lake.opened(lake, "cluster", {TOPIC: "id"}), ROWS // 4 if run.quick else ROWS
     for partition in range(PARTITIONS):
-        writer = FilesWriter(lake)
+        tp = TopicPartition(TOPIC, partition)
+        writer = FilesWriter(lake, tp)
         for offset in range(0, rows // PARTITIONS, _ROWS_AT_ONCE):
             writer.write(_rows(partition, offset, _ROWS_AT_ONCE))
         end = OffsetAndEpoch(rows // PARTITIONS, NO_EPOCH)
-        table.append({TopicPartition(TOPIC, partition): end}, writer.close().files)
+        table.append({tp: end}, writer.close().files)
     jobs = {
         "lake": lambda: seconds_to_noop(read_lake(spark, lake, [TOPIC])),
         "parquet": lambda: seconds_to_noop(spark.read.parquet(lake)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -119,23 +121,21 @@ def archive(
     lake = Lake.opened(to, found.cluster_id, found.ids, add=add)
     dropped = lake.drop_before(day, names) if day else 0
     lake.check_files()
-    with running(spark, processes) as (run, parallel):
+    with running(spark, processes) as run:
         marks = on_divergence == "mark"
-        work = _Archive(
-            run, parallel, lake, bootstrap_servers, names, offsets_per_commit, compact_at, skip_lost, marks, show
-        )
+        work = _Archive(run, lake, bootstrap_servers, names, offsets_per_commit, compact_at, skip_lost, marks, show)
+        tidied = -math.inf
         try:
-            work.catch_up(found)
-            tidied = time.monotonic()
-            lake.tidy()
-            while follow:
+            while True:
+                work.catch_up(found)
+                if time.monotonic() - tidied > _TIDY_S:
+                    lake.tidy()
+                    tidied = time.monotonic()
+                if not follow:
+                    break
                 time.sleep(interval_s)
                 found = look_at(bootstrap_servers, *names)
                 lake.take_in(found.ids)
-                work.catch_up(found)
-                if time.monotonic() - tidied > _TIDY_S:
-                    tidied = time.monotonic()
-                    lake.tidy()
         except KeyboardInterrupt:
             work.is_stopped = True
         return work.summary(dropped)
@@ -146,7 +146,6 @@ class _Archive:
     """A running archive."""
 
     run: Run
-    parallel: int
     lake: Lake
     bootstrap_servers: str
     topics: list[str]
@@ -155,7 +154,7 @@ class _Archive:
     skip_lost: bool
     marks: bool
     show: Show
-    new_records: dict[str, int] = field(default_factory=dict)
+    new_records: Counter[str] = field(default_factory=Counter)
     commits: int = 0
     compacted_files: int = 0
     diverged: dict[TopicPartition, int] = field(default_factory=dict)
@@ -180,17 +179,19 @@ class _Archive:
 
     def summary(self, dropped: int) -> Archived:
         """The result."""
-        by_topic = tuple(
-            TopicSummary(
-                topic,
-                sum(tp.topic == topic for tp in self.lake.ends),
-                self.new_records.get(topic, 0),
-                self.lake.content(topic),
-            )
-            for topic in self.topics
+        partitions = Counter(tp.topic for tp in self.lake.ends)
+        return Archived(
+            lake=self.lake.location,
+            topics=tuple(
+                TopicSummary(topic, partitions[topic], self.new_records[topic], self.lake.content(topic))
+                for topic in self.topics
+            ),
+            commits=self.commits,
+            compacted_files=self.compacted_files,
+            dropped_files=dropped,
+            diverged=self.diverged,
+            is_stopped=self.is_stopped,
         )
-        location, commits, compacted = self.lake.location, self.commits, self.compacted_files
-        return Archived(location, by_topic, commits, compacted, dropped, self.diverged, self.is_stopped)
 
     # -- jobs -------------------------------------------------------------------------------------------------------
 
@@ -204,20 +205,15 @@ class _Archive:
         self.lake.append({tp: OffsetAndEpoch(end, found.epochs[tp]) for tp, (_, end) in ranges.items()}, files)
         self.commits += 1
         for file in files:
-            self.new_records[file.topic] = self.new_records.get(file.topic, 0) + file.rows
+            self.new_records[file.topic] += file.rows
 
     def _tasks(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> list[OffsetRange]:
         """A range for each task. A partition is split if cores are idle and the parts are large enough for files."""
-        whole = [
-            OffsetRange(
-                tp,
-                OffsetAndEpoch(start, NO_EPOCH),
-                OffsetAndEpoch(end, found.epochs[tp]),
-                topic_id=found.ids[tp.topic],
-            )
-            for tp, (start, end) in ranges.items()
-        ]
-        return split_ranges(whole, ranges_min=min(self.parallel, _length(ranges) // _OFFSETS_PER_TASK))
+        whole = []
+        for tp, (start, end) in ranges.items():
+            first, last = OffsetAndEpoch(start, NO_EPOCH), OffsetAndEpoch(end, found.epochs[tp])
+            whole.append(OffsetRange(tp, first, last, topic_id=found.ids[tp.topic]))
+        return split_ranges(whole, ranges_min=min(self.run.parallel, _length(ranges) // _OFFSETS_PER_TASK))
 
     def _ends(self) -> dict[TopicPartition, int]:
         return {tp: end.offset for tp, end in self.lake.ends.items() if tp.topic in self.topics}

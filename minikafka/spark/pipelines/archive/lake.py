@@ -22,12 +22,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, WriterProperties
-from deltalake.exceptions import TableNotFoundError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
@@ -72,14 +72,6 @@ class Content:
     last_date: str = ""
 
 
-class StoredFile(NamedTuple):
-    """A file, its path below the lake."""
-
-    path: str
-    topic: str
-    date: str
-
-
 class Lake:
     """A lake, at the version of the last look or commit."""
 
@@ -93,20 +85,14 @@ class Lake:
     def open(cls, to: str | Path) -> Lake:
         """An existing lake. Raises PipelineError if there is none."""
         lake = location(to)
-        with readable_errors(lake):
-            try:
-                if is_local(lake) and not os.path.isdir(lake):
-                    raise TableNotFoundError
-                return cls(lake, DeltaTable(lake))
-            except TableNotFoundError:
-                if is_of_old_format(lake):
-                    raise PipelineError(
-                        f"{lake} is a lake of an earlier minikafka; take it over with: "
-                        f"minikafka pipeline take-over {lake}"
-                    ) from None
+        if not is_lake(lake):
+            if is_of_old_format(lake):
                 raise PipelineError(
-                    f"{lake} is not a lake; create one with: minikafka pipeline archive TOPIC --to {lake}"
-                ) from None
+                    f"{lake} is a lake of an earlier minikafka; take it over with: minikafka pipeline take-over {lake}"
+                )
+            raise PipelineError(f"{lake} is not a lake; create one with: minikafka pipeline archive TOPIC --to {lake}")
+        with readable_errors(lake):
+            return cls(lake, DeltaTable(lake))
 
     @classmethod
     def opened(cls, to: str | Path, cluster_id: str, topic_ids: Mapping[str, str], *, add: bool = False) -> Lake:
@@ -216,8 +202,9 @@ class Lake:
         """Remove the days before, whether their files are there or not; the number of files. Their offsets stay
         archived."""
         files = len(self._table.file_uris())
+        names = ", ".join(f"'{topic}'" for topic in topics)
         with self._committing():
-            self._table.delete(f"topic IN ({_listed(topics)}) AND date < '{day}'")
+            self._table.delete(f"topic IN ({names}) AND date < '{day}'")
         return files - len(self._table.file_uris())
 
     def mark(self, tp: TopicPartition, agreed: OffsetAndEpoch) -> None:
@@ -270,10 +257,9 @@ class Lake:
 
     # -- readers ----------------------------------------------------------------------------------------------------
 
-    def files(self, topics: Sequence[str]) -> list[StoredFile]:
-        """The files of these topics."""
-        rows = self._rows("path", "partition.topic", "partition.date")
-        return [StoredFile(*row) for row in rows if row[1] in topics]
+    def files(self, topics: Sequence[str]) -> list[str]:
+        """The paths of these topics' files, below the lake."""
+        return [path for path, topic in self._rows("path", "partition.topic") if topic in topics]
 
     def arrow_schema(self) -> pa.Schema:
         """The columns, with the partition columns."""
@@ -291,17 +277,14 @@ class Lake:
             self.look_again()
 
     def _properties(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> CommitProperties:
-        return _transactions({self._app_id(tp): end for tp, end in ends.items()})
-
-    def _app_id(self, tp: TopicPartition) -> str:
-        return app_id(self.cluster_id, self.topic_ids[tp.topic], tp.partition)
+        return _properties(self.cluster_id, self.topic_ids, ends)
 
     def _read_ends(self) -> dict[TopicPartition, OffsetAndEpoch]:
         ends = {}
         for topic in self.topic_ids:
             for partition in count():
                 tp = TopicPartition(topic, partition)
-                name = self._app_id(tp)
+                name = app_id(self.cluster_id, self.topic_ids[topic], partition)
                 offset = self._table.transaction_version(name)
                 if offset is None:
                     break
@@ -333,12 +316,11 @@ def create(
     lake: str,
     cluster_id: str,
     topic_ids: Mapping[str, str],
-    ends: Mapping[TopicPartition, int] | None = None,
+    ends: Mapping[TopicPartition, OffsetAndEpoch] = MappingProxyType({}),
     files: Sequence[DataFile] = (),
 ) -> None:
     """Create the table, with these ends and files. Raises PipelineError if there is something else."""
     check_names(topic_ids)
-    known = {app_id(cluster_id, topic_ids[tp.topic], tp.partition): end for tp, end in (ends or {}).items()}
     with readable_errors(lake):
         create_table_with_add_actions(
             lake,
@@ -348,7 +330,7 @@ def create(
             name=_NAME,
             description=_described(cluster_id, topic_ids),
             configuration=_PROPERTIES,
-            commit_properties=_transactions({name: OffsetAndEpoch(end, NO_EPOCH) for name, end in known.items()}),
+            commit_properties=_properties(cluster_id, topic_ids, ends),
         )
 
 
@@ -385,12 +367,12 @@ def _add_action(file: DataFile) -> AddAction:
     return AddAction(file.path, file.size_bytes, where, int(time.time() * 1000), True, json.dumps(file.statistics()))
 
 
-def _transactions(ends: Mapping[str, OffsetAndEpoch]) -> CommitProperties:
+def _properties(
+    cluster_id: str, topic_ids: Mapping[str, str], ends: Mapping[TopicPartition, OffsetAndEpoch]
+) -> CommitProperties:
     """A commit's ends of partitions, by their transaction ids."""
-    versions = {name: end.offset for name, end in ends.items()}
-    versions |= {f"{name}/epoch": end.epoch for name, end in ends.items()}
-    return CommitProperties(app_transactions=[Transaction(name, version) for name, version in versions.items()])
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
+    transactions = []
+    for tp, end in ends.items():
+        name = app_id(cluster_id, topic_ids[tp.topic], tp.partition)
+        transactions += [Transaction(name, end.offset), Transaction(f"{name}/epoch", end.epoch)]
+    return CommitProperties(app_transactions=transactions)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from minikafka.spark.pipelines.running import PipelineError
 
@@ -68,8 +68,6 @@ def readable_errors(lake: str) -> Iterator[None]:
     """Raises PipelineError, a line, for errors of the library and its stores."""
     try:
         yield
-    except TableNotFoundError:
-        raise
     except (DeltaError, OSError) as error:
         told = _NOT_ONE_LINE.sub(": ", _FRAMES.sub("", _COLOUR.sub("", str(error))).strip())[:_TOLD_MAX]
         if isinstance(error, CommitFailedError) and "object store" not in told:

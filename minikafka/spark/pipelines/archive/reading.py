@@ -1,23 +1,20 @@
 """The records of a lake as a DataFrame: by Spark's own reader of Parquet, or by deltalake's access to an object store.
 
-Spark reads ``s3a://`` only with Hadoop's jars for it (``org.apache.hadoop:hadoop-aws``). Without them each file is a
-task of a source in Python, which has the credentials of the executor's environment, as those of ``archive`` have.
+Spark reads ``s3a://`` only with Hadoop's jars for it (``org.apache.hadoop:hadoop-aws``). Without them each file is
+read by a task in Python, which has the credentials of the executor's environment, as those of ``archive`` have.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyarrow import parquet
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyarrow import dataset
 
-from minikafka.spark.pipelines.archive.lake import DIVERGED, Lake, StoredFile
+from minikafka.spark.pipelines.archive.lake import DIVERGED, Lake
 from minikafka.spark.pipelines.archive.places import is_local
 from minikafka.spark.pipelines.archive.writing import files_of
 from minikafka.spark.pipelines.running import PipelineError, literally, readable_errors
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _ROWS_AT_ONCE: Final = 10_000
 
@@ -40,6 +38,8 @@ def read_lake(
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    from minikafka.spark.pipelines.parts import rows_of
+
     lake = Lake.open(directory)
     files = lake.files(lake.chosen(topics))
     schema = from_arrow_schema(lake.arrow_schema())
@@ -47,12 +47,11 @@ def read_lake(
     if not files:
         rows = spark.createDataFrame([], schema)
     elif is_local(base) or _has_file_system(spark, base):
-        paths = [literally(f"{base}/{file.path}") for file in files]
+        paths = [literally(f"{base}/{path}") for path in files]
         rows = spark.read.schema(schema).option("basePath", base).parquet(*paths)
     else:
-        spark.dataSource.register(StoredFiles)
-        options = {"lake": lake.location, "files": json.dumps(files), "columns": schema.json()}
-        rows = spark.read.format(StoredFiles.name()).options(**options).load()
+        read = partial(read_file, lake=lake.location, columns=schema)
+        rows = rows_of(spark, "minikafka-stored-files", files, read, schema)
     if DIVERGED not in rows.columns or diverged:
         return rows
     return rows.where(f"{DIVERGED} IS NULL").drop(DIVERGED)
@@ -69,56 +68,11 @@ def _has_file_system(spark: SparkSession, url: str) -> bool:
     return True
 
 
-class StoredFiles(DataSource):
-    """``spark.read.format(...)`` with the options ``lake``, ``files`` and ``columns`` (the last two: JSON)."""
+def read_file(path: str, lake: str, columns: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a lake's file. A column that is younger than the file is null."""
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    @classmethod
-    def name(cls) -> str:
-        """The name for Spark."""
-        return "minikafka-stored-files"
-
-    def schema(self) -> StructType:
-        """The columns of the lake."""
-        return StructType.fromJson(json.loads(self.options["columns"]))
-
-    def reader(self, schema: StructType) -> StoredFilesReader:
-        """Called on the driver."""
-        files = [StoredFile(*fields) for fields in json.loads(self.options["files"])]
-        return StoredFilesReader(self.options["lake"], files, schema)
-
-
-@dataclass
-class _Task(InputPartition):
-    file: StoredFile
-
-
-class StoredFilesReader(DataSourceReader):
-    """Made on the driver, and sent to the tasks."""
-
-    def __init__(self, lake: str, files: Sequence[StoredFile], schema: StructType) -> None:
-        self._lake = lake
-        self._files = files
-        self._schema = schema
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """A task for each file."""
-        return [_Task(file) for file in self._files]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a file. A column that is younger than the file is null."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        assert isinstance(partition, _Task)
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        path, topic, date = partition.file
-        fixed = {"topic": topic, "date": date}
-        with files_of(self._lake).open_input_file(path) as file:
-            for batch in parquet.ParquetFile(file).iter_batches(_ROWS_AT_ONCE):
-                found = dict(zip(batch.schema.names, batch.columns, strict=True))
-                columns = [
-                    found[field.name].cast(field.type)
-                    if field.name in found
-                    else pa.repeat(pa.scalar(fixed.get(field.name), field.type), batch.num_rows)
-                    for field in schema
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    schema = to_arrow_schema(columns, timezone="UTC")
+    hive = dataset.partitioning(pa.schema([schema.field("topic"), schema.field("date")]), flavor="hive")
+    file = dataset.dataset(path, schema, filesystem=files_of(lake), format="parquet", partitioning=hive)
+    yield from file.to_batches(batch_size=_ROWS_AT_ONCE, batch_readahead=1)

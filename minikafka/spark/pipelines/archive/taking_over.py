@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minikafka.model import TopicPartition
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.pipelines.archive.lake import create
 from minikafka.spark.pipelines.archive.places import OLD_FORMAT, is_lake, is_of_old_format, location
 from minikafka.spark.pipelines.archive.writing import DataFile
@@ -67,26 +67,25 @@ def take_over(directory: str | Path, *, dry_run: bool = False) -> TakenOver:
     return TakenOver(tuple(sorted(identity["topics"])), len(ends), len(files), rows)
 
 
-def _manifest(commits: Path) -> tuple[dict[str, DataFile], dict[TopicPartition, int], dict[str, Any]]:
+def _manifest(commits: Path) -> tuple[dict[str, DataFile], dict[TopicPartition, OffsetAndEpoch], dict[str, Any]]:
     """Files by path, ends, and the last commit."""
     names = sorted(path.name for path in commits.glob("[0-9]*.json"))
-    snapshots = [name for name in names if name.endswith(".snapshot.json")]
+    newest = max((name for name in names if name.endswith(".snapshot.json")), default="")
     files: dict[str, DataFile] = {}
-    ends: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, OffsetAndEpoch] = {}
     last: dict[str, Any] = {}
-    if snapshots:
-        snapshot = json.loads((commits / snapshots[-1]).read_text())
-        files = {_path(each): _file(each) for each in snapshot["files"]}
-        ends = _by_partition(snapshot["ends"])
     for name in names:
-        if name.endswith(".snapshot.json"):
-            continue
-        last = json.loads((commits / name).read_text())
-        if not snapshots or name > snapshots[-1]:
-            for path in last["removed"]:
-                del files[path]
-            files |= {_path(each): _file(each) for each in last["added"]}
-            ends |= {tp: end for tp, (_, end) in _by_partition(last["ranges"]).items()}
+        found = json.loads((commits / name).read_text())
+        if name == newest:
+            files = {_path(each): _file(each) for each in found["files"]}
+            ends = {tp: OffsetAndEpoch(offset, NO_EPOCH) for tp, offset in _by_partition(found["ends"])}
+        elif not name.endswith(".snapshot.json"):
+            last = found
+            if name > newest:
+                for path in found["removed"]:
+                    del files[path]
+                files |= {_path(each): _file(each) for each in found["added"]}
+                ends |= {tp: OffsetAndEpoch(offset, NO_EPOCH) for tp, (_, offset) in _by_partition(found["ranges"])}
     return files, ends, last
 
 
@@ -103,8 +102,10 @@ def _file(fields: list[Any]) -> DataFile:
     return DataFile(_path(fields), *fields[:7])
 
 
-def _by_partition(nested: dict[str, dict[str, Any]]) -> dict[TopicPartition, Any]:
-    return {TopicPartition(topic, int(number)): value for topic, of in nested.items() for number, value in of.items()}
+def _by_partition(nested: dict[str, dict[str, Any]]) -> Iterator[tuple[TopicPartition, Any]]:
+    for topic, of_topic in nested.items():
+        for number, value in of_topic.items():
+            yield TopicPartition(topic, int(number)), value
 
 
 @contextmanager

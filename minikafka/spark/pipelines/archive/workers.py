@@ -26,27 +26,29 @@ T = TypeVar("T")
 
 
 class Run(Protocol):
-    """Runs each piece of work in a task. Raises PipelineError, a line, for errors of tasks."""
+    """Runs each piece of work in a task, ``parallel`` at once. Raises PipelineError, a line, for errors of tasks."""
+
+    parallel: int
 
     def __call__(self, tasks: Sequence[S], work: Callable[[S], T]) -> list[T]: ...
 
 
 @contextmanager
-def running(spark: SparkSession | Callable[[], SparkSession] | None, processes: int) -> Iterator[tuple[Run, int]]:
-    """The place for tasks, and the number of those that run at once. SIGINT and SIGTERM end them, and raise
-    KeyboardInterrupt."""
+def running(spark: SparkSession | Callable[[], SparkSession] | None, processes: int) -> Iterator[Run]:
+    """The place for tasks. SIGINT and SIGTERM end them, and raise KeyboardInterrupt."""
     if spark is not None:
         session = spark() if callable(spark) else spark
         with watched_jobs(session):
-            yield _InSpark(session), session.sparkContext.defaultParallelism
+            yield _InSpark(session)
         return
     with interrupted_by_sigterm(), ExitStack() as stack:
-        yield _InProcesses(stack, processes), processes
+        yield _InProcesses(stack, processes)
 
 
 class _InSpark:
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
+        self.parallel = self._context.defaultParallelism
 
     def __call__(self, tasks: Sequence[S], work: Callable[[S], T]) -> list[T]:
         with readable_errors():
@@ -57,6 +59,7 @@ class _InProcesses:
     """Starts a process when a task finds none idle."""
 
     def __init__(self, stack: ExitStack, processes: int) -> None:
+        self.parallel = processes
         self._stack = stack
         self._idle: SimpleQueue[Any] = SimpleQueue()
         for _ in range(processes):

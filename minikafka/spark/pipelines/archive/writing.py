@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs, parquet
 
@@ -76,7 +76,7 @@ class DataFile:
 
 
 class Written(NamedTuple):
-    """The result of a task, for the driver."""
+    """The result of a task, for the driver: its files, and what it saw of its range, if anything."""
 
     files: list[DataFile]
     parts: list[Part]
@@ -86,7 +86,7 @@ def archive_range(range_: OffsetRange, client: ClientSettings, lake: str) -> Wri
     """Write the records of a range. Raises DataLossError if some are gone, FileNotFoundError where no lake is seen."""
     topics = AssignedPartitions((range_.tp,))
     options = SourceOptions(client, topics, Edge.EARLIEST, fail_on_data_loss=True, include_headers=True)
-    writer = FilesWriter(lake)
+    writer = FilesWriter(lake, range_.tp)
     for batch in read_range(range_, options):
         writer.write(batch)
     return writer.close()
@@ -126,78 +126,78 @@ class _OpenFile:
             self.writer.write_table(pa.Table.from_batches(self.pending), row_group_size=self.rows)
             self.pending, self.pending_bytes = [], 0
 
-    def close(self, topic: str, partition: int, day: str) -> DataFile:
+    def close(self, tp: TopicPartition, day: str) -> DataFile:
         """Complete the file."""
         self.flush()
         self.writer.close()
         size_bytes = self.sink.tell()
         self.sink.close()
-        return DataFile(self.path, topic, day, partition, self.first_offset, self.last_offset, self.rows, size_bytes)
+        first, last = self.first_offset, self.last_offset
+        return DataFile(self.path, tp.topic, day, tp.partition, first, last, self.rows, size_bytes)
 
 
 class FilesWriter:
-    """Writes batches into the files of their rows. Offsets of a partition must ascend."""
+    """Writes batches of a partition into the files of their days. Offsets must ascend."""
 
-    def __init__(self, lake: str, *, target_bytes: int = TARGET_BYTES) -> None:
+    def __init__(self, lake: str, tp: TopicPartition, *, target_bytes: int = TARGET_BYTES) -> None:
         self._lake = lake
+        self._tp = tp
         self._files = files_of(lake)
         self._target_bytes = target_bytes
-        self._open: dict[tuple[str, int, int], _OpenFile] = {}  # the most recently written one is last
+        self._open: dict[int, _OpenFile] = {}  # by day; the most recently written one is last
         self._done: list[DataFile] = []
-        self._seen: dict[TopicPartition, tuple[int, int]] = {}
+        self._parts: list[Part] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Rows with the columns of the source."""
-        for topic, rows in split(batch, "topic"):
-            for partition, of_partition in split(rows, "partition"):
-                self._see(TopicPartition(topic, partition), of_partition["offset"])
-                for day, of_day in _by_day(of_partition):
-                    self._add((topic, partition, day), of_day)
+        self._see(batch["offset"].to_numpy())
+        for day, rows in _by_day(batch):
+            self._add(day, rows)
 
     def close(self) -> Written:
         """Complete all files."""
-        for key in list(self._open):
-            self._finish(key)
-        return Written(self._done, [Part(tp, first, last) for tp, (first, last) in self._seen.items()])
+        for day in list(self._open):
+            self._finish(day)
+        return Written(self._done, self._parts)
 
-    def _see(self, tp: TopicPartition, offsets: Any) -> None:
-        numbers = offsets.to_numpy()
-        first, before = self._seen.get(tp, (int(numbers[0]), -1))
-        assert before < numbers[0], f"{tp}: offset {numbers[0]} came after {before}"
-        assert (np.diff(numbers) > 0).all(), f"{tp}: offsets behind {numbers[0]} do not ascend"
-        self._seen[tp] = first, int(numbers[-1])
+    def _see(self, offsets: npt.NDArray[np.int64]) -> None:
+        seen = Part(self._tp, int(offsets[0]), int(offsets[-1]))
+        assert (np.diff(offsets) > 0).all(), f"{self._tp}: offsets behind {offsets[0]} do not ascend"
+        if self._parts:
+            (before,) = self._parts
+            assert before.last_offset < offsets[0], f"{self._tp}: offset {offsets[0]} came after {before.last_offset}"
+            seen = seen._replace(first_offset=before.first_offset)
+        self._parts = [seen]
 
-    def _add(self, key: tuple[str, int, int], batch: pa.RecordBatch) -> None:
+    def _add(self, day: int, batch: pa.RecordBatch) -> None:
         rows = pa.RecordBatch.from_arrays([batch[name] for name in SCHEMA.names], names=SCHEMA.names).cast(SCHEMA)
-        file = self._open.pop(key, None) or self._opened(key, rows["offset"][0].as_py())
-        self._open[key] = file
+        file = self._open.pop(day, None) or self._opened(day, rows["offset"][0].as_py())
+        self._open[day] = file
         file.add(rows)
         if file.pending_bytes >= ROW_GROUP_BYTES:
             file.flush()
             if file.sink.tell() >= self._target_bytes:
-                self._finish(key)
+                self._finish(day)
         elif sum(each.pending_bytes for each in self._open.values()) > PENDING_BYTES_MAX:
             max(self._open.values(), key=lambda each: each.pending_bytes).flush()
 
-    def _opened(self, key: tuple[str, int, int], first_offset: int) -> _OpenFile:
+    def _opened(self, day: int, first_offset: int) -> _OpenFile:
         while len(self._open) >= OPEN_FILES_MAX:
             self._finish(next(iter(self._open)))
-        topic, partition, day = key
-        directory = f"topic={topic}/date={date_of(day)}"
+        directory = f"topic={self._tp.topic}/date={date_of(day)}"
         self._files.create_dir(directory)
-        path = f"{directory}/{partition:05d}-{first_offset:020d}-{uuid4().hex}.parquet"
+        path = f"{directory}/{self._tp.partition:05d}-{first_offset:020d}-{uuid4().hex}.parquet"
         sink = self._files.open_output_stream(path)
         writer = parquet.ParquetWriter(
             sink, SCHEMA, compression="zstd", use_dictionary=["key"], write_statistics=_STATISTICS
         )
         return _OpenFile(path, sink, writer, first_offset, first_offset)
 
-    def _finish(self, key: tuple[str, int, int]) -> None:
-        topic, partition, day = key
-        done = self._open.pop(key).close(topic, partition, date_of(day))
+    def _finish(self, day: int) -> None:
+        done = self._open.pop(day).close(self._tp, date_of(day))
         self._done.append(done)
         if is_local(self._lake):
-            parents = [os.path.dirname(done.path), f"topic={topic}", ""]
+            parents = [os.path.dirname(done.path), f"topic={done.topic}", ""]
             sync(*(os.path.join(self._lake, path) for path in (done.path, *parents)))
 
 
@@ -215,13 +215,6 @@ def date_of(days: int) -> str:
     """The date so many days after 1970-01-01, in ISO 8601. Timestamps have any value: days before the year 1 or after
     9999 count as the first or last one."""
     return (_EPOCH + timedelta(days=min(max(days, DAYS_MIN), DAYS_MAX))).isoformat()
-
-
-def split(batch: pa.RecordBatch, column: str) -> Iterator[tuple[Any, pa.RecordBatch]]:
-    """The rows of each value of a column, in their order; as a rule there is one."""
-    values = pc.unique(batch[column])
-    for value in values:
-        yield value.as_py(), batch if len(values) == 1 else batch.filter(pc.equal(batch[column], value))
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

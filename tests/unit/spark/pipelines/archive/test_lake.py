@@ -30,10 +30,12 @@ def opened(directory: Path) -> Lake:
 
 def append(lake: Lake, rows: Rows, start: int, end: int, *partitions: TopicPartition, epoch: int = 7) -> None:
     """Offsets of partitions, each on two days."""
-    writer = FilesWriter(lake.location)
+    files = []
     for tp in partitions or (A, B):
-        writer.write(rows(tp.topic, tp.partition, range(start, end), [0, 1]))
-    lake.append({tp: OffsetAndEpoch(end, epoch) for tp in partitions or (A, B)}, writer.close().files)
+        writer = FilesWriter(lake.location, tp)
+        writer.write(rows(*tp, range(start, end), [0, 1]))
+        files += writer.close().files
+    lake.append({tp: OffsetAndEpoch(end, epoch) for tp in partitions or (A, B)}, files)
 
 
 def test_a_lake_goes_on_where_it_was(tmp_path: Path, rows: Rows, plain: Plain) -> None:
@@ -71,7 +73,7 @@ def test_the_table_refuses_a_second_archive(tmp_path: Path, rows: Rows, plain: P
 def test_a_commit_whose_answer_was_lost(tmp_path: Path, rows: Rows, plain: Plain) -> None:
     """A store that is asked again refuses it, because it is there."""
     lake, same = opened(tmp_path), opened(tmp_path)
-    writer = FilesWriter(lake.location)
+    writer = FilesWriter(lake.location, A)
     writer.write(rows("orders", 0, range(10)))
     files = writer.close().files
     same.append({A: OffsetAndEpoch(10, 7)}, files)
@@ -82,7 +84,7 @@ def test_a_commit_whose_answer_was_lost(tmp_path: Path, rows: Rows, plain: Plain
 def test_files_that_somebody_removed_before_their_commit(tmp_path: Path, rows: Rows, plain: Plain) -> None:
     """With a vacuum of any age. The records are still in their topic: they must not count as archived."""
     lake = opened(tmp_path)
-    writer = FilesWriter(lake.location)
+    writer = FilesWriter(lake.location, A)
     writer.write(rows("orders", 0, range(10)))
     files = writer.close().files
     table = DeltaTable(tmp_path)
@@ -162,7 +164,7 @@ def test_files_of_no_commit_are_removed_after_a_day(
 ) -> None:
     lake = opened(tmp_path)
     append(lake, rows, 0, 10)
-    FilesWriter(lake.location).write(rows("orders", 0, range(10, 20)))
+    FilesWriter(lake.location, A).write(rows("orders", 0, range(10, 20)))
     lake.tidy()
     assert len(list(tmp_path.glob("topic=*/date=*/*"))) == 5
     vacuum = DeltaTable.vacuum
@@ -189,7 +191,7 @@ batch = ipc.open_stream(sys.stdin.buffer).read_next_batch()
 here = TopicPartition("orders", 0)
 while True:
     start = lake.ends[here].offset if here in lake.ends else 0
-    writer = FilesWriter(lake.location)
+    writer = FilesWriter(lake.location, here)
     writer.write(batch.slice(start, 3))
     lake.append({here: OffsetAndEpoch(start + 3, 1)}, writer.close().files)
     print(start, flush=True)

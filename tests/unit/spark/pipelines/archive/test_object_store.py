@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.places import AnotherArchiveError
-from minikafka.spark.pipelines.archive.reading import StoredFilesReader
+from minikafka.spark.pipelines.archive.reading import read_file
 from minikafka.spark.pipelines.archive.writing import FilesWriter
 
 Rows = Callable[..., pa.RecordBatch]
@@ -82,7 +82,7 @@ def offsets(lake: str) -> list[int]:
 def test_all_that_a_lake_can_do(store: str, rows: Rows) -> None:
     lake, other = (Lake.opened(f"{store}/lake", "here", {"orders": "id-1"}) for _ in range(2))
     for start in range(0, 50, 10):
-        writer = FilesWriter(lake.location)
+        writer = FilesWriter(lake.location, HERE)
         writer.write(rows("orders", 0, range(start, start + 10), [0, 1]))
         files = writer.close().files
         lake.append({HERE: OffsetAndEpoch(start + 10, 7)}, files)
@@ -103,8 +103,9 @@ def test_all_that_a_lake_can_do(store: str, rows: Rows) -> None:
 
 def as_spark_s_tasks_read(lake: Lake) -> list[dict[str, Any]]:
     """Where Spark has no jars for the object store."""
-    reader = StoredFilesReader(lake.location, lake.files(["orders"]), from_arrow_schema(lake.arrow_schema()))
-    return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    columns = from_arrow_schema(lake.arrow_schema())
+    batches = (batch for file in lake.files(["orders"]) for batch in read_file(file, lake.location, columns))
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 RACING = """
@@ -127,7 +128,7 @@ print("open", flush=True)
 sys.stdin.readline()
 while (start := lake.ends[here].offset if here in lake.ends else 0) < end:
     try:
-        writer = FilesWriter(lake.location)
+        writer = FilesWriter(lake.location, here)
         writer.write(batch.slice(start, 3))
         lake.append({here: OffsetAndEpoch(start + 3, 1)}, writer.close().files)
         print("committed", flush=True)

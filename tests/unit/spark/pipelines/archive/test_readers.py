@@ -22,7 +22,7 @@ def test_the_page_s_examples_run(tmp_path: Path, rows: Rows, monkeypatch: pytest
     here = TopicPartition("orders", 0)
     lake = Lake.opened(tmp_path / "lake", "here", {"orders": "id-1"})
     for start in (0, 10):
-        writer = FilesWriter(lake.location)
+        writer = FilesWriter(lake.location, here)
         writer.write(rows("orders", 0, range(start, start + 10), [0, 1]))
         lake.append({here: OffsetAndEpoch(start + 10, 1)}, writer.close().files)
     lake.mark(here, OffsetAndEpoch(15, 1))

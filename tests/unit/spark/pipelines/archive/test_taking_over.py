@@ -29,7 +29,7 @@ def old(tmp_path: Path, rows: Rows) -> Path:
     (lake / "_delta_log").mkdir(parents=True)  # for the writer
     added = []
     for start in (0, 10, 20):
-        writer = FilesWriter(str(lake))
+        writer = FilesWriter(str(lake), HERE)
         writer.write(rows("o", 0, range(start, start + 10), [0, 1]))
         for file in writer.close().files:
             fields = ["o", file.date, 0, file.first_offset, file.last_offset, file.rows, file.size_bytes]
@@ -65,7 +65,7 @@ def test_it_becomes_a_table_in_place(old: Path, plain: Plain, rows: Rows) -> Non
     assert lake.ends == {HERE: OffsetAndEpoch(30, NO_EPOCH)}
     assert lake.content("o").records == 30
     lake.check_files()
-    writer = FilesWriter(lake.location)
+    writer = FilesWriter(lake.location, HERE)
     writer.write(rows("o", 0, range(30, 40)))
     lake.append({HERE: OffsetAndEpoch(40, 1)}, writer.close().files)
     assert plain(old) == {HERE: list(range(40))}

@@ -17,8 +17,8 @@ PID = "__import__('os').getpid()"
 
 
 def test_tasks_share_processes_and_their_errors_are_told() -> None:
-    with running(None, 2) as (run, parallel):
-        assert parallel == 2
+    with running(None, 2) as run:
+        assert run.parallel == 2
         assert run([3, 1, 2], abs) == [3, 1, 2]
         assert len(set(run([PID] * 6, eval))) <= 2
         with pytest.raises(PipelineError, match="invalid literal for int"):
@@ -40,7 +40,7 @@ def test_a_process_ends_with_its_driver() -> None:
     """Also while it works."""
     driver = """
 from minikafka.spark.pipelines.archive.workers import running
-with running(None, 1) as (run, _):
+with running(None, 1) as run:
     print(*run(["__import__('os').getpid()"], eval), flush=True)
     run(["__import__('time').sleep(3600)"], eval)
 """

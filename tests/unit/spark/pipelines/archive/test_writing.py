@@ -12,15 +12,10 @@ from pyarrow import parquet
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive import writing
-from minikafka.spark.pipelines.archive.writing import (
-    SCHEMA,
-    FilesWriter,
-    Written,
-    date_of,
-    split,
-)
+from minikafka.spark.pipelines.archive.writing import SCHEMA, FilesWriter, Written, date_of
 
 Rows = Callable[..., pa.RecordBatch]
+HERE = TopicPartition("orders", 0)
 
 
 @pytest.fixture
@@ -36,21 +31,21 @@ def written_by(writer: FilesWriter, *batches: pa.RecordBatch) -> Written:
     return writer.close()
 
 
-def test_each_partition_and_day_has_its_file(lake: str, rows: Rows) -> None:
-    mixed = pa.Table.from_batches([rows("orders", 0, range(6), [0, 1]), rows("other", 2, [7, 9], [-1])])
-    written = written_by(FilesWriter(lake), *mixed.combine_chunks().to_batches())
+def test_each_day_has_its_file(lake: str, rows: Rows) -> None:
+    written = written_by(FilesWriter(lake, HERE), rows("orders", 0, range(6), [0, 1]), rows("orders", 0, [7, 9], [-1]))
     found = {(f.topic, f.partition, f.date): (f.first_offset, f.last_offset, f.rows) for f in written.files}
     assert found == {
         ("orders", 0, "1970-01-01"): (0, 4, 3),
         ("orders", 0, "1970-01-02"): (1, 5, 3),
-        ("other", 2, "1969-12-31"): (7, 9, 2),
+        ("orders", 0, "1969-12-31"): (7, 9, 2),
     }
-    assert written.parts == [(TopicPartition("orders", 0), 0, 5), (TopicPartition("other", 2), 7, 9)]
+    assert written.parts == [(HERE, 0, 9)]
+    assert written_by(FilesWriter(lake, HERE)) == ([], [])
 
 
 def test_nothing_of_a_record_is_lost(lake: str, rows: Rows) -> None:
     batch = rows("orders", 0, range(100), [0, 0.5])
-    (file,) = written_by(FilesWriter(lake), batch.slice(0, 40), batch.slice(40)).files
+    (file,) = written_by(FilesWriter(lake, HERE), batch.slice(0, 40), batch.slice(40)).files
     path = Path(lake, file.path)
     assert parquet.ParquetFile(path).read() == pa.Table.from_batches([batch]).select(SCHEMA.names).cast(SCHEMA)
     assert file.size_bytes == path.stat().st_size
@@ -66,7 +61,7 @@ def test_any_timestamp_has_a_day(lake: str, rows: Rows) -> None:
     times = [-1_000, -(2**63), 2**63 - 1, 0]
     batch = rows("orders", 0, range(4))
     batch = batch.set_column(5, "timestamp", pa.array(times, pa.timestamp("us", "UTC")))
-    written = written_by(FilesWriter(lake), batch)
+    written = written_by(FilesWriter(lake, HERE), batch)
     assert sorted(file.date for file in written.files) == ["0001-01-01", "1969-12-31", "1970-01-01", "9999-12-31"]
     kept = [parquet.ParquetFile(Path(lake, file.path)).read()["timestamp"] for file in written.files]
     assert sorted(column.cast(pa.int64())[0].as_py() for column in kept) == sorted(times)
@@ -74,7 +69,9 @@ def test_any_timestamp_has_a_day(lake: str, rows: Rows) -> None:
 
 def test_there_are_never_too_many_open_files(lake: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "OPEN_FILES_MAX", 3)
-    written = written_by(FilesWriter(lake), *(rows("orders", 0, range(n * 20, n * 20 + 20), range(5)) for n in (0, 1)))
+    written = written_by(
+        FilesWriter(lake, HERE), *(rows("orders", 0, range(n * 20, n * 20 + 20), range(5)) for n in (0, 1))
+    )
     assert sum(file.rows for file in written.files) == 40
     assert len({file.path for file in written.files}) == len(written.files)
 
@@ -82,7 +79,9 @@ def test_there_are_never_too_many_open_files(lake: str, rows: Rows, monkeypatch:
 def test_large_rows_do_not_gather_in_memory(lake: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "ROW_GROUP_BYTES", 4_000)
     monkeypatch.setattr(writing, "PENDING_BYTES_MAX", 2_000)
-    written = written_by(FilesWriter(lake), *(rows("orders", n % 2, range(n * 50, n * 50 + 50)) for n in range(10)))
+    written = written_by(
+        FilesWriter(lake, HERE), *(rows("orders", 0, range(n * 50, n * 50 + 50), [n % 2]) for n in range(10))
+    )
     groups = [parquet.ParquetFile(Path(lake, file.path)).num_row_groups for file in written.files]
     assert sum(groups) > 2
     assert sum(file.rows for file in written.files) == 500
@@ -90,27 +89,20 @@ def test_large_rows_do_not_gather_in_memory(lake: str, rows: Rows, monkeypatch: 
 
 def test_a_large_file_ends_and_another_begins(lake: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "ROW_GROUP_BYTES", 1)
-    writer = FilesWriter(lake, target_bytes=1)
+    writer = FilesWriter(lake, HERE, target_bytes=1)
     written = written_by(writer, *(rows("orders", 0, range(n * 5, n * 5 + 5)) for n in range(3)))
     assert [(file.first_offset, file.last_offset) for file in written.files] == [(0, 4), (5, 9), (10, 14)]
 
 
 @pytest.mark.parametrize("offsets", [[1, 1], [2, 1], [0, 2, 1]])
 def test_offsets_that_do_not_ascend_are_noticed(lake: str, rows: Rows, offsets: list[int]) -> None:
-    writer = FilesWriter(lake)
+    writer = FilesWriter(lake, HERE)
     with pytest.raises(AssertionError, match="orders-0"):
         writer.write(rows("orders", 0, offsets))
-    again = FilesWriter(lake)
+    again = FilesWriter(lake, HERE)
     again.write(rows("orders", 0, [5]))
     with pytest.raises(AssertionError, match="orders-0: offset 5 came after 5"):
         again.write(rows("orders", 0, [5]))
-
-
-@given(st.lists(st.sampled_from("abc"), max_size=20))
-def test_split_keeps_all_rows_in_order(letters: list[str]) -> None:
-    batch = pa.RecordBatch.from_pydict({"letter": letters, "place": list(range(len(letters)))})
-    parts = {letter: part["place"].to_pylist() for letter, part in split(batch, "letter")}
-    assert parts == {letter: [n for n, other in enumerate(letters) if other == letter] for letter in letters}
 
 
 @given(st.integers(-(2**40), 2**40))
@@ -126,5 +118,5 @@ def test_days_around_the_epoch() -> None:
 def test_a_machine_without_the_lake_names_itself(tmp_path: Path) -> None:
     """Not mounted there, as a rule. It must not make a directory of that name."""
     with pytest.raises(FileNotFoundError, match=rf"^{socket.gethostname()} does not see the lake {tmp_path}/lake: "):
-        FilesWriter(f"{tmp_path}/lake")
+        FilesWriter(f"{tmp_path}/lake", HERE)
     assert not list(tmp_path.iterdir())
