@@ -2,8 +2,7 @@
 
 ==============  =====================================================================================================
 ``measures``    the values of a report (pure)
-``scan``        one pass of Spark over the records
-``making``      from the rows of the scan to the report
+``scan``        one pass of Spark over the records, and the report from its rows
 ``plots``       columns, lines and bars as SVG (pure)
 ``page``        the self-contained HTML page (pure)
 ==============  =====================================================================================================
@@ -11,8 +10,8 @@
 ``make_report(spark, "orders", bootstrap_servers="...")`` makes a :class:`TopicReport`; ``to_html(report)`` its page.
 """
 
-from minikafka.spark.pipelines.report.making import make_report
 from minikafka.spark.pipelines.report.measures import TopicReport
 from minikafka.spark.pipelines.report.page import to_html
+from minikafka.spark.pipelines.report.scan import make_report
 
 __all__ = ["TopicReport", "make_report", "to_html"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 from typing import Final
 
-from minikafka.spark.pipelines.report.measures import Measures, Often, TopicReport
-from minikafka.spark.pipelines.report.plots import Line, Mark, bars, columns, lines, short, short_bytes
+from minikafka.spark.pipelines.report.measures import Measures, TopicReport
+from minikafka.spark.pipelines.report.plots import Format, Line, Mark, bars, columns, lines, short, short_bytes
 
 SKEWED: Final = 1.5
 _DAY_MS: Final = 86_400_000
@@ -99,65 +99,83 @@ def _tile(what: str, number: str, more: str, kind: str = "") -> str:
 
 def _plots(report: TopicReport) -> Iterator[str]:
     yield from _plots_over_time(report)
-    yield _card("Records per partition", _skew_words(report), _skew(report))
+    yield _plot_of_partitions(report)
     if report.sizes:
-        yield _card("Sizes of records", _sizes_words(report.total), _sizes(report))
-    if report.hot_keys:
-        words = f"those in at least 0.35 % of the records: {len(report.hot_keys)} are known"
-        yield _card("Frequent keys", words, _often(report.hot_keys, report, "Records of the most frequent keys"))
-    if report.header_names:
-        words = f"{short_bytes(report.total.header_bytes)} in all"
-        yield _card("Headers", words, _often(report.header_names, report, "Records by the names of their headers"))
+        marks = [
+            _mark(
+                report,
+                each.records,
+                short_bytes(each.low),
+                f"{short_bytes(each.low)} to below {short_bytes(each.high)}",
+            )
+            for each in report.sizes
+        ]
+        median, most, nearly_all = map(short_bytes, report.total.size_quantiles)
+        largest = short_bytes(report.total.size_max)
+        words = f"median {median}, 90 % up to {most}, 99 % up to {nearly_all}, the largest {largest}"
+        yield _card("Sizes of records", words, columns(marks, about="Records by size"))
+    for title, about, found, words in (
+        (
+            "Frequent keys",
+            "Records of the most frequent keys",
+            report.hot_keys,
+            f"those in at least 0.35 % of the records: {len(report.hot_keys)} are known",
+        ),
+        (
+            "Headers",
+            "Records by the names of their headers",
+            report.header_names,
+            f"{short_bytes(report.total.header_bytes)} in all",
+        ),
+    ):
+        if found:
+            marks = [_mark(report, each.records, each.what, each.what) for each in found]
+            yield _card(title, words, bars(marks, about=about))
 
 
-def _often(found: tuple[Often, ...], report: TopicReport, about: str) -> str:
-    marks = [
-        Mark(
-            each.records,
-            each.what,
-            f"{each.what}\n≈ {each.records:,} records, {_share(each.records, report.total.records)}",
-        )
-        for each in found
-    ]
-    return bars(marks, about=about)
+def _mark(report: TopicReport, records: int, label: str, title: str) -> Mark:
+    return Mark(records, label, f"{title}\n≈ {records:,} records, {_share(records, report.total.records)}")
 
 
 def _plots_over_time(report: TopicReport) -> Iterator[str]:
-    slots, step_s = report.slots, report.slots.step_ms / 1000
-    range_ms = slots.count * slots.step_ms
-    labels = [time_label(slots.begin_ms(slot), range_ms, slots.step_ms) for slot in range(slots.count)]
-    begins = [f"{full_time(slots.begin_ms(slot))}, {_length(slots.step_ms)}" for slot in range(slots.count)]
-    over_time = list(zip(begins, report.over_time, strict=True))
+    slots, over_time = report.slots, report.over_time
+    step_s, range_ms = slots.step_ms / 1000, slots.count * slots.step_ms
+    begins_ms = [slots.begin_ms(slot) for slot in range(slots.count)]
+    labels = [time_label(begin_ms, range_ms, slots.step_ms) for begin_ms in begins_ms]
     outside = report.earlier + report.later
     words = f"in slots of {_length(slots.step_ms)}" + (f"; {outside:,} records lie outside" if outside else "")
 
-    def plot(title: str, words: str, values: list[float | None], tips: list[str], bytes_: bool = False) -> str:
-        form = short_bytes if bytes_ else short
-        return _card(title, words, lines([Line(title, "one", values)], labels, tips, about=title, form=form))
+    def drawn(title: str, form: Format, tip: Callable[[Measures], str], *series: Line) -> str:
+        tips = [
+            f"{full_time(begin_ms)}, {_length(slots.step_ms)}\n{tip(each)}"
+            for begin_ms, each in zip(begins_ms, over_time, strict=True)
+        ]
+        legend = "".join(f'<span><i style="background:var(--{each.colour})"></i>{each.name}</span>' for each in series)
+        legend = f'<div class="legend">{legend}</div>' if len(series) > 1 else ""
+        return _card(title, words, legend + lines(series, labels, tips, about=title, form=form))
 
-    rates = [each.records / step_s for each in report.over_time]
-    tips = [f"{begin}\n{each.records:,} records, {short(each.records / step_s)}/s" for begin, each in over_time]
-    yield plot("Records per second", words, [*rates], tips)
-    tips = [f"{begin}\n{short_bytes(each.total_bytes / step_s)}/s" for begin, each in over_time]
-    yield plot("Bytes per second", words, [each.total_bytes / step_s for each in report.over_time], tips, bytes_=True)
-    tips = [f"{begin}\n≈ {each.keys:,} distinct keys" for begin, each in over_time]
-    yield plot("Distinct keys per slot", words, [float(each.keys) for each in report.over_time], tips)
-    series = [
-        Line(name, colour, [float(each.size_quantiles[at]) if each.records else None for each in report.over_time])
+    def rate(each: Measures) -> str:
+        return f"{each.records:,} records, {short(each.records / step_s)}/s"
+
+    def sizes(each: Measures) -> str:
+        return f"median {short_bytes(each.size_quantiles[0])}, 99 % below {short_bytes(each.size_quantiles[2])}"
+
+    records = Line("records", "one", [each.records / step_s for each in over_time])
+    bytes_ = Line("bytes", "one", [each.total_bytes / step_s for each in over_time])
+    keys = Line("keys", "one", [float(each.keys) for each in over_time])
+    quantiles = [
+        Line(name, colour, [float(each.size_quantiles[at]) if each.records else None for each in over_time])
         for name, colour, at in (("median", "one", 0), ("99 %", "two", 2))
     ]
-    tips = [
-        f"{begin}\nmedian {short_bytes(each.size_quantiles[0])}, 99 % below {short_bytes(each.size_quantiles[2])}"
-        for begin, each in over_time
-    ]
-    drawn = lines(series, labels, tips, about="Sizes of records over time", form=short_bytes)
-    legend = "".join(f'<span><i style="background:var(--{each.colour})"></i>{each.name}</span>' for each in series)
-    yield _card("Sizes over time", words, f'<div class="legend">{legend}</div>{drawn}')
+    yield drawn("Records per second", short, rate, records)
+    yield drawn("Bytes per second", short_bytes, lambda each: f"{short_bytes(each.total_bytes / step_s)}/s", bytes_)
+    yield drawn("Distinct keys per slot", short, lambda each: f"≈ {each.keys:,} distinct keys", keys)
+    yield drawn("Sizes over time", short_bytes, sizes, *quantiles)
 
 
-def _skew(report: TopicReport) -> str:
+def _plot_of_partitions(report: TopicReport) -> str:
     counts = [each.measures.records for each in report.partitions]
-    mean = sum(counts) / len(counts)
+    mean, empty = sum(counts) / len(counts), counts.count(0)
     marks = [
         Mark(
             each.measures.records,
@@ -168,32 +186,9 @@ def _skew(report: TopicReport) -> str:
         )
         for each in report.partitions
     ]
-    return columns(marks, about="Records per partition", mean=mean)
-
-
-def _skew_words(report: TopicReport) -> str:
-    if len(report.partitions) == 1:
-        return "there is one"
-    empty = sum(not each.measures.records for each in report.partitions)
-    return f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} empty" if empty else "")
-
-
-def _sizes(report: TopicReport) -> str:
-    marks = [
-        Mark(
-            each.records,
-            short_bytes(each.low),
-            f"{short_bytes(each.low)} to below {short_bytes(each.high)}\n≈ {each.records:,} records, "
-            f"{_share(each.records, report.total.records)}",
-        )
-        for each in report.sizes
-    ]
-    return columns(marks, about="Records by size")
-
-
-def _sizes_words(total: Measures) -> str:
-    median, most, nearly_all = map(short_bytes, total.size_quantiles)
-    return f"median {median}, 90 % up to {most}, 99 % up to {nearly_all}, the largest {short_bytes(total.size_max)}"
+    words = f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} empty" if empty else "")
+    drawn = columns(marks, about="Records per partition", mean=mean)
+    return _card("Records per partition", words if len(counts) > 1 else "there is one", drawn)
 
 
 def _table(report: TopicReport) -> str:

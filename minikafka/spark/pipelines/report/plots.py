@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
+from itertools import groupby
 from typing import Final, NamedTuple
 
 WIDTH: Final = 560
@@ -79,7 +80,7 @@ def columns(marks: Sequence[Mark], *, about: str, form: Format = short, mean: fl
     for number, mark in enumerate(marks):
         if mark.value > 0:
             left, y = frame.x(number) + gap / 2, frame.y(mark.value)
-            parts.append(_column(left, y, frame.step - gap, frame.bottom - y))
+            parts.append(_bar(left, y, frame.step - gap, frame.bottom - y))
     if mean is not None and len(marks) > 1:
         y = frame.y(mean)
         parts.append(f'<line class="mean" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
@@ -97,7 +98,7 @@ def lines(
     parts = [frame.grid(), frame.labels(labels)]
     for line in series:
         for run in _runs(line.values):
-            points = [(frame.middle(number), frame.y(value)) for number, value in run]
+            points = [(frame.x(number + 0.5), frame.y(value)) for number, value in run]
             if len(points) == 1:
                 (x, y) = points[0]
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" style="fill:var(--{line.colour})"/>')
@@ -120,7 +121,7 @@ def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
         y, length = number * _ROW, max(mark.value / longest * room, 1.0)
         label = mark.label if len(mark.label) <= 24 else f"{mark.label[:23]}…"
         name = f'<text class="name" x="{_ROW_NAMES - 10}" y="{y + 17}" text-anchor="end">{escape(label)}</text>'
-        bar = f'<rect class="bar" x="{_ROW_NAMES}" y="{y + 5}" width="{length:.1f}" height="{_ROW - 10}" rx="3"/>'
+        bar = _bar(_ROW_NAMES, y + 5, length, _ROW - 10)
         told = f'<text class="value" x="{_ROW_NAMES + length + 8:.1f}" y="{y + 17}">{escape(form(mark.value))}</text>'
         parts.append(name + bar + told + _strip(0, y, WIDTH, _ROW, mark.tip))
     return _svg(max(len(marks), 1) * _ROW, about, parts)
@@ -137,13 +138,9 @@ class _Frame:
         self.bottom = HEIGHT - _BOTTOM
         self.step = (WIDTH - _LEFT - _RIGHT) / self.count
 
-    def x(self, number: int) -> float:
-        """Begin of a step."""
+    def x(self, number: float) -> float:
+        """Begin of a step; of 0.5 the middle of the first."""
         return _LEFT + number * self.step
-
-    def middle(self, number: int) -> float:
-        """The middle of a step."""
-        return self.x(number) + self.step / 2
 
     def y(self, value: float) -> float:
         """Distance of a value from the top."""
@@ -165,40 +162,34 @@ class _Frame:
         every = max(1, -(-len(labels) // _LABELS_MAX))
         y = HEIGHT - 8
         return "".join(
-            f'<text class="tick" x="{self.middle(number):.1f}" y="{y}" text-anchor="middle">{escape(label)}</text>'
+            f'<text class="tick" x="{self.x(number + 0.5):.1f}" y="{y}" text-anchor="middle">{escape(label)}</text>'
             for number, label in enumerate(labels)
             if number % every == 0
         )
 
     def strips(self, tips: Sequence[str]) -> str:
         """The strips with tips."""
-        heights = (_TOP, self.bottom - _TOP)
-        return "".join(
-            _strip(self.x(number), heights[0], self.step, heights[1], tip) for number, tip in enumerate(tips)
-        )
+        height = self.bottom - _TOP
+        return "".join(_strip(self.x(number), _TOP, self.step, height, tip) for number, tip in enumerate(tips))
 
 
-def _column(x: float, y: float, width: float, height: float) -> str:
-    """A column, its upper corners round."""
-    r = min(3.0, width / 2, height)
-    path = f"M{x:.1f} {y + height:.1f}v{r - height:.1f}q0 {-r:.1f} {r:.1f} {-r:.1f}h{width - 2 * r:.1f}"
-    return f'<path class="bar" d="{path}q{r:.1f} 0 {r:.1f} {r:.1f}v{height - r:.1f}z"/>'
+def _bar(x: float, y: float, width: float, height: float) -> str:
+    return f'<rect class="bar" {_place(x, y, width, height)} rx="{min(3.0, width / 2, height / 2):.1f}"/>'
 
 
 def _strip(x: float, y: float, width: float, height: float, tip: str) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    return f'<rect class="strip" {place} data-tip="{escape(tip)}"/>'
+    """A transparent area that shows the tip."""
+    return f'<rect class="strip" {_place(x, y, width, height)} data-tip="{escape(tip)}"/>'
+
+
+def _place(x: float, y: float, width: float, height: float) -> str:
+    return f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     """The runs without None."""
-    runs: list[list[tuple[int, float]]] = [[]]
-    for number, value in enumerate(values):
-        if value is None:
-            runs.append([])
-        else:
-            runs[-1].append((number, value))
-    return [run for run in runs if run]
+    runs = (run for is_there, run in groupby(enumerate(values), lambda each: each[1] is not None) if is_there)
+    return [[(number, value) for number, value in run if value is not None] for run in runs]
 
 
 def _svg(height: int, about: str, parts: Sequence[str]) -> str:

@@ -2,8 +2,7 @@
 
 ==================  =================================================================================================
 ``spec``            keys, windows and aggregates from words (pure)
-``plan``            Spark's plan for records, and the form of a result
-``json_fields``     the fields of ``json``: given, or learnt from a sample
+``plan``            Spark's plan for records, the fields of ``json``, and the form of a result
 ``checkpoint``      the query of a checkpoint, so that no other query uses it
 ``query``           the streaming query: started, watched, resumed; its summary
 ==================  =================================================================================================

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from minikafka.spark.pipelines.running import PipelineError, literally, readable_errors
 from minikafka.spark.pipelines.windows.spec import Named, Windows, format_duration
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _UNFINISHED: Final = re.compile(r"\.\.?\d+\..*\.tmp(\.crc)?")  # offsets of a batch without their final name
+_NOTE: Final = "purpose"
 _OPTIONS: Final = {
     "topic": "TOPIC",
     "to": "--to",
@@ -56,15 +57,14 @@ class Purpose:
     def check_same(self, stored: dict[str, Any], checkpoint: str) -> None:
         """Raise PipelineError unless the checkpoint is for this query."""
         if differences := self.differences(stored):
-            raise PipelineError(
-                f"the checkpoint {checkpoint} is of other windows ({'; '.join(differences)}): "
-                "choose another --checkpoint, or delete it to begin anew"
-            )
-        if stored["cluster_id"] != self.cluster_id:
-            raise PipelineError(
-                f"the checkpoint {checkpoint} is of another cluster ({stored['cluster_id']}, not {self.cluster_id}): "
-                "choose another --checkpoint, or delete it to begin anew"
-            )
+            whose = f"other windows ({'; '.join(differences)})"
+        elif stored["cluster_id"] != self.cluster_id:
+            whose = f"another cluster ({stored['cluster_id']}, not {self.cluster_id})"
+        else:
+            return
+        raise PipelineError(
+            f"the checkpoint {checkpoint} is of {whose}: choose another --checkpoint, or delete it to begin anew"
+        )
 
 
 def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
@@ -73,9 +73,9 @@ def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     Raises PipelineError for the checkpoint of another program, and for an unreadable one.
     """
     with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
-        if not _lines(spark, f"{_root(checkpoint)}/offsets"):
+        if not _lines(spark, f"{checkpoint}/offsets"):
             return None
-        lines = _lines(spark, _path(checkpoint))
+        lines = _lines(spark, f"{checkpoint}/{_NOTE}")
     try:
         found: dict[str, Any] = json.loads(lines[0])
     except (IndexError, ValueError):
@@ -90,7 +90,7 @@ def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None
     with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
         _remove_leftovers(spark, checkpoint)
         note = spark.createDataFrame([(purpose.to_json(),)], "value string")
-        note.coalesce(1).write.mode("overwrite").text(_path(checkpoint))
+        note.coalesce(1).write.mode("overwrite").text(f"{checkpoint}/{_NOTE}")
 
 
 def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
@@ -98,7 +98,7 @@ def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
     batch,
     and refuse to start. Other files stay: they may be another program's."""
     jvm: Any = spark.sparkContext._jvm
-    offsets = jvm.org.apache.hadoop.fs.Path(f"{_root(checkpoint)}/offsets")
+    offsets = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
     files = offsets.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
     for found in files.listStatus(offsets) if files.exists(offsets) else ():
         if found.isFile() and _UNFINISHED.fullmatch(found.getPath().getName()):
@@ -107,22 +107,12 @@ def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
 
 def _lines(spark: SparkSession, path: str) -> list[str]:
     """The lines of all files in a directory; empty if it is missing."""
-    from pyspark.errors import AnalysisException
-
     try:
         return [line for (line,) in spark.read.text(literally(path)).collect()]
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return []
         raise
-
-
-def _path(checkpoint: str) -> str:
-    return f"{_root(checkpoint)}/purpose"
-
-
-def _root(checkpoint: str) -> str:
-    return checkpoint.rstrip("/")
 
 
 def _words(name: str, value: Any) -> str:

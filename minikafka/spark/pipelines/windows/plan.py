@@ -14,15 +14,22 @@ same key: the newest counts. A compacted topic keeps that one, and repeated resu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import DateType, StringType, StructType, TimestampNTZType, TimestampType
 
 from minikafka.spark.pipelines.running import PipelineError, explain
+from minikafka.spark.pipelines.topics import Topics, newest, read_few
 from minikafka.spark.pipelines.windows.spec import WINDOW_END, WINDOW_START, Windows
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
+SAMPLE_COUNT: Final = 1000
+_HINT: Final = "name the fields: --schema 'user STRING, amount DOUBLE'"
 UNFIT: Final = "_unfit"
 EVENT_TIME: Final = "_event_time"
 READ_METRICS: Final = "minikafka_windows_read"
@@ -36,8 +43,6 @@ def windowed(records: DataFrame, windows: Windows, fields: str | None = None) ->
     ``fields`` is the DDL of ``json``, if the expressions use it. Raises PipelineError, naming the option, for an
     expression that Spark does not understand.
     """
-    from pyspark.sql import functions as fn
-
     readable = with_event_time(parsed(records, fields), windows)
     _check_expressions(readable, windows)
     counted = readable.observe(
@@ -60,9 +65,6 @@ def windowed(records: DataFrame, windows: Windows, fields: str | None = None) ->
 
 def parsed(records: DataFrame, fields: str | None) -> DataFrame:
     """Records in the columns for expressions, and whether they are unfit. Raises PipelineError for a wrong schema."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as fn
-
     texts = records.withColumns({"key": fn.col("key").cast("string"), "value": fn.col("value").cast("string")})
     if fields is None:
         return texts.withColumn(UNFIT, fn.lit(False))
@@ -78,9 +80,6 @@ def parsed(records: DataFrame, fields: str | None) -> DataFrame:
 
 def with_event_time(records: DataFrame, windows: Windows) -> DataFrame:
     """Records with their event time. Texts are parsed as ISO 8601."""
-    from pyspark.sql import functions as fn
-    from pyspark.sql.types import DateType, StringType, TimestampNTZType, TimestampType
-
     found = _understood(records, windows.time, "--time").schema[0].dataType
     time = fn.expr(windows.time)
     if isinstance(found, StringType):
@@ -111,9 +110,6 @@ def _understood(
     records: DataFrame, expression: str, option: str, use: Callable[[Column], DataFrame] | None = None
 ) -> DataFrame:
     """The DataFrame of the expression, by default a selection. Nothing is computed."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as fn
-
     try:
         seen = (use or records.select)(fn.expr(expression))
         _ = seen.schema
@@ -123,19 +119,16 @@ def _understood(
 
 
 def _in_words(error: BaseException) -> str:
-    line = explain(error)
     if "GROUP_BY_AGGREGATE" in str(error):
         return "it is an aggregate; use --agg"
     if "MISSING_AGGREGATION" in str(error) or "MISSING_GROUP_BY" in str(error):
         return (
             "it is not an aggregate; use count(*), sum(...), avg(...), min(...), max(...), approx_count_distinct(...)"
         )
-    return line
+    return explain(error)
 
 
 def _results(aggregated: DataFrame, windows: Windows) -> DataFrame:
-    from pyspark.sql import functions as fn
-
     def time(edge: str) -> Column:
         return fn.date_format(f"window.{edge}", _TIME_FORMAT)
 
@@ -146,3 +139,60 @@ def _results(aggregated: DataFrame, windows: Windows) -> DataFrame:
     key = fn.to_json(fn.struct(*identity), options)
     value = fn.to_json(fn.struct(*identity, *aggregates), options)
     return aggregated.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))
+
+
+def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, topic: str, found: Topics) -> str | None:
+    """The DDL of ``json``, or None if no expression uses it. Raises PipelineError if it must be learnt, and cannot."""
+    if windows.schema is not None or not windows.reads_json:
+        return windows.schema
+    sample = read_few(bootstrap_servers, newest(found, SAMPLE_COUNT))
+    found_values = (value for batch in sample for value in batch["value"].to_pylist() if value is not None)
+    values = [value.decode(errors="replace") for value in found_values]
+    if not values:
+        raise PipelineError(f"topic {topic!r} has no values yet to learn the fields of json from; {_HINT}")
+    wanted = None if windows.reads_whole_json else windows.json_fields
+    # Other fields are left out: their content does not matter, and they have no cost.
+    learnt = spark.read.json(spark.sparkContext.parallelize(usual_values(values, wanted), 1)).schema
+    fields = [each for each in learnt if wanted is None or _is_among(each.name, wanted)]
+    missing = sorted(name for name in windows.json_fields if not _is_among(name, learnt.names))
+    if missing or not fields:
+        known = ", ".join(learnt.names) or "none: they are not JSON objects"
+        raise PipelineError(
+            f"{'.'.join(['json', *missing[:1]])} is in none of the newest {len(values):,} values of {topic!r}, "
+            f"whose fields are {known}; if it is to come, {_HINT}"
+        )
+    return StructType(fields).toDDL()
+
+
+def usual_values(values: Sequence[str], fields: frozenset[str] | None) -> list[str]:
+    """The JSON objects in which each of the fields (None: all) has its most frequent kind.
+
+    For a single text among many numbers Spark would make the field a text.
+    """
+    objects = [(value, parsed) for value in values if isinstance(parsed := _parse(value), dict)]
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    for _, parsed in objects:
+        for name, field in parsed.items():
+            if field is not None and (fields is None or _is_among(name, fields)):
+                kinds[name][_kind(field)] += 1
+    usual = {name: counted.most_common(1)[0][0] for name, counted in kinds.items()}
+    return [
+        value
+        for value, parsed in objects
+        if all(parsed.get(name) is None or _kind(parsed[name]) == kind for name, kind in usual.items())
+    ]
+
+
+def _parse(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
+
+
+def _kind(field: Any) -> str:
+    return "float" if isinstance(field, int) and not isinstance(field, bool) else type(field).__name__
+
+
+def _is_among(name: str, names: Sequence[str] | frozenset[str]) -> bool:
+    return name.lower() in {each.lower() for each in names}  # as Spark compares names

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from minikafka.spark.pipelines.running import (
     POLL_S,
@@ -18,13 +22,8 @@ from minikafka.spark.pipelines.running import (
 )
 from minikafka.spark.pipelines.topics import Topics, look_at
 from minikafka.spark.pipelines.windows.checkpoint import Purpose, load_purpose, save_purpose
-from minikafka.spark.pipelines.windows.json_fields import json_fields
-from minikafka.spark.pipelines.windows.plan import READ_METRICS, RESULT_METRICS, windowed
+from minikafka.spark.pipelines.windows.plan import READ_METRICS, RESULT_METRICS, json_fields, windowed
 from minikafka.spark.pipelines.windows.spec import Emit, Windows, parse_duration
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 FORMAT: Final = "minikafka"
 RECORDS_PER_BATCH: Final = 500_000
@@ -74,6 +73,7 @@ def run_windows(
 
     Raises PipelineError, and KafkaError for a missing cluster or topic.
     """
+    checkpoint = checkpoint.rstrip("/")
     interval = f"{parse_duration(every, '--every')} milliseconds"
     if to == topic:
         raise PipelineError(
@@ -124,8 +124,6 @@ def _purpose(
 def _run(query: StreamingQuery, total: int | None, show: Show, is_resumed: bool) -> WindowsSummary:
     """Wait until the query ends. SIGINT and SIGTERM stop it: they interrupt the running batch, which the next start
     repeats. Raises PipelineError when the query fails."""
-    from pyspark.errors import StreamingQueryException
-
     counts, is_stopped = _Counts(total), False
     try:
         with interrupted_by_sigterm():

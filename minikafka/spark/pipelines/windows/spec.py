@@ -94,13 +94,11 @@ class Windows:
         )
 
     @property
-    def expressions(self) -> Iterator[str]:
-        """All Spark SQL in it."""
-        for named in self.keys + self.aggregates:
-            yield named.expression
-        yield self.time
-        if self.where is not None:
-            yield self.where
+    def words(self) -> Iterator[str]:
+        """All Spark SQL in it, without the content of strings."""
+        named = (each.expression for each in self.keys + self.aggregates)
+        for text in (*named, self.time, self.where or ""):
+            yield _STRING.sub("''", text)
 
     @property
     def reads_json(self) -> bool:
@@ -110,18 +108,17 @@ class Windows:
     @property
     def reads_whole_json(self) -> bool:
         """True when an expression uses ``json`` as a whole, with all fields."""
-        return any(_JSON.search(_without_strings(text)) for text in self.expressions)
+        return any(_JSON.search(text) for text in self.words)
 
     @property
     def json_fields(self) -> frozenset[str]:
         """The outermost fields of ``json`` in expressions."""
-        found = (_FIELD.findall(_without_strings(text)) for text in self.expressions)
-        return frozenset(quoted or plain for fields in found for quoted, plain in fields)
+        return frozenset(quoted or plain for text in self.words for quoted, plain in _FIELD.findall(text))
 
     @property
     def reads_headers(self) -> bool:
         """True when an expression uses the headers."""
-        return any(re.search(r"\bheaders\b", _without_strings(text)) for text in self.expressions)
+        return any(re.search(r"\bheaders\b", text) for text in self.words)
 
 
 def parse_duration(text: str, option: str, *, at_least_ms: int = 0) -> int:
@@ -160,14 +157,9 @@ _EXAMPLES: Final = {"--key": "json.user", "--agg": "sum(json.amount) AS total"}
 def _check_names(keys: tuple[Named, ...], aggregates: tuple[Named, ...]) -> None:
     taken = {WINDOW_START: "every result has it", WINDOW_END: "every result has it"}
     for option, named in [*(("--key", key) for key in keys), *(("--agg", aggregate) for aggregate in aggregates)]:
-        if named.name.lower() in taken:
-            why = taken[named.name.lower()]
+        if why := taken.get(named.name.lower()):
             raise PipelineError(
                 f"{option} {named.expression!r} would be called {named.name}, and so is another: {why}; say {option} "
                 f"'{named.expression} AS another_name'"
             )
         taken[named.name.lower()] = f"{option} {named.expression!r}"
-
-
-def _without_strings(text: str) -> str:
-    return _STRING.sub("''", text)

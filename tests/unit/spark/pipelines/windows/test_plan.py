@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minikafka.spark.pipelines.windows.json_fields import usual_values
+from minikafka.spark.pipelines.windows.plan import usual_values
 
 NUMBERS = ['{"a": 1}', '{"a": 1.5, "b": "x"}', '{"a": null}', '{"b": "y"}']
 
