@@ -26,7 +26,7 @@ Needs the extra: ``pip install 'minikafka[spark]'``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minikafka.spark.java import NoJavaError
 from minikafka.spark.session import start_session
@@ -34,7 +34,20 @@ from minikafka.spark.session import start_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["NoJavaError", "register", "start_session"]
+    from minikafka.spark.pipelines.archive import read_lake
+
+__all__ = ["NoJavaError", "read_lake", "register", "start_session"]
+
+
+def __getattr__(name: str) -> Any:
+    """``read_lake``, which needs the extra ``lake``: so it is imported when somebody asks for it."""
+    if name != "read_lake":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from minikafka.spark.pipelines.archive import read_lake
+    except ModuleNotFoundError as error:
+        raise ImportError(f"read_lake needs {error.name}; install it with: pip install 'minikafka[lake]'") from error
+    return read_lake
 
 
 def register(spark: SparkSession) -> None:

@@ -18,6 +18,16 @@ sys.modules["pyarrow"] = sys.modules["numpy"] = None  # importing them fails
 import pyspark_minikafka, pyspark_minikafka_log
 """
 
+WITHOUT_DELTALAKE = """
+import sys
+sys.modules["deltalake"] = None
+from minikafka.spark import register, start_session
+try:
+    from minikafka.spark import read_lake
+except ImportError as error:
+    print(error)
+"""
+
 
 @pytest.mark.parametrize("module", FORMATS)
 def test_the_modules_are_where_spark_looks(module: str) -> None:
@@ -30,3 +40,12 @@ def test_the_modules_are_where_spark_looks(module: str) -> None:
 def test_without_the_extra_they_do_no_harm() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_THE_EXTRA], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_read_lake_is_where_the_others_are_and_says_what_it_needs() -> None:
+    from minikafka.spark import read_lake
+    from minikafka.spark.pipelines import archive
+
+    assert read_lake is archive.read_lake
+    done = subprocess.run([sys.executable, "-c", WITHOUT_DELTALAKE], capture_output=True, text=True)
+    assert done.stdout == "read_lake needs deltalake; install it with: pip install 'minikafka[lake]'\n", done.stderr
