@@ -18,6 +18,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
 from minikafka.groups.consumer import classic_members
 from minikafka.groups.consumer.change import Change
+from minikafka.groups.consumer.conversion import with_claims_of_now
 from minikafka.groups.group import Group, GroupState, Member, size_in_bytes
 from minikafka.groups.joins import Join
 from minikafka.groups.membership import member_error
@@ -191,7 +192,7 @@ def _knows_enough(group: Group, member: Member) -> bool:
 
 
 def _update(group: Group, member: Member, join: Join) -> None:
-    group.update_protocols(member, join.protocols)
+    group.update_protocols(member, with_claims_of_now(group, member.member_id, join.protocols))
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     member.client_id = join.caller.client_id

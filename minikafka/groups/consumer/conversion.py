@@ -35,7 +35,7 @@ from minikafka.groups.consumer.records import (
     TargetMetadata,
 )
 from minikafka.groups.consumer.topics import Topics
-from minikafka.groups.group import Group, GroupState, Member, size_in_bytes
+from minikafka.groups.group import Group, GroupState, Member, Protocols, size_in_bytes
 from minikafka.groups.rebalance import fail_parked_joins, metadata_record, prepare_rebalance
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
@@ -45,6 +45,7 @@ from minikafka.wire.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_subscription,
     version_of_metadata,
 )
 from minikafka.wire.errors import WireError
@@ -288,6 +289,25 @@ def encode_owned(topics: Topics, metadata: bytes, *parts: Owned) -> bytes:
                 found.setdefault(topic.name, []).extend(indexes)
     partitions = [AssignmentTopicPartition(topic=name, partitions=sorted(found[name])) for name in sorted(found)]
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=partitions), version_of_metadata(metadata))
+
+
+def with_claims_of_now(group: Group, member_id: str, protocols: Protocols) -> Protocols:
+    """What a member tells when it joins. Where the group has just gone down, it may be in an earlier epoch than others,
+    and has its partitions all the same; but assignors believe only who was in the newest generation."""
+    if group.generation_of(member_id) == group.generation_id:
+        return protocols
+    return tuple((name, _claimed_in(group.generation_id, metadata)) for name, metadata in protocols)
+
+
+def _claimed_in(generation_id: int, metadata: bytes) -> bytes:
+    try:
+        told = decode_subscription(metadata)
+    except WireError:
+        return metadata
+    if told.generation_id < 0:  # none, or the client does not say
+        return metadata
+    told.generation_id = generation_id
+    return encode_subscription(told, version_of_metadata(metadata))
 
 
 def _stay_consumer(shard: Shard, group: Group) -> None:

@@ -178,6 +178,7 @@ class World:
             (3, self.restart),
             (3, self.leave),
             (8 if self.is_mixed else 0, self.roll),
+            (4 if self.is_mixed else 0, self.bounce),
             (2, self.resubscribe),
             (2, self.fail_over),
             (2, self.change_topics),
@@ -351,6 +352,17 @@ class World:
             self.leave(client)
         if client is not None and not client.alive:
             self.restart(client, is_classic=(client.classic is None) is (self.random.random() < 0.8))
+
+    def bounce(self) -> None:
+        """All members of the newer protocol stop, and one is back before the others have heard of that."""
+        newer = [each for each in self.clients if each.alive and each.classic is None]
+        for client in newer:
+            self.leave(client)
+        gone = [each for each in newer if not each.alive]
+        if gone:
+            self.restart(gone[0], is_classic=False)
+            self.beat(self.clients[-1])
+            self.deliver_all()
 
     def leave(self, client: Client | None = None) -> None:
         """A client stops in order; a static one may come back."""

@@ -11,6 +11,8 @@ from minikafka.groups.consumer.records import ConsumerGroupRecord, Kind, MemberS
 from minikafka.groups.group import GroupState
 from minikafka.groups.records import GroupMetadataRecord, decode_record
 from minikafka.groups.settings import MigrationPolicy
+from minikafka.wire.consumer_protocol import decode_subscription, encode_subscription
+from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription, SubscriptionTopicPartition
 
 pytestmark = pytest.mark.spec("G14")
 
@@ -129,6 +131,27 @@ def test_who_is_behind_when_the_group_goes_down_keeps_what_it_has() -> None:
     driver.join(member=one, protocols={"range": metadata(0, 1)})
     assert group.generation_of(two) == group.generation_id == 4
     assert driver.heartbeat(two, 2).error_code == code_of_commit(driver, two, 2, 2) == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_the_leader_believes_who_is_behind_when_the_group_goes_down() -> None:
+    """A cooperative assignor gives away what somebody has by an older generation than others."""
+    driver = ConsumerDriver()
+    one, two = classic_group(driver, None, None)
+    driver.beat("new")
+    rejoin(driver, one)
+    driver.beat("new", -1)
+
+    def told(generation: int, *partitions: int) -> bytes:
+        has = [SubscriptionTopicPartition(topic="t", partitions=list(partitions))]
+        return encode_subscription(
+            ConsumerProtocolSubscription(topics=["t"], owned_partitions=has, generation_id=generation)
+        )
+
+    for member, tells in ((one, told(3, 0, 1)), (two, told(2, 2, 3))):
+        driver.join(member=member, protocols={"range": tells})
+    joined = {name: decode_subscription(each.protocols[0][1]) for name, each in driver.group().members.items()}
+    assert [joined[name].generation_id for name in (one, two)] == [3, 3]
+    assert [each.partitions for each in joined[two].owned_partitions] == [[2, 3]]
 
 
 def test_who_is_behind_when_the_group_goes_down_and_up_again_keeps_what_it_has() -> None:
