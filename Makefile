@@ -28,8 +28,8 @@ demo-transactions: $(APP)  ## a bank that books in transactions, while its appli
 demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
 	@$(BIN)/minikafka pipeline demo $(ARGS)
 
-test: $(DEV) $(CLASSES)  ## run every test, three at a time (ARGS='-k fetch' narrows it)
-	@$(BIN)/pytest -n 3 $(ARGS)
+test: $(DEV) $(CLASSES)  ## run every test, four at a time (ARGS='-k fetch' narrows it)
+	@$(BIN)/pytest -n 4 $(ARGS)
 
 hostile: $(DEV)  ## attack a node with a million changed frames at its decoders and 50,000 through sockets
 	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest tests/hostile $(ARGS)
