@@ -207,9 +207,9 @@ class Shard:
 
     def match_revocations(self, group: Group, consumer: ConsumerGroup) -> None:
         """Each member that must give partitions up has a deadline: after a load, or a write that failed."""
-        for member_id, current in consumer.currents.items():
-            must = current.state is MemberState.UNREVOKED_PARTITIONS
-            if must and consumer.sessions[member_id].rebalance_deadline_ms is None:
+        for member_id, session in consumer.sessions.items():
+            must = consumer.current(member_id).state is MemberState.UNREVOKED_PARTITIONS
+            if must and session.rebalance_deadline_ms is None:
                 self.set_rebalance_deadline(group, consumer, member_id)
 
     def clear_rebalance_deadline(self, group: Group, consumer: ConsumerGroup, member_id: str) -> None:

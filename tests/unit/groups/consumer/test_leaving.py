@@ -7,7 +7,8 @@ from consumer_driver import ConsumerDriver, given
 
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroupState
-from minikafka.groups.consumer.records import MemberState
+from minikafka.groups.consumer.records import ConsumerGroupRecord, Kind, MemberState
+from minikafka.groups.records import decode_record
 
 
 @pytest.fixture
@@ -38,6 +39,24 @@ def test_who_does_not_give_partitions_up_in_time_is_removed(driver: ConsumerDriv
     driver.advance(500)
     assert driver.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(given(driver.beat("b", 2)) or ()) == 4
+
+
+@pytest.mark.spec("G8")
+def test_a_log_that_has_no_member_for_an_assignment_is_loaded(
+    driver: ConsumerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A strange log may have that: nobody waits for a member that is not there."""
+    monkeypatch.setattr(driver, "check", lambda: None)  # it is what our own logs never have
+
+    def is_about_a(entry: tuple[bytes, bytes | None]) -> bool:
+        record = decode_record(*entry)
+        return isinstance(record, ConsumerGroupRecord) and (record.kind, record.name) == (Kind.MEMBER, "a")
+
+    driver.log[:] = [entry for entry in driver.log if not is_about_a(entry[:2])]
+    driver.failover()
+    assert driver.consumer().current("a").state is MemberState.UNREVOKED_PARTITIONS
+    assert list(driver.consumer().subscriptions) == ["b"]
+    assert driver.beat("b", 2).error_code == 0
 
 
 @pytest.mark.spec("G6")
