@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from live_cluster import StartCluster, eventually, leader_of, running_cluster
@@ -19,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cluster_load import Load
 from cluster_tools import Tools, running_tools
+
+LOG_LINES_SHOWN: Final = 60
 
 
 @pytest.fixture
@@ -37,6 +40,18 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
 def cluster(start_cluster: StartCluster) -> LocalCluster:
     """Three nodes of the test's own."""
     return start_cluster()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A failing test shows what the nodes of its own cluster logged last."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and isinstance(cluster, LocalCluster):
+        for node_id in cluster.node_ids:
+            lines = cluster.layout.log_file(node_id).read_text(errors="replace").splitlines()
+            report.sections.append((f"node {node_id}", "\n".join(lines[-LOG_LINES_SHOWN:])))
+    return report
 
 
 @pytest.fixture
