@@ -5,6 +5,7 @@
 - ``ports``               inputs of a node: settings, time, randomness, disk, threads
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and their construction
 - ``listeners``           the listeners: CONTROLLER, REPLICATION, CLIENT and others for clients
+- ``fork_server``         starts nodes by forking itself
 - ``dispatch``            frame -> handler -> reply; ``context`` has the origin of a request
 - ``handlers``            one module per API; ``parts`` gives each the parts of the node that it needs
 - ``staging``, ``topic_encodings``   batches to write at the end of a read event; encoded topics kept for later answers

@@ -4,6 +4,7 @@ The map:
 
 * ``layout``         a local cluster on disk: its directory, ports, ids and configuration files
 * ``processes``      operating-system processes by id: recognise, inspect and signal them, wait for their end
+* ``forks``          nodes as processes, forked by one that has imported their code
 * ``ports``          free ports of this machine
 * ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
 * ``cluster_status`` the status of a local cluster

@@ -13,14 +13,13 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from minikafka.chaos.forks import ForkedNode, fork_server
 from minikafka.chaos.last_words import reason
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterError, ClusterLayout
 from minikafka.chaos.ports import is_free
@@ -28,7 +27,6 @@ from minikafka.chaos.probe import ClusterView, QuorumView, probe, probe_quorum
 from minikafka.chaos.processes import (
     RunningProcess,
     commands,
-    lifeline,
     look_up,
     search,
     send_signal,
@@ -57,7 +55,7 @@ class LocalCluster:
     def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
         self.layout = layout
         self._detached = detached
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._children: dict[int, ForkedNode] = {}
 
     @classmethod
     def create(
@@ -210,7 +208,7 @@ class LocalCluster:
         self._spawn_missing([node_id], started)
         if not started:
             raise ClusterError(f"node {node_id} is already up")
-        if self._has_quorum(node_id):
+        if self._has_quorum():
             self.wait_ready([node_id], timeout_s)
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
@@ -243,11 +241,10 @@ class LocalCluster:
         layout.save()
         shutil.rmtree(layout.node_directory(node_id), ignore_errors=True)
 
-    def _has_quorum(self, *started: int) -> bool:
-        """``started``: just now. For a moment the kernel does not tell the command line by which a node is known."""
+    def _has_quorum(self) -> bool:
         voters = self.layout.voter_ids
         up = {node_id for node_id, process in self.running().items() if not process.paused}
-        return len({*up, *started} & {*voters}) > len(voters) // 2
+        return len(up & {*voters}) > len(voters) // 2
 
     def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until each of these nodes (default: all) answers, and sees all of them alive and a controller."""
@@ -345,7 +342,6 @@ class LocalCluster:
                 self._spawn(node_id)
 
     def _kill_children(self, node_ids: Iterable[int]) -> None:
-        """Also those that were started a moment ago, and have no command line of their own yet."""
         for child in [self._children[node_id] for node_id in node_ids if node_id in self._children]:
             child.kill()
             child.wait()
@@ -374,19 +370,15 @@ class LocalCluster:
         log_file = self.layout.log_file(node_id)
         if log_file.exists() and log_file.stat().st_size > _LOG_SIZE_MAX:
             log_file.rename(log_file.with_suffix(".log.1"))
-        command = [sys.executable, "-m", "minikafka.broker", "--config", str(self.layout.config_file(node_id))]
         with log_file.open("ab") as log:
             self.layout.log_start_file(node_id).write_text(f"{log.tell()}\n")
-            child = subprocess.Popen(
-                command if self._detached else [*command, "--until-eof"],
-                stdin=subprocess.DEVNULL if self._detached else lifeline(),
-                stdout=log,
-                stderr=log,
-                cwd=self.layout.node_directory(node_id),
-                env={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
-                start_new_session=self._detached,
-                process_group=None if self._detached else 0,
-            )
+        child = fork_server().start(
+            ["--config", str(self.layout.config_file(node_id)), *([] if self._detached else ["--until-eof"])],
+            directory=self.layout.node_directory(node_id),
+            log=log_file,
+            environment={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
+            detached=self._detached,
+        )
         self._children[node_id] = child
         unfinished = self.layout.pid_file(node_id).with_suffix(".tmp")
         unfinished.write_text(f"{child.pid}\n")

@@ -102,11 +102,7 @@ def _visible() -> Iterator[tuple[int, str]]:
 
 @cache
 def lifeline() -> int:
-    """The read end of a pipe that ends with this process: the standard input of children that are to end with it.
-
-    A child in a process group of its own, in this session, ends even if it is stopped: when its parent is gone, its
-    group is orphaned, and the kernel sends SIGHUP and SIGCONT to the stopped processes in it.
-    """
+    """The read end of a pipe that ends with this process: the standard input of nodes that are to end with it."""
     read_end, write_end = os.pipe()
     os.register_at_fork(after_in_child=lambda: os.close(write_end))
     return read_end

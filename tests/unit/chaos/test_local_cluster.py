@@ -130,19 +130,6 @@ def test_a_node_that_runs_in_a_terminal_is_seen(cluster: LocalCluster, pid: str 
     assert cluster.process(1) is None
 
 
-@pytest.mark.parametrize(("voters", "waits"), [(1, True), (3, False)])
-def test_a_node_is_waited_for_although_it_is_not_recognised_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, voters: int, waits: bool
-) -> None:
-    """The command line of a process is empty between exec and its first page: a restart returned before it was up."""
-    cluster = LocalCluster.create(tmp_path / "c", brokers=voters, base_port=free_base_port(voters))
-    waited: list[list[int]] = []
-    monkeypatch.setattr(cluster, "_spawn", lambda _node_id: None)
-    monkeypatch.setattr(cluster, "wait_ready", lambda node_ids, _timeout_s: waited.append(node_ids))
-    cluster.restart(1)
-    assert waited == ([[1]] if waits else [])
-
-
 def test_waiting_in_vain_says_for_what(cluster: LocalCluster) -> None:
     with pytest.raises(ClusterError, match=r"not ready after 0.01 s: node 1, 2, 3"):
         cluster.wait_ready(timeout_s=0.01)

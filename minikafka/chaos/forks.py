@@ -1,0 +1,179 @@
+"""Nodes as processes, forked by one that has imported their code: ``minikafka.broker.fork_server``.
+
+There is one server for this process, started with the first node, and it ends with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from minikafka.chaos.processes import lifeline
+
+_POLL_INTERVAL_S: Final = 0.005
+_TITLE_ROOM: Final = {"MINIKAFKA_TITLE_ROOM": " " * 4096}
+"""A process can change its command line only within the room of the first one and of its environment."""
+
+
+class ForkedNode:
+    """A node's process, as :class:`subprocess.Popen` has them; ``returncode`` is known once it was polled."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server = server
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or the negative number of a signal; None while it runs. A process that ended is reaped."""
+        if self.returncode is None:
+            self.returncode = self._server.status(self.pid)
+        return self.returncode
+
+    def kill(self) -> None:
+        """SIGKILL, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        while (code := self.poll()) is None:
+            time.sleep(_POLL_INTERVAL_S)
+        return code
+
+
+class ForkServer:
+    """The process that forks, and the pipes to it."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "minikafka.broker.fork_server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[lifeline()],
+            process_group=0,  # what a terminal sends to this process does not reach it
+            env=os.environ | _TITLE_ROOM,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._number = 0
+
+    def start(
+        self, arguments: Sequence[str], *, directory: Path, log: Path, environment: dict[str, str], detached: bool
+    ) -> ForkedNode:
+        """Start ``python -m minikafka.broker ARGUMENTS``. Raises OSError when the server is gone.
+
+        One that is not ``detached`` has a standard input that ends with this process. It is in a process group of its
+        own, in this session, so that it ends even if it is stopped: the server ends, and the kernel sends SIGHUP and
+        SIGCONT to the stopped processes of an orphaned group.
+        """
+        answer = self._ask(
+            {
+                "arguments": list(arguments),
+                "directory": str(directory),
+                "log": str(log),
+                "environment": environment,
+                "stdin": None if detached else lifeline(),
+                "session": detached,
+            }
+        )
+        return ForkedNode(self, answer["pid"])
+
+    def status(self, pid: int) -> int | None:
+        """See :meth:`ForkedNode.poll`. Without the server nobody knows how a process ended: as if killed."""
+        try:
+            status: int | None = self._ask({"wait": pid})["status"]
+        except OSError:
+            return -signal.SIGKILL if self._is_gone(pid) else None
+        return status
+
+    def is_alive(self) -> bool:
+        """False once the process has ended."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process; nodes go on, except those that end with this process."""
+        with suppress(BrokenPipeError):
+            self._requests.close()
+        for line in self._answers:
+            self._undo(json.loads(line))
+        self._answers.close()
+        self._process.wait()
+
+    def let_go(self) -> None:
+        """Close this process's copies of the pipes."""
+        with suppress(BrokenPipeError):
+            self._requests.close()
+        self._answers.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._turn:
+            self._number += 1
+            self._requests.write(json.dumps(request | {"number": self._number}).encode() + b"\n")
+            self._requests.flush()
+            for line in self._answers:
+                answer: dict[str, Any] = json.loads(line)
+                if answer["number"] == self._number:
+                    return answer
+                self._undo(answer)
+        raise BrokenPipeError("the process that forks nodes has ended")
+
+    @staticmethod
+    def _undo(answer: dict[str, Any]) -> None:
+        """Whoever asked was interrupted before this answer: nobody knows the node that was started."""
+        if "pid" in answer:
+            os.kill(answer["pid"], signal.SIGKILL)
+
+    @staticmethod
+    def _is_gone(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+
+class _OfThisProcess:
+    """The server, made when it is needed, and again if it was killed."""
+
+    def __init__(self) -> None:
+        self._server: ForkServer | None = None
+        self._turn = threading.Lock()
+        atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._belong_to_parent)
+
+    def get(self) -> ForkServer:
+        with self._turn:
+            if self._server is None or not self._server.is_alive():
+                self._server = ForkServer()
+            return self._server
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    def _belong_to_parent(self) -> None:
+        """A child of this process must not keep the server alive, nor ask it."""
+        if self._server is not None:
+            self._server.let_go()
+        self._server = None
+        self._turn = threading.Lock()
+
+
+_of_this_process: Final = _OfThisProcess()
+
+
+def fork_server() -> ForkServer:
+    """The server of this process."""
+    return _of_this_process.get()

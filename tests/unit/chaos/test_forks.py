@@ -1,0 +1,118 @@
+"""Nodes that are forked: what one sees of them is what one sees of processes started by exec."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_cluster import eventually, free_base_port
+
+from minikafka.chaos.forks import ForkedNode, fork_server
+from minikafka.chaos.processes import look_up, search
+
+WRONG_SETTINGS = 2
+BEGIN_ONE = """
+import sys
+from pathlib import Path
+from minikafka.chaos.layout import ClusterLayout
+from minikafka.chaos.local_cluster import LocalCluster
+
+cluster = LocalCluster.create(
+    Path(sys.argv[1]), brokers=1, base_port=int(sys.argv[2]), detached=sys.argv[3] == "detached"
+)
+cluster.start()
+print(cluster.process(1).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def start(directory: Path, *arguments: str, environment: dict[str, str] | None = None) -> ForkedNode:
+    log = directory / "log"
+    log.touch()
+    return fork_server().start(arguments, directory=directory, log=log, environment=environment or {}, detached=False)
+
+
+def test_a_node_tells_its_exit_code_and_its_log_has_what_it_printed(tmp_path: Path) -> None:
+    node = start(tmp_path, "--config", "missing.properties")
+    assert node.wait() == node.poll() == node.returncode == WRONG_SETTINGS
+    assert "cannot read missing.properties" in (tmp_path / "log").read_text()
+
+
+def test_a_node_has_the_directory_and_the_environment_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "here.properties").write_text("node.id=1\n")
+    node = start(tmp_path, "--config", "here.properties", environment={"MINIKAFKA_LOG_SEGMENT_BYTES": "potato"})
+    assert node.wait() == WRONG_SETTINGS
+    assert "log.segment.bytes" in (tmp_path / "log").read_text()
+
+
+def test_a_node_is_known_by_its_command_line_at_once_however_long_that_is(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["a directory with a long name"] * 30)
+    deep.mkdir(parents=True)
+    config = deep / "server.properties"
+    os.mkfifo(config)  # it waits for its settings
+    node = start(tmp_path, "--config", str(config), "--set", "a=b")
+    try:
+        found = look_up(node.pid, "minikafka.broker", str(config), "--set", "a=b")
+        assert found is not None
+        assert found.command.startswith(sys.executable)
+        assert node.poll() is None
+    finally:
+        node.kill()
+    assert node.wait() == -signal.SIGKILL
+
+
+def test_a_server_that_was_killed_is_replaced_and_its_nodes_go_on(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    os.mkfifo(config)
+    before = fork_server()
+    node = start(tmp_path, "--config", str(config))
+    before._process.kill()
+    before._process.wait()
+    other = start(tmp_path, "--config", str(config))
+    assert fork_server() is not before
+    assert (node.poll(), other.poll()) == (None, None)
+    for each in (node, other):
+        each.kill()
+        assert each.wait() == -signal.SIGKILL
+
+
+def test_a_node_whose_start_was_interrupted_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer with its process id is read by the next who asks."""
+    config = tmp_path / "server.properties"
+    os.mkfifo(config)
+    server = fork_server()
+    answers = server._answers
+
+    class Interrupted:
+        def __iter__(self) -> Iterator[bytes]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "_answers", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path, "--config", str(config))
+    eventually(lambda: search("minikafka.broker", str(config)), "the node to be started")
+    monkeypatch.setattr(server, "_answers", answers)
+    start(tmp_path, "--config", str(tmp_path / "missing")).wait()
+    eventually(lambda: search("minikafka.broker", str(config)) is None, "the node to be killed")
+
+
+@pytest.mark.parametrize("how", ["detached", "with its starter"])
+def test_what_ends_with_its_starter_and_what_does_not(tmp_path: Path, how: str) -> None:
+    """Even if both are killed, and the node is paused."""
+    starting = [sys.executable, "-c", BEGIN_ONE, str(tmp_path / "c"), str(free_base_port(1)), how]
+    with subprocess.Popen(starting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        os.kill(pid, signal.SIGSTOP)
+        starter.kill()
+    if how != "detached":
+        eventually(lambda: look_up(pid, "minikafka.broker") is None, "the node to end")
+        return
+    assert look_up(pid, "minikafka.broker") is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: look_up(pid, "minikafka.broker") is None, "the node to end")
