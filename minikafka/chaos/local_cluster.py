@@ -274,6 +274,15 @@ class LocalCluster:
             time.sleep(_POLL_INTERVAL_S)
         return time.monotonic() - start
 
+    def wait_until_empty(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until no node knows a topic any more."""
+        deadline = time.monotonic() + timeout_s
+        for node_id in self.node_ids:
+            while (view := self.probe(node_id)) is None or view.partitions:
+                if time.monotonic() >= deadline:
+                    raise ClusterError(f"timed out after {timeout_s:g} s waiting for node {node_id} to have no topics")
+                time.sleep(_POLL_INTERVAL_S / 4)
+
     def _is_ready(self, node_id: int, expected: frozenset[int]) -> bool:
         view = self.probe(node_id)
         if view is None:

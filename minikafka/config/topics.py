@@ -33,6 +33,12 @@ class TopicDefaultSettings(SettingGroup):
         boolean(), True, doc="Create a topic when a client that allows it first names it."
     )
     delete_topic_enable = Setting(boolean(), True, doc="Allow the deletion of topics.")
+    delete_internal_topics_enable = Setting(
+        boolean(),
+        False,
+        doc="""Allow the deletion of internal topics, too: all consumer groups and transactional ids go with them. For
+        tests, which begin anew with it. No setting of Kafka's.""",
+    )
     unclean_leader_election_enable = Setting(
         boolean(),
         False,

@@ -15,7 +15,9 @@ from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import READY_TIMEOUT_S, LocalCluster
 from minikafka.chaos.ports import free_base_port
 from minikafka.client import Admin, ConsumerRecord
+from minikafka.testing import resetting
 from minikafka.testing.reading import read_all
+from minikafka.testing.resetting import delete_everything
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ class MiniKafka:
         directory: str | Path | None = None,
     ) -> None:
         self._brokers = brokers
-        self._settings = {name: _text(value) for name, value in (settings or {}).items()}
+        self._settings = resetting.SETTINGS | {name: _text(value) for name, value in (settings or {}).items()}
         self._directory = directory
         self._cluster: LocalCluster | None = None
 
@@ -168,6 +170,16 @@ class MiniKafka:
         """Wait until all brokers are live members, and every replica is in sync."""
         self.cluster.wait_ready(timeout_s=timeout_s)
         self.cluster.wait_in_sync(timeout_s)
+
+    def reset(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id and quota, and take
+        back what was set of groups and brokers. Clients that a test left open find what they knew gone.
+        """
+        cluster = self.cluster
+        if len(cluster.running()) < len(cluster.node_ids) or any(node.paused for node in cluster.running().values()):
+            self.heal(timeout_s)
+        _finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
+        cluster.wait_until_empty(timeout_s)
 
     # -- topics -----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from pathlib import Path
 
@@ -10,9 +11,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from minikafka.chaos.layout import ClusterError
+from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer
+from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
+from minikafka.client.admin.quotas import QuotaEntity
 from minikafka.errors import KafkaError
 from minikafka.testing import MiniKafka
+
+CLIENT = QuotaEntity(None, "app", has_user=False, has_client_id=True)
 
 
 @pytest.fixture(autouse=True)
@@ -159,3 +165,51 @@ def test_a_cluster_is_started_once() -> None:
         kafka.kill(1)
     with kafka, pytest.raises(ClusterError, match="this cluster was started before; make another one"):
         kafka.start()
+
+
+def test_a_cluster_begins_anew_with_the_same_brokers() -> None:
+    with MiniKafka() as kafka:
+        servers = kafka.bootstrap_servers
+        before = {node_id: process.pid for node_id, process in kafka.cluster.running().items()}
+        for round_ in range(2):
+            for number in range(5):
+                kafka.create_topic(f"t-{number}", partitions=2)
+            producer = Producer({"bootstrap.servers": servers, "transactional.id": "copier", "log_level": 0})
+            producer.init_transactions(60)
+            producer.begin_transaction()
+            producer.produce("t-0", str(round_).encode(), partition=0)
+            producer.commit_transaction(60)
+            consumer = Consumer({"bootstrap.servers": servers, "group.id": "work", "log_level": 0})
+            consumer.commit(offsets=[TopicPartition("t-0", 0, 1)], asynchronous=False)
+            consumer.close()
+            assert [record.value for record in kafka.records("t-0")] == [str(round_).encode()]
+            asyncio.run(_change_settings(servers))
+            kafka.pause(1)  # a reset heals first
+            kafka.reset()
+            assert asyncio.run(_what_is_left(servers)) == ([], {}, [], [], [])
+        assert {node_id: process.pid for node_id, process in kafka.cluster.running().items()} == before
+
+
+async def _change_settings(servers: str) -> None:
+    async with Admin(servers) as admin:
+        await admin.alter_quotas(CLIENT, {"producer_byte_rate": 1e6})
+        await admin.alter_resource(GROUP_RESOURCE, "work", {"consumer.session.timeout.ms": "50000"})
+        await admin.alter_broker_configs(None, {"log.retention.ms": "1000000"})
+        await admin.alter_broker_configs(2, {"log.retention.ms": "2000000"})
+
+
+async def _what_is_left(servers: str) -> tuple[object, ...]:
+    async with Admin(servers) as admin:
+        changed = [
+            each
+            for broker in (ALL_BROKERS, "1", "2", "3")
+            for each in await admin.describe_resource(BROKER_RESOURCE, broker)
+            if each.name == "log.retention.ms" and not each.is_default
+        ]
+        return (
+            await admin.list_topics(internal=True),
+            await admin.describe_quotas(),
+            await admin.list_groups(),
+            await admin.list_config_resources(GROUP_RESOURCE),
+            changed,
+        )

@@ -81,16 +81,21 @@ class TopicCalls(AdminCalls):
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its data. UNKNOWN_TOPIC_OR_PARTITION when there is none."""
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=self._timeout_ms
-        )
+        await self.delete_topics([name])
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics in one request, each on its own. Raises the first error."""
+        names = list(names)
+        states = [DeleteTopicState(name=name) for name in names]
+        request = DeleteTopicsRequest(topics=states, topic_names=names, timeout_ms=self._timeout_ms)
 
         async def attempt(connection: BrokerConnection) -> None:
             answer = await connection.call(request, DeleteTopicsResponse, timeout_s=self._answer_s)
-            result = answer.responses[0]
-            check(result.error_code, result.error_message, f"deleting topic {name!r}")
+            for result in answer.responses:
+                check(result.error_code, result.error_message, f"deleting topic {result.name!r}")
 
-        await self._change(attempt, f"deleting topic {name!r}", done_before=NO_TOPIC, final=NO_TOPIC)
+        what = f"deleting topic {names[0]!r}" if len(names) == 1 else f"deleting {len(names)} topics"
+        await self._change(attempt, what, done_before=NO_TOPIC, final=NO_TOPIC)
 
     async def create_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions, ``total`` in all. INVALID_PARTITIONS when it has as many."""

@@ -276,7 +276,8 @@ def _delete(
             topic = _named(state, named)
         if not state.config.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-        _refuse_internal(topic.name)
+        if not state.config.delete_internal_topics_enable:
+            _refuse_internal(topic.name)
         state.accept_partitions(len(topic.partitions))
     except KafkaError as error:
         return DeletableTopicResult(

@@ -242,6 +242,15 @@ def test_the_offsets_topic_is_created_and_then_left_alone(cluster: Any) -> None:
     assert deleted.error_code == extended.error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_the_offsets_topic_is_deleted_where_a_test_says_so(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(delete_internal_topics_enable=True)
+    cluster.join(1)
+    cluster.create(CONSUMER_OFFSETS_TOPIC, num_partitions=2)
+    deleted = cluster.ask(ask.delete(ask.named(CONSUMER_OFFSETS_TOPIC))).responses[0]
+    assert deleted.error_code == ErrorCode.NONE
+    assert not cluster.image.topics_by_name
+
+
 def test_more_partitions(cluster: Any) -> None:
     cluster.create("t", num_partitions=2, replication_factor=2)
     before = [cluster.partition(index) for index in range(2)]
