@@ -201,9 +201,13 @@ class Shard:
 
     def set_rebalance_deadline(self, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
         """From now on a member of a consumer group has its rebalance timeout to do what the group waits for."""
-        session = consumer.sessions[member_id]
-        session.rebalance_deadline_ms = self.now_ms + max(consumer.subscriptions[member_id].rebalance_timeout_ms, 0)
-        self.set_timer(RevocationTimer(group.group_id, member_id), session.rebalance_deadline_ms)
+        timeout_ms = max(consumer.subscriptions[member_id].rebalance_timeout_ms, 0)
+        self.extend_rebalance(group, consumer.sessions[member_id], timeout_ms)
+
+    def extend_rebalance(self, group: Group, session: Session, timeout_ms: int) -> None:
+        """From now on a member has so much time for it."""
+        session.rebalance_deadline_ms = self.now_ms + timeout_ms
+        self.set_timer(RevocationTimer(group.group_id, session.member_id), session.rebalance_deadline_ms)
 
     def match_revocations(self, group: Group, consumer: ConsumerGroup) -> None:
         """Each member that must give partitions up has a deadline: after a load, or a write that failed."""

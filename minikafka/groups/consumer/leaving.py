@@ -1,7 +1,8 @@
 """Members that go: by their own wish, because their session has ended, or because they do not give partitions up.
 
 A static member may go for a while (epoch -2): it keeps its partitions until its session ends (row G7). Any other one is
-removed, and the group epoch rises: the next heartbeat of any member makes a target assignment without it (row G6).
+removed, and the group epoch rises: the next heartbeat of any member makes a target assignment without it (row G6). A
+removal that cannot be written is tried again soon: others wait for what the member has.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
@@ -16,7 +18,7 @@ from minikafka.groups.answers import group_write_error
 from minikafka.groups.consumer import conversion
 from minikafka.groups.consumer.admission import check_static_member, unknown
 from minikafka.groups.consumer.change import Change
-from minikafka.groups.consumer.group import LEAVE_GROUP_STATIC, ConsumerGroup
+from minikafka.groups.consumer.group import LEAVE_GROUP_STATIC, ConsumerGroup, Session
 from minikafka.groups.consumer.records import NO_PARTITIONS, Kind, MemberState
 from minikafka.groups.group import Group
 from minikafka.groups.shard import Done, Shard
@@ -25,6 +27,9 @@ from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+
+REMOVAL_RETRY_MS: Final = 500
+"""As Apache Kafka's."""
 
 
 def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token) -> None:
@@ -85,7 +90,14 @@ def on_session_timer(shard: Shard, group: Group, consumer: ConsumerGroup, member
     if shard.now_ms < session.session_deadline_ms:
         shard.arm_session(group, session)
     else:
-        remove_members(shard, group, [member_id], lambda error: None)
+        remove_members(shard, group, [member_id], partial(_end_session_soon, shard, group, member_id))
+
+
+def _end_session_soon(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:
+    """A removal that failed gave the member another session; a heartbeat in the next moment still saves it."""
+    session = _session(group, member_id)
+    if error is not ErrorCode.NONE and session is not None:
+        shard.extend_session(group, session, REMOVAL_RETRY_MS)
 
 
 def on_revocation_timer(shard: Shard, group: Group, consumer: ConsumerGroup, member_id: str) -> None:
@@ -96,4 +108,14 @@ def on_revocation_timer(shard: Shard, group: Group, consumer: ConsumerGroup, mem
     if shard.now_ms < session.rebalance_deadline_ms:
         shard.set_timer(RevocationTimer(group.group_id, member_id), session.rebalance_deadline_ms)
     else:
-        remove_members(shard, group, [member_id], lambda error: None)
+        remove_members(shard, group, [member_id], partial(_end_revocation_soon, shard, group, member_id))
+
+
+def _end_revocation_soon(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:
+    session = _session(group, member_id)
+    if error is not ErrorCode.NONE and session is not None:
+        shard.extend_rebalance(group, session, REMOVAL_RETRY_MS)
+
+
+def _session(group: Group, member_id: str) -> Session | None:
+    return None if group.consumer is None else group.consumer.sessions.get(member_id)

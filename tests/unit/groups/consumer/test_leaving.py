@@ -60,12 +60,39 @@ def test_a_log_that_has_no_member_for_an_assignment_is_loaded(
 
 
 @pytest.mark.spec("G6")
-def test_who_does_not_give_partitions_up_is_removed_later_if_that_is_not_written(driver: ConsumerDriver) -> None:
+def test_who_does_not_give_partitions_up_is_removed_soon_if_that_is_not_written(driver: ConsumerDriver) -> None:
     driver.fails = ErrorCode.NOT_ENOUGH_REPLICAS
-    driver.advance(20_500)
+    driver.advance(20_100)
     assert driver.beat("a", 1).error_code == 0
-    driver.advance(20_500)
+    driver.advance(500)
     assert driver.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.spec("G6")
+def test_a_session_ends_soon_if_its_end_is_not_written(driver: ConsumerDriver) -> None:
+    driver.beat("a", 1, owned=frozenset())
+    driver.advance(44_900)
+    driver.beat("b", 2)
+    for _ in range(2):
+        driver.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+        driver.advance(500)
+        assert driver.fails is None
+    assert list(driver.consumer().subscriptions) == ["a", "b"]
+    driver.advance(500)
+    assert list(driver.consumer().subscriptions) == ["b"]
+
+
+@pytest.mark.spec("G6")
+def test_a_heartbeat_saves_a_member_whose_removal_is_not_written(driver: ConsumerDriver) -> None:
+    driver.beat("a", 1, owned=frozenset())
+    driver.advance(20_000)
+    driver.beat("b", 2)
+    driver.fails = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.advance(25_100)
+    for member in ("a", "b"):
+        assert driver.beat(member, 2).error_code == 0
+    driver.advance(40_000)
+    assert list(driver.consumer().subscriptions) == ["a", "b"]
 
 
 def test_who_gives_them_up_in_time_stays(driver: ConsumerDriver) -> None:
