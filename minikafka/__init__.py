@@ -2,7 +2,7 @@
 
 The packages, lowest first (each may import those before it): ``errors``, ``model``, ``config``, ``wire``,
 ``records``, ``coordination``, the pure machines ``raft | metadata | replication | groups | transactions | timing |
-ledger | metrics``, the I/O ``net | storage``, the assembled ``broker | client``, what is built on them
+ledger | metrics | plots``, the I/O ``net | storage``, the assembled ``broker | client``, what is built on them
 ``spark | chaos``, ``testing`` on these, and ``cli | pytest_plugin``. ``docs/architecture.md`` is the map.
 """
 

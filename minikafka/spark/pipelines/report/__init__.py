@@ -3,8 +3,7 @@
 ==============  =====================================================================================================
 ``measures``    the values of a report (pure)
 ``scan``        one pass of Spark over the records, and the report from its rows
-``plots``       columns, lines and bars as SVG (pure)
-``page``        the self-contained HTML page (pure)
+``page``        the self-contained HTML page, with the plots of ``minikafka.plots`` (pure)
 ==============  =====================================================================================================
 
 ``make_report(spark, "orders", bootstrap_servers="...")`` makes a :class:`TopicReport`; ``to_html(report)`` its page.

@@ -1,4 +1,4 @@
-"""The report as one HTML file with style, plots and script; it loads nothing. Pure."""
+"""The report as one HTML file with style and plots; it loads nothing, and has no script. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from html import escape
 from importlib import resources
 from typing import Final
 
+from minikafka.plots import STYLE, Format, Mark, bars, columns, lines, short, short_bytes
 from minikafka.spark.pipelines.report.measures import Measures, TopicReport
-from minikafka.spark.pipelines.report.plots import Format, Line, Mark, bars, columns, lines, short, short_bytes
 
 SKEWED: Final = 1.5
 _DAY_MS: Final = 86_400_000
@@ -23,11 +23,11 @@ def to_html(report: TopicReport) -> str:
     """The page, to be written in UTF-8."""
     title = f"{escape(report.topic)} · topic report"
     body = "".join(_body(report))
+    css = (resources.files(__package__) / "page.css").read_text(encoding="utf-8")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<style>{_part("page.css")}</style></head>\n<body>{body}<div id="tip" role="tooltip"></div>'
-        f"<script>{_part('page.js')}</script></body></html>\n"
+        f"<style>{css}{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
 
 
@@ -56,10 +56,6 @@ def time_range(measures: Measures) -> str:
     if not measures.records:
         return "–"
     return f"{full_time(measures.first_ms)} – {full_time(measures.last_ms)}"
-
-
-def _part(name: str) -> str:
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
 def _body(report: TopicReport) -> Iterator[str]:
@@ -145,14 +141,17 @@ def _plots_over_time(report: TopicReport) -> Iterator[str]:
     outside = report.earlier + report.later
     words = f"in slots of {_length(slots.step_ms)}" + (f"; {outside:,} records lie outside" if outside else "")
 
-    def drawn(title: str, form: Format, tip: Callable[[Measures], str], *series: Line) -> str:
-        tips = [
-            f"{full_time(begin_ms)}, {_length(slots.step_ms)}\n{tip(each)}"
-            for begin_ms, each in zip(begins_ms, over_time, strict=True)
-        ]
-        legend = "".join(f'<span><i style="background:var(--{each.colour})"></i>{each.name}</span>' for each in series)
-        legend = f'<div class="legend">{legend}</div>' if len(series) > 1 else ""
-        return _card(title, words, legend + lines(series, labels, tips, about=title, form=form))
+    def drawn(
+        title: str, form: Format, tip: Callable[[Measures], str], **values: Callable[[Measures], float | None]
+    ) -> str:
+        series = {
+            name: [
+                Mark(value(each), label, f"{full_time(begin_ms)}, {_length(slots.step_ms)}\n{tip(each)}")
+                for begin_ms, label, each in zip(begins_ms, labels, over_time, strict=True)
+            ]
+            for name, value in values.items()
+        }
+        return _card(title, words, lines(series, about=title, form=form))
 
     def rate(each: Measures) -> str:
         return f"{each.records:,} records, {short(each.records / step_s)}/s"
@@ -160,17 +159,20 @@ def _plots_over_time(report: TopicReport) -> Iterator[str]:
     def sizes(each: Measures) -> str:
         return f"median {short_bytes(each.size_quantiles[0])}, 99 % below {short_bytes(each.size_quantiles[2])}"
 
-    records = Line("records", "one", [each.records / step_s for each in over_time])
-    bytes_ = Line("bytes", "one", [each.total_bytes / step_s for each in over_time])
-    keys = Line("keys", "one", [float(each.keys) for each in over_time])
-    quantiles = [
-        Line(name, colour, [float(each.size_quantiles[at]) if each.records else None for each in over_time])
-        for name, colour, at in (("median", "one", 0), ("99 %", "two", 2))
-    ]
-    yield drawn("Records per second", short, rate, records)
-    yield drawn("Bytes per second", short_bytes, lambda each: f"{short_bytes(each.total_bytes / step_s)}/s", bytes_)
-    yield drawn("Distinct keys per slot", short, lambda each: f"≈ {each.keys:,} distinct keys", keys)
-    yield drawn("Sizes over time", short_bytes, sizes, *quantiles)
+    def quantile(at: int) -> Callable[[Measures], float | None]:
+        return lambda each: each.size_quantiles[at] if each.records else None
+
+    def bytes_per_second(each: Measures) -> float:
+        return each.total_bytes / step_s
+
+    yield drawn("Records per second", short, rate, records=lambda each: each.records / step_s)
+    yield drawn(
+        "Bytes per second", short_bytes, lambda each: f"{short_bytes(bytes_per_second(each))}/s", bytes=bytes_per_second
+    )
+    yield drawn(
+        "Distinct keys per slot", short, lambda each: f"≈ {each.keys:,} distinct keys", keys=lambda each: each.keys
+    )
+    yield drawn("Sizes over time", short_bytes, sizes, **{"median": quantile(0), "99 %": quantile(2)})
 
 
 def _plot_of_partitions(report: TopicReport) -> str:
@@ -187,7 +189,7 @@ def _plot_of_partitions(report: TopicReport) -> str:
         for each in report.partitions
     ]
     words = f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} empty" if empty else "")
-    drawn = columns(marks, about="Records per partition", mean=mean)
+    drawn = columns(marks, about="Records per partition", mean=mean if len(counts) > 1 else None)
     return _card("Records per partition", words if len(counts) > 1 else "there is one", drawn)
 
 
