@@ -6,9 +6,10 @@ The map:
 * ``processes``      operating-system processes by id: recognise, inspect and signal them, wait for their end
 * ``forks``          nodes as processes, forked by one that has imported their code
 * ``ports``          free ports of this machine
+* ``observed``       what the nodes of a cluster tell, and waiting until all is as it should be
 * ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
 * ``cluster_status`` the status of a local cluster
-* ``last_words``     why a node ended, from the critical line of its log
+* ``last_words``     why a node ended, from its log
 * ``probe``          requests over a bare socket: who is up, leads, is in sync (also the health check), leads the quorum
 * ``history``        collects what clients do and see (``minikafka.ledger`` judges it: lost, duplicated, reordered, ...)
 * ``workload``       the records that the demonstration sends, and the clients that send and read them

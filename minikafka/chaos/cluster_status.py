@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from minikafka.chaos.last_words import last_words
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.probe import ClusterView, QuorumView
 from minikafka.chaos.processes import RunningProcess
@@ -86,7 +87,7 @@ def _node_status(
         leaders[node_id],
         under_replicated[node_id],
         _losses(cluster, node_id),
-        cluster.last_words(node_id) if process is None else None,
+        last_words(cluster.layout, node_id) if process is None else None,
     )
 
 

@@ -1,15 +1,23 @@
-"""What a critical line of a node's log says, for a person: why the node ended, and what to do."""
+"""What a node's log says, for a person: why the node ended, and what to do."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from ast import literal_eval
 from typing import Final
+
+from minikafka.chaos.layout import ClusterLayout
 
 _CONSOLE: Final = re.compile(r"\[critical *\] (.*)")
 _FIELDS: Final = re.compile(r" +(?=[a-z_]+=)")
 _FIELD: Final = re.compile(r"""\b(why|remedy)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S+)""")
+
+_LINES_SHOWN: Final = 15
+_LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT|\{")
+_STOPPED: Final = re.compile(r"\[info +\] stopped\b|\"event\": \"stopped\"")
+_DISK_FULL_BYTES: Final = 4096  # less is not a block
 
 
 def reason(line: str) -> str | None:
@@ -33,3 +41,41 @@ def reason(line: str) -> str | None:
 
 def _value(text: str) -> str:
     return str(literal_eval(text)) if text[0] in "'\"" else text
+
+
+def last_words(layout: ClusterLayout, node_id: int) -> str | None:
+    """Why the node ended: its last critical line, its last line if that is no log line, or the lack of either.
+
+    None when it stopped in order, or has never run.
+    """
+    try:
+        lines = _run_log(layout, node_id)
+    except PermissionError as error:
+        return f"why, its log would tell: {error.filename}: {error.strerror}"
+    if lines is None:
+        return None
+    for line in reversed(lines):
+        if (said := reason(line)) is not None:
+            return said
+    if not lines:
+        free = shutil.disk_usage(layout.directory).free
+        return "without a line in its log" + ("; the disk is full" if free < _DISK_FULL_BYTES else "")
+    if not _LINE.match(lines[-1]):
+        return lines[-1]
+    return None if _STOPPED.search(lines[-1]) else "killed by SIGKILL, it seems: its log ends without a reason"
+
+
+def last_log_lines(layout: ClusterLayout, node_id: int) -> str:
+    """The end of the log of its last run."""
+    return "\n".join("  " + line for line in (_run_log(layout, node_id) or [])[-_LINES_SHOWN:])
+
+
+def _run_log(layout: ClusterLayout, node_id: int) -> list[str] | None:
+    """The lines of the node's log since it was started last; None if it never was."""
+    try:
+        start = int(layout.log_start_file(node_id).read_text())
+        with layout.log_file(node_id).open("rb") as file:
+            file.seek(start)
+            return file.read().decode(errors="replace").splitlines()
+    except (FileNotFoundError, ValueError):
+        return None

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from minikafka.chaos.forks import ForkedNode, fork_server
-from minikafka.chaos.last_words import reason
-from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterError, ClusterLayout
+from minikafka.chaos.last_words import last_log_lines, last_words
+from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
+from minikafka.chaos.observed import POLL_INTERVAL_S, READY_TIMEOUT_S, ObservedCluster
 from minikafka.chaos.ports import is_free
-from minikafka.chaos.probe import ClusterView, QuorumView, probe, probe_quorum
 from minikafka.chaos.processes import (
     RunningProcess,
     commands,
@@ -33,23 +32,15 @@ from minikafka.chaos.processes import (
     wait_until_gone,
     wait_until_stopped,
 )
-from minikafka.coordination.partitioning import partition_for
-from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint
 
-READY_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
 _SIGNAL_TIMEOUT_S: Final = 10.0
-_POLL_INTERVAL_S: Final = 0.02
 _PORT_PATIENCE_S: Final = 0.5
-_LOG_LINES_SHOWN: Final = 15
 _LOG_SIZE_MAX: Final = 16 << 20
-_LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT|\{")
-_STOPPED: Final = re.compile(r"\[info +\] stopped\b|\"event\": \"stopped\"")
 _WRONG_SETTINGS: Final = 2  # the exit code of a node (broker/run.py); its log has one line then
-_DISK_FULL_BYTES: Final = 4096  # less is not a block
 
 
-class LocalCluster:
+class LocalCluster(ObservedCluster):
     """The nodes of one layout as processes."""
 
     def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
@@ -77,16 +68,6 @@ class LocalCluster:
         """The cluster in `directory`."""
         return cls(ClusterLayout.open(directory))
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """Bootstrap servers for clients."""
-        return self.layout.bootstrap_servers
-
-    @property
-    def node_ids(self) -> list[int]:
-        """The ids of its nodes, up or not."""
-        return self.layout.node_ids
-
     # --- looking ---
 
     def process(self, node_id: int) -> RunningProcess | None:
@@ -112,62 +93,9 @@ class LocalCluster:
         processes = ((node_id, self.process(node_id)) for node_id in self.node_ids)
         return {node_id: process for node_id, process in processes if process is not None}
 
-    def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
-        """The cluster as seen by this node; None without an answer."""
-        return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s)
-
-    def view(self) -> ClusterView | None:
-        """The cluster as seen by its controller, or else by any node that answers."""
-        views = {n: self.probe(n) for n, process in self.running().items() if not process.paused}
-        answers = [view for node_id, view in views.items() if view is not None and view.controller_id == node_id]
-        return next(iter(answers), None) or next((view for view in views.values() if view is not None), None)
-
-    def quorum(self) -> QuorumView:
-        """The metadata quorum as seen by a node that knows its leader, or else by any node that answers."""
-        seen = QuorumView(None, "the metadata quorum does not answer")
-        for node_id, process in self.running().items():
-            if process.paused:
-                continue
-            answer = probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)))
-            if answer is not None and answer.leader_id is not None:
-                return answer
-            seen = answer or seen
-        return seen
-
-    def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The leader of a partition, from the controller. Raises ClusterError without a leader."""
-        view = self._answer()
-        for each in view.partitions:
-            if (each.topic, each.partition) == (topic, partition):
-                if each in view.leaderless:
-                    raise ClusterError(f"partition {topic}-{partition} has no leader now")
-                return each.leader_id
-        raise ClusterError(f"partition {topic}-{partition} not found")
-
-    def coordinator_of(self, group: str, *, transactional: bool = False) -> int:
-        """The coordinator of a consumer group, or of a transactional id. Raises ClusterError without one.
-
-        There is none before the first group, or transactional id, is used.
-        """
-        topic = TRANSACTION_STATE_TOPIC if transactional else CONSUMER_OFFSETS_TOPIC
-        partitions = sum(each.topic == topic for each in self._answer().partitions)
-        if not partitions:
-            what = "transactional id" if transactional else "group"
-            raise ClusterError(f"{what} {group!r} has no coordinator yet: none was used so far")
-        return self.leader_of(topic, partition_for(group, partitions))
-
-    def controller(self) -> int:
-        """The active controller. Raises ClusterError without one."""
-        quorum = self.quorum()
-        if quorum.leader_id is None:
-            raise ClusterError(f"no active controller: {quorum.trouble}")
-        return quorum.leader_id
-
-    def _answer(self) -> ClusterView:
-        view = self.view()
-        if view is None:
-            raise ClusterError(f"no node answers; start the cluster with: {self.layout.command('cluster start')}")
-        return view
+    def responsive(self) -> list[int]:
+        """The nodes that are up, and not paused."""
+        return [node_id for node_id, process in self.running().items() if not process.paused]
 
     # --- starting ---
 
@@ -243,101 +171,21 @@ class LocalCluster:
 
     def _has_quorum(self) -> bool:
         voters = self.layout.voter_ids
-        up = {node_id for node_id, process in self.running().items() if not process.paused}
-        return len(up & {*voters}) > len(voters) // 2
+        return len({*self.responsive()} & {*voters}) > len(voters) // 2
 
-    def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until each of these nodes (default: all) answers, and sees all of them alive and a controller."""
-        expected = frozenset(self.node_ids if node_ids is None else node_ids)
-        waiting = sorted(expected)
-        deadline = time.monotonic() + timeout_s
-        while waiting := [node_id for node_id in waiting if not self._is_ready(node_id, expected)]:
-            for node_id in waiting:
-                self._check_alive(node_id)
-            if time.monotonic() >= deadline:
-                names = ", ".join(map(str, waiting))
-                raise ClusterError(f"not ready after {timeout_s:g} s: node {names}\n{self._last_log_lines(waiting[0])}")
-            time.sleep(_POLL_INTERVAL_S)
-
-    def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> float:
-        """Wait until no partition is under-replicated or without a leader. Returns the seconds."""
-        return self.wait_for(lambda view: view.fully_replicated, "every replica to be in sync", timeout_s)
-
-    def wait_for(
-        self, condition: Callable[[ClusterView], bool], what: str, timeout_s: float = READY_TIMEOUT_S
-    ) -> float:
-        """Wait until the cluster's view satisfies `condition`. Returns the seconds."""
-        start = time.monotonic()
-        while (view := self.view()) is None or not condition(view):
-            if time.monotonic() - start >= timeout_s:
-                raise ClusterError(f"timed out after {timeout_s:g} s waiting for {what}; last seen: {view}")
-            time.sleep(_POLL_INTERVAL_S)
-        return time.monotonic() - start
-
-    def wait_until_empty(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until no node knows a topic any more."""
-        deadline = time.monotonic() + timeout_s
-        for node_id in self.node_ids:
-            while (view := self.probe(node_id)) is None or view.partitions:
-                if time.monotonic() >= deadline:
-                    raise ClusterError(f"timed out after {timeout_s:g} s waiting for node {node_id} to have no topics")
-                time.sleep(_POLL_INTERVAL_S / 4)
-
-    def _is_ready(self, node_id: int, expected: frozenset[int]) -> bool:
-        view = self.probe(node_id)
-        if view is None:
-            return False
-        if view.cluster_id != self.layout.cluster_id:
-            port = self.layout.client_port(node_id)
-            raise ClusterError(f"another cluster ({view.cluster_id}) uses port {port}; choose another --base-port")
-        return view.has_controller and expected <= view.broker_ids
-
-    def _check_alive(self, node_id: int) -> None:
+    def check_alive(self, node_id: int) -> None:
+        """Raise ClusterError with the reason when a node that was started has ended."""
         child = self._children.get(node_id)
         if child is not None and child.poll() is not None:
             path = self.layout.log_file(node_id)
-            if (words := self.last_words(node_id)) is not None:
+            if (words := last_words(self.layout, node_id)) is not None:
                 is_wrong = child.returncode == _WRONG_SETTINGS
                 more = f"its settings: {self.layout.config_file(node_id)}" if is_wrong else f"its log: {path}"
                 raise ClusterError(f"node {node_id} ended: {words}\n{more}")
             raise ClusterError(
                 f"node {node_id} ended with exit code {child.returncode}; the end of its log ({path}):\n"
-                f"{self._last_log_lines(node_id)}"
+                f"{last_log_lines(self.layout, node_id)}"
             )
-
-    def last_words(self, node_id: int) -> str | None:
-        """Why the node ended: its last critical line, its last line if that is no log line, or the lack of either.
-
-        None when it stopped in order, or has never run.
-        """
-        try:
-            lines = self._run_log(node_id)
-        except PermissionError as error:
-            return f"why, its log would tell: {error.filename}: {error.strerror}"
-        if lines is None:
-            return None
-        for line in reversed(lines):
-            if (said := reason(line)) is not None:
-                return said
-        if not lines:
-            free = shutil.disk_usage(self.layout.directory).free
-            return "without a line in its log" + ("; the disk is full" if free < _DISK_FULL_BYTES else "")
-        if not _LOG_LINE.match(lines[-1]):
-            return lines[-1]
-        return None if _STOPPED.search(lines[-1]) else "killed by SIGKILL, it seems: its log ends without a reason"
-
-    def _last_log_lines(self, node_id: int) -> str:
-        return "\n".join("  " + line for line in (self._run_log(node_id) or [])[-_LOG_LINES_SHOWN:])
-
-    def _run_log(self, node_id: int) -> list[str] | None:
-        """The lines of the node's log since it was started last; None if it never was."""
-        try:
-            start = int(self.layout.log_start_file(node_id).read_text())
-            with self.layout.log_file(node_id).open("rb") as file:
-                file.seek(start)
-                return file.read().decode(errors="replace").splitlines()
-        except (FileNotFoundError, ValueError):
-            return None
 
     def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
         """``started`` gets each that was down before it is started: Ctrl-C may come at any time."""
@@ -367,7 +215,7 @@ class LocalCluster:
         for port in (*self.layout.ports(node_id), *([] if metrics_port is None else [metrics_port])):
             # The kernel may take a moment to free the resources of a killed process.
             while not is_free(port) and time.monotonic() < give_up_s:
-                time.sleep(_POLL_INTERVAL_S)
+                time.sleep(POLL_INTERVAL_S)
             if not is_free(port):
                 raise ClusterError(
                     f"port {port}, which node {node_id} needs, is in use; "

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from minikafka.chaos.layout import ClusterError
-from minikafka.chaos.local_cluster import READY_TIMEOUT_S, LocalCluster
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.observed import READY_TIMEOUT_S
 from minikafka.chaos.ports import free_base_port
 from minikafka.client import Admin, ConsumerRecord
 from minikafka.testing import resetting
