@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Final
+from uuid import UUID
 
 from minikafka.chaos.last_words import last_log_lines
 from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout
@@ -129,13 +130,15 @@ class ObservedCluster(ABC):
             time.sleep(POLL_INTERVAL_S)
         return time.monotonic() - start
 
-    def wait_until_empty(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until no node knows a topic any more."""
+    def wait_until_without(self, topic_ids: Set[UUID], timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until no node knows any of these topics, which were deleted, any more."""
         deadline = time.monotonic() + timeout_s
         for node_id in self.node_ids:
-            while (view := self.probe(node_id)) is None or view.partitions:
+            while (view := self.probe(node_id)) is None or view.topic_ids & topic_ids:
                 if time.monotonic() >= deadline:
-                    raise ClusterError(f"timed out after {timeout_s:g} s waiting for node {node_id} to have no topics")
+                    raise ClusterError(
+                        f"timed out after {timeout_s:g} s waiting for node {node_id} to forget its topics"
+                    )
                 time.sleep(POLL_INTERVAL_S / 4)
 
     def _is_ready(self, node_id: int, expected: frozenset[int]) -> bool:

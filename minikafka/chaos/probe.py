@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from minikafka.model import CLUSTER_METADATA_TOPIC, Endpoint
 from minikafka.wire.api import ApiKey
@@ -22,7 +23,7 @@ from minikafka.wire.messages.describe_quorum import (
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataResponse
 from minikafka.wire.schema import Message
 
-_METADATA_VERSION: Final = 9
+_METADATA_VERSION: Final = 10  # the first with ids of topics
 _QUORUM_VERSION: Final = 2
 _FRAME_SIZE_MAX: Final = 64 << 20
 
@@ -52,6 +53,7 @@ class ClusterView(NamedTuple):
     controller_id: int
     broker_ids: frozenset[int]
     partitions: tuple[PartitionView, ...]
+    topic_ids: frozenset[UUID] = frozenset()
 
     @property
     def leaderless(self) -> tuple[PartitionView, ...]:
@@ -150,4 +152,5 @@ def _view(response: MetadataResponse) -> ClusterView:
             for topic in response.topics
             for partition in topic.partitions
         ),
+        frozenset(topic.topic_id for topic in response.topics),
     )

@@ -174,13 +174,14 @@ class MiniKafka:
 
     def reset(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id and quota, and take
-        back what was set of groups and brokers. Clients that a test left open find what they knew gone.
+        back what was set of groups and brokers. Clients that a test left open find what they knew gone, and may create
+        topics anew.
         """
         cluster = self.cluster
         if len(cluster.running()) < len(cluster.node_ids) or any(node.paused for node in cluster.running().values()):
             self.heal(timeout_s)
-        _finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
-        cluster.wait_until_empty(timeout_s)
+        deleted = _finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
+        cluster.wait_until_without(deleted, timeout_s)
 
     # -- topics -----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 from minikafka.client import Admin
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, SOURCE_ALL_BROKERS
@@ -15,8 +16,11 @@ _SOURCES: Final = {BROKER_RESOURCE: 2, GROUP_RESOURCE: 8}
 """Kafka's number for a setting that was changed on a resource itself, by its type."""
 
 
-async def delete_everything(bootstrap_servers: str, brokers: Iterable[int]) -> None:
-    """Topics with groups, offsets and transactional ids; quotas; settings of groups and brokers."""
+async def delete_everything(bootstrap_servers: str, brokers: Iterable[int]) -> frozenset[UUID]:
+    """Topics with groups, offsets and transactional ids; quotas; settings of groups and brokers.
+
+    Returns the ids of the topics. There may be others of the same names at once: clients create what they miss.
+    """
     async with Admin(bootstrap_servers) as admin:
         topics, quotas, groups = await asyncio.gather(
             admin.list_topics(internal=True),
@@ -31,6 +35,7 @@ async def delete_everything(bootstrap_servers: str, brokers: Iterable[int]) -> N
             await _take_back(admin, GROUP_RESOURCE, group)
         for broker in (ALL_BROKERS, *map(str, brokers)):
             await _take_back(admin, BROKER_RESOURCE, broker)
+    return frozenset(topic.topic_id for topic in topics)
 
 
 async def _take_back(admin: Admin, kind: int, name: str) -> None:

@@ -190,6 +190,19 @@ def test_a_cluster_begins_anew_with_the_same_brokers() -> None:
         assert {node_id: process.pid for node_id, process in kafka.cluster.running().items()} == before
 
 
+def test_a_producer_that_goes_on_does_not_keep_a_cluster_from_beginning_anew() -> None:
+    """It makes its topic again at once."""
+    with MiniKafka() as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "linger.ms": 0})
+        for value in (b"before", b"after"):
+            producer.produce("t", value)
+            assert producer.flush(60) == 0
+            if value == b"before":
+                producer.produce("t", b"meanwhile")
+                kafka.reset()
+        assert [record.value for record in kafka.records("t")][-1] == b"after"
+
+
 async def _change_settings(servers: str) -> None:
     async with Admin(servers) as admin:
         await admin.alter_quotas(CLIENT, {"producer_byte_rate": 1e6})

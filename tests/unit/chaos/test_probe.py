@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from uuid import UUID
 
 import pytest
 
@@ -27,6 +28,7 @@ from minikafka.wire.messages.metadata import (
 )
 from minikafka.wire.schema import Message
 
+TOPIC_ID = UUID(int=7)
 RESPONSE = MetadataResponse(
     brokers=[MetadataResponseBroker(node_id=1), MetadataResponseBroker(node_id=2)],
     cluster_id="c",
@@ -34,6 +36,7 @@ RESPONSE = MetadataResponse(
     topics=[
         MetadataResponseTopic(
             name="t",
+            topic_id=TOPIC_ID,
             partitions=[
                 MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1, 2]),
                 MetadataResponsePartition(partition_index=1, leader_id=2, replica_nodes=[2, 1], isr_nodes=[2]),
@@ -78,6 +81,7 @@ def test_a_view_is_what_the_broker_says() -> None:
         2,
         frozenset({1, 2}),
         (PartitionView("t", 0, 1, (1, 2), (1, 2)), PartitionView("t", 1, 2, (2, 1), (2,))),
+        frozenset({TOPIC_ID}),
     )
     assert view.has_controller
     assert not view.fully_replicated
