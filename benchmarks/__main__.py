@@ -19,6 +19,7 @@ from benchmarks.report import Figure, Run, show
 
 NAMES: Final = (
     "start",
+    "kit",
     "idle",
     "failover",
     "producer_gap",
