@@ -25,6 +25,7 @@ from minikafka.groups.offsets import PendingOffsets
 from minikafka.model import NO_OFFSET, NO_PRODUCER_ID, TopicPartition
 from minikafka.records.batch import BatchHeader
 from minikafka.storage.aborted import AbortedTransactions
+from minikafka.storage.cleaning import Cleaner, Kept
 from minikafka.storage.log import Log
 from minikafka.storage.producer_state import ProducerState
 from minikafka.transactions import beginning, loading
@@ -38,6 +39,12 @@ TRANSACTIONS = suite_of(
     *("kill", "kill leader", "pause", "kill at operation"),
     scenes=("transactions",),
     duration_s=5.0,
+)
+COMPACTED = suite_of(
+    "exactly once where it is cleaned",
+    "whole clusters with transactions in compacted topics, whose nodes and applications die",
+    *("kill", "kill leader", "pause", "kill at operation"),
+    scenes=("transactions", "compacted topics"),
 )
 
 
@@ -133,6 +140,15 @@ def only_the_last_segment_knows_who_was_aborted(aborted: AbortedTransactions, _s
     """The indexes of closed segments are not asked."""
     active = aborted._log.segments.active
     return [active] if active.has_aborted else []
+
+
+# -- the cleaner ------------------------------------------------------------------------------------------------------
+
+
+@COMPACTED.replaces(Cleaner, "_clean_control")
+def markers_go_with_the_first_pass(cleaner: Cleaner, unchanged: Kept, header: BatchHeader) -> Kept | None:
+    """Whoever is behind keeps the transaction open."""
+    return None if header.has_producer_id and header.base_offset < cleaner._end_offset else unchanged
 
 
 # -- offsets of groups ------------------------------------------------------------------------------------------------

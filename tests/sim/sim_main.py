@@ -22,8 +22,8 @@ from sim_voter import sweep_voter
 
 PROGRESS = 25
 SHARE = 4
-"""Of so many seeds one has transactions, unless scenes or faults are chosen, and half of those delete records, too; one
-has a consumer group of the newer protocol."""
+"""Of so many seeds one has transactions, unless scenes or faults are chosen; half of those delete records, too, and a
+quarter are in compacted topics; one has a consumer group of the newer protocol."""
 
 
 def main() -> int:
@@ -136,7 +136,8 @@ class _Sweep:
     def __call__(self, seed: int, *, tracing: bool = False) -> Report:
         scenes = self.scenes
         if not self.is_chosen and seed % SHARE == 0:
-            scenes = ("transactions",) if seed % (2 * SHARE) else ("transactions", "deleted records")
+            besides = (("deleted records",), (), ("deleted records",), ("compacted topics",))[seed // SHARE % 4]
+            scenes = ("transactions", *besides)
         if not self.is_chosen and seed % SHARE == SHARE // 2:
             scenes = ("consumer groups",)
         how = {"without": self.without, "extra": self.extra, "scenes": scenes}

@@ -2,7 +2,9 @@
 
 Each record of the other clients has a key of its own, so none of them may go. Another producer sends *noise*: records
 of one key, in batches of their own, most of which the cleaner drops, each replica in its own time. So replicas are
-compared without noise, and without the empty batches that stand for gaps (docs/decisions/0019).
+compared without noise, and without the empty batches that stand for gaps (docs/decisions/0019). Transactions have noise
+in them, too. Of their batches the cleaner drops some and their markers change, so they are left to the judge of the
+history. So are the records of coordinators, which the cleaner works on, too.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Final
 from minikafka.broker import maintenance
 from minikafka.client import Producer
 from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from minikafka.records.batch import HEADER_SIZE, parse_header
 
 NOISE: Final = b"noise"
@@ -24,10 +26,21 @@ COMPACTION_INTERVAL_S: Final = 1.0
 BACKOFF_S: Final = 0.2
 
 
+NODE_SETTINGS: Final[dict[str, object]] = {
+    "offsets.topic.segment.bytes": 4_000,
+    "transaction.state.log.segment.bytes": 4_000,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+}
+
+
 def settings_of(seed: int) -> dict[str, str]:
     """Of each topic: small segments, cleaned at once."""
-    segment_bytes = (2_048, 6_000, 20_000)[seed % 3]
-    return {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": str(segment_bytes)}
+    return {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.bytes": str((2_048, 6_000, 20_000)[seed % 3]),
+        "delete.retention.ms": str((86_400_000, 20_000)[seed // 3 % 2]),  # of markers
+    }
 
 
 @contextmanager
@@ -69,7 +82,13 @@ async def make_noise(
 
 def may_go(batch: bytes | bytearray) -> bool:
     """The cleaner may drop the batch, or made it."""
-    return NOISE in batch or parse_header(batch).record_count == 0
+    header = parse_header(batch)
+    return NOISE in batch or header.record_count == 0 or header.is_control
+
+
+def is_state_of_coordinators(directory: str) -> bool:
+    """That of a log in which every record may go."""
+    return directory.rpartition("/")[2].startswith((CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))
 
 
 def lasting(content: bytes) -> bytes:
@@ -82,7 +101,7 @@ def lasting(content: bytes) -> bytes:
         batch = content[at : at + size]
         if size < HEADER_SIZE or len(batch) < size:
             return content
-        if not may_go(batch):
+        if not may_go(batch) and not parse_header(batch).is_transactional:
             kept.append(batch)
         at += size
     return b"".join(kept)

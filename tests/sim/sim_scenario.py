@@ -33,6 +33,7 @@ from simulator.kernel import Kernel
 from simulator.loop import Simulator
 
 from minikafka.ledger.checker import Verdict
+from minikafka.ledger.events import Event
 from minikafka.ledger.transaction_checker import TransactionVerdict
 
 DURATION_S: Final = 60.0
@@ -159,6 +160,8 @@ def simulate(
         topic_settings[OUTPUT] = {}
     if "consumer groups" in scenes:
         node_settings |= sim_sharers.NODE_SETTINGS
+    if "compacted topics" in scenes:
+        node_settings |= sim_noise.NODE_SETTINGS
     log_dirs = simulator.rng.choice((1, 2))
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     of_kernel = random.Random(f"kernel {seed}")
@@ -201,7 +204,8 @@ def simulate(
                 report.shared.update({"runs": 1, "given": sharing.owners.given, "commits": sharing.owners.commits})
             if failures:
                 raise InvariantViolatedError(failures[0])
-            report.verdict = faults.beyond.judge(workload.history.events)
+            events: Sequence[Event] = workload.history.events
+            report.verdict = faults.beyond.judge(events if transacting is None else transacting.outside(events))
             if "same names" in scenes and set(without) >= DAMAGING:
                 faults.beyond.check_no_damage()
             if transacting is not None and not faults.beyond.partition:

@@ -14,17 +14,19 @@ and no partition, internal ones included, may have a transaction that is open wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from sim_cluster import SimulatedCluster
 from sim_invariants import InvariantViolatedError
+from sim_noise import NOISE
 from sim_workload import BACKOFF_S, Workload, patiently
 from simulator.loop import Process, Simulator
 
 from minikafka.client import Consumer, FencedError, Producer, TransactionAbortedError
 from minikafka.client.records import ConsumerRecord, Delivery
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.ledger.events import Event
 from minikafka.ledger.transaction_checker import TransactionVerdict, check_transactions
 from minikafka.model import Isolation, TopicPartition
 
@@ -41,6 +43,8 @@ PATIENCES_MS: Final = (4_000, 20_000)
 ENDED_WITHIN_S: Final = 10.0
 """A transaction whose time is over, with its markers."""
 MIN_COMMITTED_PER_S: Final = 0.1
+NOISY: Final = 0.3
+"""Share of the records with one before them that is superseded, in compacted topics."""
 NOT_MINE: Final = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS)
 """Another member has the partitions now."""
 NODE_SETTINGS: Final[dict[str, object]] = {
@@ -205,7 +209,8 @@ class Transacting:
             rng=self._workload.rng(),
         ) as consumer:
             while not self.is_copied:
-                records = await consumer.poll(1000, max_records=rng.choice((1, 5, 20)))
+                polled = await consumer.poll(1000, max_records=rng.choice((1, 5, 20)))
+                records = [each for each in polled if each.key != NOISE]
                 if not records:
                     continue
                 wanted = [(rng.choice(outputs), f"{source_of(each)}@{each.offset}".encode()) for each in records]
@@ -291,10 +296,16 @@ class Transacting:
         identity = f"{name}:{self._records}"
         self._history.append(name, "invoke", "send", [(str(tp), identity)])
         value = identity.encode() + b" " * self._rng.choice((0, 50, 500))
+        if self._workload.has_keys:
+            key = identity.encode()
+            if self._rng.random() < NOISY:
+                size = self._rng.choice((1, 200))
+                noise = await producer.send(tp.topic, NOISE * size, key=NOISE, partition=tp.partition)
+                noise.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits for it
         delivery = await producer.send(tp.topic, value, key=key, partition=tp.partition)
 
         def on_delivery(done: Delivery) -> None:
-            self._workload.on_delivery(name, str(tp), identity, done)
+            self._workload.on_delivery(name, str(tp), identity, done, is_shared=not self._workload.has_keys)
 
         delivery.add_done_callback(on_delivery)
         if pause_s:
@@ -344,12 +355,17 @@ class Transacting:
             while [tp for tp in partitions if await consumer.position(tp) < ends[tp]]:
                 records = await consumer.poll(timeout_ms=1000)
                 self._note(name, records)
-                last |= {TopicPartition(each.topic, each.partition): each.offset for each in records}
+                judged = (each for each in records if each.key != NOISE)
+                last |= {TopicPartition(each.topic, each.partition): each.offset for each in judged}
             self._history.append(name, "ok", "drained_committed", [str(tp) for tp in partitions])
         return last
 
     def _note(self, name: str, records: Iterable[ConsumerRecord]) -> None:
-        handed = [(source_of(each), (each.value or b"").rstrip().decode(), each.offset) for each in records]
+        handed = [
+            (source_of(each), (each.value or b"").rstrip().decode(), each.offset)
+            for each in records
+            if each.key != NOISE
+        ]
         for tp, _, offset in handed:
             if offset < self._positions.get((name, tp), 0) and self._workload.may_go_back(tp):
                 self._history.append(name, "ok", "assign_committed", [(tp, offset)])
@@ -392,13 +408,13 @@ class Transacting:
         self._history.append("clerk", "ok", "position", [(GROUP, str(tp), offset or 0) for tp, offset in found])
 
     def ends(self) -> list[tuple[str, int, int]]:
-        """Of all partitions, internal ones too: as their leaders have them."""
-        return [
+        """Of all partitions, internal ones too: as leaders have them, and followers, who may lead next. Worst last."""
+        ends = [
             (str(one.topic_partition), one.log.last_stable_offset(one.high_watermark), one.high_watermark)
             for _, node in self._cluster.nodes()
             for one in node.replicas
-            if one.leader is not None
         ]
+        return sorted(ends, key=lambda end: end[2] - end[1])
 
     def is_stable(self) -> bool:
         """No transaction is open."""
@@ -413,6 +429,17 @@ class Transacting:
     def note_ends(self) -> None:
         """When the time of each transaction is over."""
         self._history.append("observer", "ok", "stable_end", self.ends())
+
+    def outside(self, events: Sequence[Event]) -> Sequence[Event]:
+        """A history without the records of transactions, where the cleaner drops what was aborted."""
+        if not self._workload.has_keys:
+            return events
+        return [
+            event._replace(value=[each for each in event.value if not each[1].startswith((*TELLERS, *COPIERS))])
+            if event.function in ("send", "poll")
+            else event
+            for event in events
+        ]
 
     def judge(self, duration_s: float) -> TransactionVerdict:
         """The verdict. InvariantViolatedError when a rule is broken, or little was done."""

@@ -208,13 +208,16 @@ class Workload:
                 delivery.add_done_callback(lambda done, w=tp, i=identity: self.on_delivery(name, str(w), i, done))
                 await asyncio.sleep(rng.expovariate(self._rate))
 
-    def on_delivery(self, name: str, partition: str, identity: str, delivery: Delivery) -> None:
-        """Note what became of a record."""
+    def on_delivery(
+        self, name: str, partition: str, identity: str, delivery: Delivery, *, is_shared: bool = True
+    ) -> None:
+        """Note what became of a record. ``is_shared``: the group must read it, if it was acknowledged."""
         if delivery.cancelled() or delivery.exception() is not None:
             self.history.append(name, "info", "send", [(partition, identity)])  # it may have been written all the same
             self._cluster.say(name, f"{identity} for {partition} failed: {delivery.exception()}")
         else:
-            self._acknowledged.add((partition, delivery.result().offset))
+            if is_shared:
+                self._acknowledged.add((partition, delivery.result().offset))
             self.acknowledged_at[partition] = self._cluster.simulator.now
             self.history.append(name, "ok", "send", [(partition, identity, delivery.result().offset)])
 
