@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -31,16 +31,27 @@ app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, al
 Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, autocompletion=completion.topics)]
 WithInternal = Annotated[bool, typer.Option("--internal", help="Include internal topics.")]
 
+PARTITIONS_MAX: Final = (1 << 31) - 1
+REPLICAS_MAX: Final = (1 << 15) - 1
+"""What a request has room for; a cluster refuses less."""
+
 
 @app.command()
 def create(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, show_default="the cluster's num.partitions")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, max=PARTITIONS_MAX, show_default="the cluster's num.partitions"),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", min=1, show_default="the cluster's default.replication.factor"),
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            min=1,
+            max=REPLICAS_MAX,
+            show_default="the cluster's default.replication.factor",
+        ),
     ] = None,
     configs: Annotated[
         list[str] | None,
@@ -153,7 +164,14 @@ def alter(
     name: Name,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, help="New total; can only increase.", show_default="as many as now"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            max=PARTITIONS_MAX,
+            help="New total; can only increase.",
+            show_default="as many as now",
+        ),
     ] = None,
     configs: Annotated[
         list[str] | None,

@@ -60,7 +60,11 @@ class Damage(NamedTuple):
 
 def base_offset_of(path: str) -> int:
     """The base offset that a segment's or index's file name spells; ValueError for another name."""
-    return int(path.rsplit("/", 1)[-1].split(".")[0])
+    name = path.rsplit("/", 1)[-1]
+    try:
+        return int(name.split(".")[0])
+    except ValueError:
+        raise ValueError(f"the name must begin with the base offset, as 00000000000000000000; it is {name}") from None
 
 
 def dump_log(disk: Disk, path: str) -> Iterator[DumpedBatch | Damage]:

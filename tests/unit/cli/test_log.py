@@ -136,6 +136,15 @@ def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path, name: str, content
     assert last == "minikafka: 1 problem found"
 
 
+def test_a_name_without_an_offset_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.timeindex"
+    path.write_bytes(b"")
+    first, _ = dump(path).output.splitlines()
+    assert first == (
+        "!! cannot be read: the name must begin with the base offset, as 00000000000000000000; it is mine.timeindex"
+    )
+
+
 def test_what_is_no_such_file_is_refused_in_a_line(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"")

@@ -253,6 +253,9 @@ def test_the_status_of_a_cluster_in_containers_needs_no_option(tmp_path: Path, m
         (("consume", "t", "-o", "newest"), "--offset: 'newest' is neither an offset"),  # kcat's names of options
         (("consume", "t", "-f", "%q"), "--format: %q not found"),
         (("consume", "t", "-c", "0"), "--count"),
+        (("topic", "create", "t", "--partitions", "2147483648"), "--partitions"),
+        (("topic", "create", "t", "--replication-factor", "32768"), "--replication-factor"),
+        (("topic", "alter", "t", "--partitions", "2147483648"), "--partitions"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
