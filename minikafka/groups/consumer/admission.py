@@ -143,7 +143,8 @@ def check_epoch(current: CurrentAssignment, epoch: int, told: ToldOwned) -> None
     """Row G5: fence another epoch than the member's own, and a member in a state that a newer Kafka has written.
 
     The epoch before is let pass for a member that has nothing but what it was assigned: the answer with the new epoch
-    may be lost. So is a member that joins again: it has given all up.
+    may be lost. So is one that does not tell what it has: nothing is free by that, and it is told what it may have.
+    (librdkafka does not tell; Apache Kafka fences it.) So is a member that joins again: it has given all up.
     """
     if current.state is MemberState.UNKNOWN and (told is None or any(told.values())):
         raise KafkaError(
@@ -151,7 +152,7 @@ def check_epoch(current: CurrentAssignment, epoch: int, told: ToldOwned) -> None
         )
     if epoch in (JOIN, current.member_epoch):
         return
-    if epoch == current.previous_member_epoch and current.member_epoch > epoch and _has_only(current, told):
+    if epoch == current.previous_member_epoch and current.member_epoch > epoch and _may_have_only(current, told):
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -159,9 +160,9 @@ def check_epoch(current: CurrentAssignment, epoch: int, told: ToldOwned) -> None
     )
 
 
-def _has_only(current: CurrentAssignment, told: ToldOwned) -> bool:
+def _may_have_only(current: CurrentAssignment, told: ToldOwned) -> bool:
     if told is None:
-        return False
+        return True
     return all(indexes <= current.assigned.get(topic_id, {}).keys() for topic_id, indexes in told.items())
 
 

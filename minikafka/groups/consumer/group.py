@@ -73,6 +73,7 @@ class Session:
     session_deadline_ms: int = 0
     timer_ms: int | None = None  # when its timer fires, which may be before the deadline
     rebalance_deadline_ms: int | None = None  # by when it must give partitions up; a classic one: join again, or sync
+    has_assignment: bool = False  # as far as it has said
 
 
 @dataclass(slots=True)

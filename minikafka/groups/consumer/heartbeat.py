@@ -2,12 +2,13 @@
 
 One request serves for everything. Its member epoch says what it is about: 0 joins (or joins again), -1 and -2 leave
 (:mod:`minikafka.groups.consumer.leaving`), any other one is that of a member. What has not changed is left out, in
-requests and in answers; a request that leaves nothing out asks for an answer that does not either.
+requests and in answers; a request that leaves nothing out asks for an answer that does not either. An answer may be
+lost, and not every client asks so then: an assignment is repeated until the member has said that it has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
@@ -121,12 +122,12 @@ def _go_on(change: Change, beat: Beat, member_id: str, *, was_classic: bool) -> 
     has = step(change, member_id, beat.told, is_certain=is_certain)
     if has != had or was_classic:
         _watch_revocation(change, member_id, has)
-    is_told = is_certain or beat.is_full or not _same_partitions(had.assigned, has.assigned)
+    has_it = _has_assignment(change, member_id, beat.told, had)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=has.member_epoch,
         heartbeat_interval_ms=shard.times_of(group.group_id).heartbeat_interval_ms,
-        assignment=_assignment(has) if is_told else None,
+        assignment=_assignment(has) if is_certain or beat.is_full or not has_it else None,
     )
     regexes.maybe_resolve(shard, change.consumer)
     change.finish(partial(_written, shard, beat.token, response))
@@ -140,8 +141,18 @@ def _watch_revocation(change: Change, member_id: str, has: CurrentAssignment) ->
         change.shard.clear_rebalance_deadline(change.group, change.consumer, member_id)
 
 
-def _same_partitions(one: Owned, other: Owned) -> bool:
-    return one.keys() == other.keys() and all(one[each].keys() == other[each].keys() for each in one)
+def _has_assignment(change: Change, member_id: str, told: ToldOwned, had: CurrentAssignment) -> bool:
+    """True when the member has said that it has its assignment. Until then each answer tells it: one may be lost."""
+    session, assigned = change.consumer.sessions[member_id], change.consumer.current(member_id).assigned
+    if told is not None:
+        session.has_assignment = _same_partitions(told, assigned)
+    elif not _same_partitions(had.assigned, assigned):
+        session.has_assignment = False
+    return session.has_assignment
+
+
+def _same_partitions(one: Mapping[UUID, Collection[int]], other: Owned) -> bool:
+    return one.keys() == other.keys() and all(set(one[each]) == other[each].keys() for each in one)
 
 
 def _assignment(current: CurrentAssignment) -> HeartbeatAssignment:

@@ -71,10 +71,17 @@ def any_epoch_is_good(current: CurrentAssignment, epoch: int, told: Any) -> None
     """A member's epoch is not looked at."""
 
 
-@SUITE.replaces(admission, "_has_only")
+@SUITE.replaces(admission, "_may_have_only")
 def the_epoch_before_is_always_good(current: CurrentAssignment, told: Any) -> bool:
     """A member of the epoch before may have any partitions."""
     return True
+
+
+@SUITE.replaces(heartbeat, "_has_assignment")
+def an_assignment_is_told_once(change: Any, member_id: str, told: Any, had: CurrentAssignment) -> bool:
+    """The answer that tells it may be lost."""
+    now = change.consumer.current(member_id).assigned
+    return now.keys() == had.assigned.keys() and all(now[each].keys() == had.assigned[each].keys() for each in now)
 
 
 @SUITE.replaces(offsets, "is_stale")

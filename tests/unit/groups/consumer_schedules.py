@@ -86,7 +86,7 @@ class ViolationError(AssertionError):
 
 @dataclass(eq=False)
 class Client:
-    """A consumer: one heartbeat at a time, as the Java client sends them."""
+    """A consumer: one heartbeat at a time, as the Java client sends them, or as librdkafka does."""
 
     name: str
     instance: str | None
@@ -97,6 +97,8 @@ class Client:
     target: Owned | None = None  # told, and not yet taken up
     told: Owned | None = None  # what it has told last; None: nothing that counts
     acks: bool = False  # it has taken up what it was told to, and says so, changed or not
+    tells: bool = False  # in the request that it waits for
+    asks_again: bool = True  # with all that it wants and has, when an answer is lost; librdkafka does not
     alive: bool = True
     waits_for: str | None = None
     heard: int = -1  # the newest epoch that it was told
@@ -106,6 +108,12 @@ class Client:
     def member_id(self) -> str:
         """A member of the newer protocol makes its own."""
         return self.name if self.classic is None else self.classic.member_id
+
+    def give_up(self) -> None:
+        """It has waited long enough for an answer."""
+        if self.asks_again or self.tells:
+            self.told = None
+        self.waits_for = None
 
     def wants(self, topic: str) -> bool:
         """True when it subscribes to the topic."""
@@ -216,7 +224,7 @@ class World:
         is_classic: bool | None = None,
     ) -> Client:
         """A consumer of this protocol, or of any."""
-        client = Client(name, instance, subscription, rebalance_ms)
+        client = Client(name, instance, subscription, rebalance_ms, asks_again=self.made % 2 == 0)
         if self.is_mixed and (self.random.random() < 0.5 if is_classic is None else is_classic):
             topics = tuple(subscription.get("names", ())) or ("t", "u")
             client.classic = Classic(name, instance, topics, rebalance_ms, self.assignor)
@@ -258,14 +266,14 @@ class World:
         if client is not None and client.waits_for in self.network:
             self.note(f"lost {client.waits_for}")
             del self.network[client.waits_for]
-            client.waits_for, client.told = None, None
+            client.give_up()
 
     def lose_answer(self) -> None:
         """A client gives up what has arrived; it will not hear the answer."""
         client = self.some()
         if client is not None and client.waits_for is not None and client.waits_for not in self.network:
             self.note(f"deaf for {client.waits_for}")
-            client.waits_for, client.told = None, None
+            client.give_up()
 
     def commit_write(self) -> None:
         """The oldest write is committed."""
@@ -298,14 +306,19 @@ class World:
             self.driver.assign()
             self.answers()
 
-    def round(self, fails: ErrorCode | None = None) -> None:
-        """A while without faults: every client heartbeats, hears the answer and takes up its partitions."""
+    def round(self, fails: ErrorCode | None = None, *, loses: bool = False) -> None:
+        """A while without faults: every client heartbeats, hears the answer and takes up its partitions.
+
+        ``loses``: they do not hear it.
+        """
         self.driver.fails = fails
         for client in list(self.clients):
             if client.alive:
                 for _ in range(1 if client.classic is None else 3):
                     self.deliver_all()
                     self.beat(client)
+                    if loses and client.classic is None:
+                        client.give_up()
                     self.deliver_all()
                     self.take_up(client)
         self.driver.advance(HEARTBEAT_MS)
@@ -431,7 +444,7 @@ class World:
         everything = client.told is None or epoch == 0
         if everything:
             told = client.owned
-        client.told, client.acks = client.owned, False
+        client.told, client.acks, client.tells = client.owned, False, told is not None
         fields = dict(client.subscription) if everything else {}
         client.waits_for = self.send(
             f"beat {client.name} {epoch} {sorted(index for _, index in told) if told is not None else '-'}",
@@ -730,10 +743,10 @@ class World:
         if self.policy in (MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE) and self.clients:
             kept = self.clients[0].classic is None  # the others would not be let in
             self.clients = [each for each in self.clients if (each.classic is None) is kept]
-        # Who is gone stays for another session when the end of its own was not written, and others join after that.
+        # Others may join first after the session of who is gone.
         number = joined = 0
         while number < ROUNDS or number < joined + ROUNDS_TO_JOIN:
-            self.round(ErrorCode.NOT_ENOUGH_REPLICAS if number in (17, 18) else None)
+            self.round(ErrorCode.NOT_ENOUGH_REPLICAS if number in (17, 18) else None, loses=number == 16)
             self.check()
             if number == 15:
                 self.change_topics()
@@ -800,9 +813,9 @@ def is_good(current: CurrentAssignment, epoch: int, told: Owned | None) -> bool:
     """May a member in this epoch be served, if it tells that? Written apart from the code that decides."""
     if epoch == current.member_epoch:
         return True
-    if told is None or not epoch == current.previous_member_epoch < current.member_epoch:
+    if not epoch == current.previous_member_epoch < current.member_epoch:
         return False
-    return all(index in current.assigned.get(topic_id, {}) for topic_id, index in told)
+    return all(index in current.assigned.get(topic_id, {}) for topic_id, index in told or ())
 
 
 def add_rows(rows: dict[tuple[Kind, str], Any], records: Iterable[Record]) -> None:

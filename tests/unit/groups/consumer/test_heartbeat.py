@@ -103,10 +103,26 @@ def test_the_epoch_before_is_let_pass_for_who_has_nothing_else(driver: ConsumerD
     moved = given(told) or owned["a"]
     assert driver.beat("a", now, owned=moved).member_epoch == now + 1, "and that answer is lost"
     assert driver.beat("a", now, owned=moved).member_epoch == now + 1
-    assert driver.beat("a", now).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "it may have anything"
+    assert driver.beat("a", now).member_epoch == now + 1, "it tells nothing, so nothing is free by it"
     assert driver.beat("a", now, owned=owned["b"]).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert driver.beat("a", now + 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert driver.beat("a", now - 1, owned=frozenset()).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+@pytest.mark.spec("G5")
+def test_an_assignment_is_told_until_the_member_says_that_it_has_it(driver: ConsumerDriver) -> None:
+    """librdkafka goes on as if nothing had been when an answer is lost."""
+    all_four = given(driver.beat("a"))
+    driver.beat("a", 1, owned=all_four)
+    driver.beat("b")
+    assert parts(given(driver.beat("a", 1))) == [0, 1], "and that answer is lost"
+    told = given(driver.beat("a", 1))
+    assert parts(told) == [0, 1]
+    assert parts(given(driver.beat("a", 1, owned=told))) is None
+    assert parts(given(driver.beat("b", 2))) == [2, 3], "and that answer is lost"
+    driver.failover()
+    assert parts(given(driver.beat("b", 2))) == [2, 3]
+    assert driver.beat("a", 1).member_epoch == 2, "that answer was lost, too"
 
 
 @pytest.mark.spec("G5")
