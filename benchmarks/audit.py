@@ -11,8 +11,6 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -106,17 +104,9 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):
-            seen = {pid: _memory_and_cpu(pid) for pid in _descendants(os.getpid())}
+            seen = {pid: _memory_and_cpu(pid) for pid in machine.descendants(os.getpid())}
             self.bytes = max(self.bytes, sum(memory for memory, _ in seen.values()))
             self._cpu_of.update({pid: cpu_s for pid, (_, cpu_s) in seen.items() if cpu_s})
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # it has ended
-            for child in task.read_text().split():
-                yield from _descendants(int(child))
 
 
 def _memory_and_cpu(pid: int) -> tuple[int, float]:

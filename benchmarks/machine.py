@@ -6,6 +6,8 @@ import os
 import platform
 import resource
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,24 @@ def cpu_seconds(pid: int) -> float:
     """CPU time that a process has used, in user and kernel mode, in steps of a hundredth of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """A process, its children, theirs, and so on."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended
+            for child in task.read_text().split():
+                yield from descendants(int(child))
+
+
+def cpu_seconds_of_all() -> float:
+    """CPU time that this process and its present descendants have used."""
+    total = 0.0
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            total += cpu_seconds(pid)
+    return total
 
 
 def rss_bytes() -> int:
