@@ -19,7 +19,6 @@ import minikafka.groups.consumer.reconciliation as reconciliation
 import minikafka.groups.consumer.regexes as regexes
 import minikafka.groups.consumer.steps as steps
 import minikafka.groups.consumer.target as target
-import minikafka.groups.joining as joining
 from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
@@ -323,9 +322,3 @@ def a_classic_member_gets_its_target(
 @SUITE.replaces(Shard, "match_revocations")
 def what_was_not_written_is_not_tried_again(shard: Shard, group: Group, consumer: ConsumerGroup) -> None:
     """Who is to give partitions up, and was not removed since the log took nothing, has for ever."""
-
-
-@SUITE.replaces(joining, "with_claims_of_now")
-def who_is_behind_is_not_believed(group: Group, member_id: str, protocols: Any) -> Any:
-    """A leader is told in which epoch a member was that is behind when the group goes down."""
-    return protocols
