@@ -69,10 +69,10 @@ def _finished(command: list[str], servers: str, directory: str) -> int:
 
 @contextmanager
 def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The command decides what a signal does. Ctrl-C reaches it from the terminal, as it reaches this process."""
+    """The command decides what a signal does. Ctrl-C in a terminal reaches it, as it reaches this process."""
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        if number != signal.SIGINT:
+        if number != signal.SIGINT or not _is_in_foreground():
             process.send_signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -81,3 +81,15 @@ def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_in_foreground() -> bool:
+    """True when Ctrl-C in this process's terminal, if it has one, reaches its whole group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)

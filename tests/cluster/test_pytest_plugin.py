@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,18 @@ def test_a_command_has_a_cluster_for_as_long_as_it_runs(tmp_path: Path) -> None:
     done = run("minikafka", "run", "--brokers", "1", "no-such-command", directory=tmp_path)
     assert done.returncode == 127
     assert "cannot run no-such-command: No such file or directory" in done.stderr
+
+
+def test_a_command_hears_of_a_signal_that_was_sent_without_a_terminal(tmp_path: Path) -> None:
+    """As those do who run tests in the background."""
+    script = """import signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(7))
+print("up", flush=True)
+signal.pause()
+"""
+    words = [sys.executable, "-m", "minikafka", "run", "--brokers", "1", "--", sys.executable, "-c", script]
+    with subprocess.Popen(words, cwd=tmp_path, start_new_session=True, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "up\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 7
