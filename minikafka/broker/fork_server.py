@@ -18,6 +18,7 @@ import gc
 import importlib
 import json
 import os
+import signal
 import sys
 from typing import Any, Final, NoReturn
 
@@ -47,7 +48,10 @@ def serve() -> None:
 
 
 def _status(pid: int) -> int | None:
-    ended, status = os.waitpid(pid, os.WNOHANG)
+    try:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # reaped for who was interrupted before it read the answer
+        return -signal.SIGKILL
     return os.waitstatus_to_exitcode(status) if ended else None
 
 

@@ -119,6 +119,8 @@ class ForkServer:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._turn:
+            if self._requests.closed:  # in a child of this process, or at its end
+                raise BrokenPipeError("the process that forks nodes is not this process's to ask")
             self._number += 1
             self._requests.write(json.dumps(request | {"number": self._number}).encode() + b"\n")
             self._requests.flush()

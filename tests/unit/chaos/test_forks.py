@@ -101,6 +101,32 @@ def test_a_node_whose_start_was_interrupted_is_killed(tmp_path: Path, monkeypatc
     eventually(lambda: search("minikafka.broker", str(config)) is None, "the node to be killed")
 
 
+def test_a_node_whose_end_was_told_to_nobody_has_ended(tmp_path: Path) -> None:
+    """Whoever asked was interrupted. The server goes on."""
+    server = fork_server()
+    node = start(tmp_path, "--config", "missing.properties")
+    eventually(lambda: server.status(node.pid) is not None, "the node to be reaped")
+    assert node.poll() == -signal.SIGKILL
+    assert start(tmp_path, "--config", "missing.properties").wait() == WRONG_SETTINGS
+    assert fork_server() is server
+
+
+def test_a_child_of_the_starter_sees_whether_nodes_run(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    os.mkfifo(config)
+    node = start(tmp_path, "--config", str(config))
+    seen = os.fork()
+    if not seen:
+        status = 1
+        try:
+            status = 0 if node.poll() is None else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(seen, 0)[1]) == 0
+    node.kill()
+    assert node.wait() == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("how", ["detached", "with its starter"])
 def test_what_ends_with_its_starter_and_what_does_not(tmp_path: Path, how: str) -> None:
     """Even if both are killed, and the node is paused."""
