@@ -179,6 +179,7 @@ def test_a_cluster_begins_anew_with_the_same_brokers() -> None:
             producer.begin_transaction()
             producer.produce("t-0", str(round_).encode(), partition=0)
             producer.commit_transaction(60)
+            del producer  # ends it: it would look for its coordinator, and have the topic of that made again
             consumer = Consumer({"bootstrap.servers": servers, "group.id": "work", "log_level": 0})
             consumer.commit(offsets=[TopicPartition("t-0", 0, 1)], asynchronous=False)
             consumer.close()
