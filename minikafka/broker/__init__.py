@@ -32,6 +32,7 @@
 - ``pacing``              long lists in small portions
 - ``places``              requests that are at work at once, of all connections and of one
 - ``patterns``            regular expressions of clients
+- ``faults``              what a test breaks in a running node
 - ``loop_watch``          logs turns of the loop that take long
 - ``metrics``             metrics and health over HTTP
 - ``timers``, ``clock``, ``backoff``, ``logs``, ``loggers``   time, retries, logging, and its level while the node runs

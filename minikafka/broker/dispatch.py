@@ -177,7 +177,7 @@ class Dispatcher:
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
             log.error("a request failed", api=ApiKey(context.api_key).camel_name, why=one_line(error), exc_info=error)
         finally:
-            if not context.reply.is_ready:  # the handler failed: better no connection than no answer
+            if not context.reply.is_answered:  # the handler failed: better no connection than no answer
                 context.connection.close()
 
     def _answer_api_versions(

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.drivers.controller_client import BROKER_METHOD, CLIENT_METHOD
 from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
+from minikafka.broker.faults.requests import RuledRequests
+from minikafka.broker.faults.switchboard import METHOD as FAULTS_METHOD
+from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.breakable import BreakableConnection
+from minikafka.net.connection import Connection, FrameHandler
 from minikafka.net.control import ControlServer
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.listener import Listener, ListenerLimits
@@ -52,14 +60,30 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
             CLIENT_METHOD: control.controller.handle_call,
             BROKER_METHOD: control.controller.handle_call,
             QUORUM_METHOD: parts.part(Quorum).handle_call,
+            FAULTS_METHOD: _refuse_faults if ports.faults is None else ports.faults.handle_call,
         },
         ports.tasks,
         control.liveness.doubt,
     )
-    followers, clients = Dispatcher(REPLICATION, parts), Dispatcher(CLIENT, parts)
+    followers = Dispatcher(REPLICATION, parts)
+    clients = _ruled(Dispatcher(CLIENT, parts), ports.faults)
     duplicates = Duplicates(ports.descriptors.duplicates)
+    accepted = Connection if ports.faults is None else partial(BreakableConnection, links=ports.faults.links)
+
+    def listener(name: str, handler: FrameHandler, its_limits: ListenerLimits) -> Listener:
+        return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted)
+
     return Listeners(
-        Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits, duplicates),
-        Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits, duplicates),
-        tuple(Listener(name, config.listeners[name], clients, limits, duplicates) for name in for_clients),
+        listener(CONTROLLER, calls, control_limits),
+        listener(REPLICATION, followers, peer_limits),
+        tuple(listener(name, clients, limits) for name in for_clients),
     )
+
+
+def _ruled(clients: Dispatcher, faults: Faults | None) -> FrameHandler:
+    return clients if faults is None else RuledRequests(clients, faults.rules)
+
+
+async def _refuse_faults(peer_id: int, body: Any) -> Any:
+    message = "this node was not started for tests; set fault.injection.enable=true, and restart it"
+    raise KafkaError(ErrorCode.INVALID_REQUEST, message)

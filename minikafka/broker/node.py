@@ -25,6 +25,7 @@ from minikafka.broker.data_plane import build_data_plane, open_store
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.drivers.transactions import Transactions
+from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
 from minikafka.broker.metrics.collect import Sources
@@ -74,6 +75,7 @@ class Node:
         rng: random.Random,
         nonce: Callable[[], bytes] = lambda: os.urandom(32),
         boot_id: str | None = None,
+        faults: Faults | None = None,
     ) -> None:
         """Open and recover the logs.
 
@@ -106,6 +108,7 @@ class Node:
             threads=self.threads,
             descriptors=descriptors.shares(descriptors.limit()),
             on_fatal=self._on_fatal,
+            faults=faults,
         )
         self.store = open_store(ports, self._on_directory_failure)
         try:

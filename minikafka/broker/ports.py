@@ -13,6 +13,7 @@ from uuid import UUID
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import Shares
+from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
 from minikafka.config import BrokerConfig
@@ -39,6 +40,8 @@ class Ports:
     descriptors: Shares
     on_fatal: Callable[[BaseException], None]
     """Ends the process after a fatal error."""
+    faults: Faults | None = None
+    """What a test breaks; None: nothing can be broken."""
 
     def new_uuid(self) -> UUID:
         """A random UUID (version 4)."""

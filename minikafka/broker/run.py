@@ -21,6 +21,7 @@ import uvloop
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
+from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.logs import configure_logging, keep_standard_descriptors, one_line
 from minikafka.broker.loop_watch import LoopWatch
 from minikafka.broker.node import Node
@@ -96,15 +97,17 @@ async def _run(config: BrokerConfig, secret: bytes, until_eof: bool) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
-    disk = OsDisk()
+    faults = Faults() if config.fault_injection_enable else None
+    disk = OsDisk() if faults is None else faults.disk
     node = Node(
         config,
         cluster_id=config.cluster_id or _single_node_cluster_id(config, disk),
         secret=secret,
         disk=disk,
-        clock=Clock(loop),
+        clock=Clock(loop) if faults is None else Clock(loop, faults.clock),
         rng=random.Random(),
         boot_id=_boot_id(),
+        faults=faults,
     )
     loop.set_exception_handler(_log_unhandled)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -254,6 +254,7 @@ def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
         "process.roles": "broker,controller" if node_id in layout.voter_ids else "broker",
         "cluster.id": layout.cluster_id,
         "cluster.secret.file": str(layout.secret_file),
+        "fault.injection.enable": "true",
         "log.dirs": str(layout.data_directory(node_id)),
         "listeners": f"CLIENT://{HOST}:{client},REPLICATION://{HOST}:{replication},CONTROLLER://{HOST}:{controller}",
         "controller.quorum.voters": ",".join(f"{other}@{HOST}:{layout.ports(other)[2]}" for other in layout.voter_ids),

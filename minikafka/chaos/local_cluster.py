@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from minikafka.chaos.faults import Breakable
 from minikafka.chaos.forks import ForkedNode, fork_server
 from minikafka.chaos.last_words import last_log_lines, last_words
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
@@ -40,7 +41,7 @@ _LOG_SIZE_MAX: Final = 16 << 20
 _WRONG_SETTINGS: Final = 2  # the exit code of a node (broker/run.py); its log has one line then
 
 
-class LocalCluster(ObservedCluster):
+class LocalCluster(Breakable, ObservedCluster):
     """The nodes of one layout as processes."""
 
     def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
@@ -69,6 +70,10 @@ class LocalCluster(ObservedCluster):
         return cls(ClusterLayout.open(directory))
 
     # --- looking ---
+
+    @property
+    def _broken(self) -> ClusterLayout:
+        return self.layout
 
     def process(self, node_id: int) -> RunningProcess | None:
         """The node's process, or None when it is down.

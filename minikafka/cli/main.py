@@ -9,6 +9,7 @@ import typer
 import minikafka
 from minikafka.cli import (
     broker,
+    chaos,
     cluster,
     config,
     consume,
@@ -62,6 +63,7 @@ class _InOrder(FittingGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [
             "cluster",
+            "chaos",
             "topic",
             "produce",
             "consume",
@@ -103,6 +105,7 @@ topic.app.command("rm", hidden=True)(topic.delete)
 config.app.command("describe", hidden=True)(config.get)  # as kafka-configs.sh calls them
 config.app.command("alter", hidden=True)(config.set_)
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(chaos.app, name="chaos")
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)

@@ -126,6 +126,13 @@ class NodeSettings(SettingGroup):
         doc="""Log each turn of the event loop that takes more CPU time than this, and what it was busy with; 0: do not
         watch.""",
     )
+    fault_injection_enable = Setting(
+        boolean(),
+        False,
+        kafka="none",
+        doc="""Take commands that break this node for tests: its links, disk and clock, and what it answers. They come
+        over the CONTROLLER listener, from who knows the cluster's secret. Never in production.""",
+    )
     metrics_listener = Setting(
         nullable(endpoint()),
         None,

@@ -2,6 +2,7 @@
 
 - ``listener``    accepts connections for one named listener, bounds their number, closes idle and stuck ones
 - ``connection``  one accepted connection: parses frames in place, keeps replies in request order, sends file regions
+- ``breakable``   the same for tests that break it, over ``links`` that are cut or slow
 - ``reply``       the place of one answer in its connection's order
 - ``budget``      memory that connections together may hold, and the line of those that wait for it
 - ``turns``       work of one turn of the loop, and the line for the next turns

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final, Protocol, cast
+from typing import ClassVar, Final, Protocol, cast
 
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
@@ -66,6 +66,8 @@ class Shared:
 
 class Connection(asyncio.BufferedProtocol):
     """Server side of one TCP connection. ``principal`` is the node id once the peer proved the cluster secret."""
+
+    reply_type: ClassVar[type[Reply]] = Reply
 
     def __init__(self, handler: FrameHandler, *, listener: str, max_frame_bytes: int, shared: Shared) -> None:
         self._handler = handler
@@ -179,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def open_reply(self, requests: ApiRequests | None = None) -> Reply:
         """Take the next place in the order of answers; ``requests`` counts it when its answer leaves."""
-        reply = Reply(self, requests)
+        reply = self.reply_type(self, requests)
         self._replies.append(reply)
         self.replies_held += WAITING_BYTES
         return reply

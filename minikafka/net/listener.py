@@ -48,12 +48,14 @@ class Listener:
         handler: FrameHandler,
         limits: ListenerLimits,
         duplicates: Duplicates | None = None,
+        connection_type: Callable[..., Connection] = Connection,
     ) -> None:
         """``duplicates``: the share of descriptors for sendfile; None: a small one of its own."""
         self.name = name
         self.endpoint = endpoint
         self._handler = handler
         self._limits = limits
+        self._connection_type = connection_type
         self._duplicates = duplicates or Duplicates(DUPLICATES)
         self._shared: Shared | None = None
         self._moved: dict[Connection, tuple[int, float]] = {}  # moved bytes, and the time of the last move
@@ -109,7 +111,7 @@ class Listener:
 
     def _accept(self) -> Connection:
         largest = self._limits.max_frame_bytes
-        return Connection(_Tracked(self), listener=self.name, max_frame_bytes=largest, shared=self.shared)
+        return self._connection_type(_Tracked(self), listener=self.name, max_frame_bytes=largest, shared=self.shared)
 
     @property
     def shared(self) -> Shared:

@@ -32,6 +32,11 @@ class Reply:
         self.held = WAITING_BYTES  # bytes, for the connection's account
         self.in_files = 0  # of these, what takes no memory
 
+    @property
+    def is_answered(self) -> bool:
+        """True after :meth:`send`."""
+        return self.is_ready
+
     def hold(self, size: int) -> None:
         """The request holds ``size`` more bytes until its answer."""
         if self._connection is not None and not self.is_ready:
@@ -90,3 +95,8 @@ class Reply:
             if not isinstance(chunk, _PLAIN):
                 chunk.release()
         self._chunks = ()
+
+
+def size_of(chunks: Sequence[Chunk]) -> int:
+    """Bytes of an answer."""
+    return sum(len(chunk) if isinstance(chunk, _PLAIN) else chunk.size for chunk in chunks)

@@ -11,10 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.faults import Breakable
+from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.observed import READY_TIMEOUT_S
 from minikafka.chaos.ports import free_base_port
+from minikafka.chaos.processes import wait_until_gone
 from minikafka.client import Admin, ConsumerRecord
 from minikafka.testing import resetting
 from minikafka.testing.reading import read_all
@@ -24,9 +26,10 @@ T = TypeVar("T")
 
 Setting = str | int | float
 _CLUSTER_DEFAULT: Final = -1
+_END_TIMEOUT_S: Final = 5.0
 
 
-class MiniKafka:
+class MiniKafka(Breakable):
     """``with MiniKafka(brokers=3) as kafka:``, or ``async with``. ``settings``: by Kafka's names.
 
     The brokers end with the block, or with this process, even if that is killed. Their files are removed, except after
@@ -35,6 +38,9 @@ class MiniKafka:
 
     Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
     1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
+
+    Links, clocks and disks are broken, and requests refused, by the methods of ``Breakable``: ``cut``, ``isolate``,
+    ``slow``, ``clock``, ``disk``, ``rule``. Until :meth:`heal`, :meth:`reset`, or until the broker ends.
 
     A client notices a paused broker only when a request to it times out: librdkafka after ``socket.timeout.ms`` (60 s),
     so set that to some seconds in such a test.
@@ -115,6 +121,10 @@ class MiniKafka:
         return self._cluster
 
     @property
+    def _broken(self) -> ClusterLayout:
+        return self.cluster.layout
+
+    @property
     def bootstrap_servers(self) -> str:
         """For clients; the ports stay when brokers are restarted."""
         return self.cluster.bootstrap_servers
@@ -160,12 +170,23 @@ class MiniKafka:
             self.cluster.restart(broker)
 
     def heal(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Resume paused brokers, start those that are down, and wait until every replica is in sync."""
+        """Resume paused brokers, mend what else is broken, start those that are down, and wait until every replica is
+        in sync.
+        """
         cluster = self.cluster
         cluster.resume(*(broker for broker, process in cluster.running().items() if process.paused))
+        self._mend_running()
         if len(cluster.running()) < len(cluster.node_ids):
             cluster.start(timeout_s)
         self.wait_until_healthy(timeout_s)
+
+    def _mend_running(self) -> None:
+        for broker, process in self.cluster.running().items():
+            try:
+                self.mend([broker])
+            except ClusterError:
+                if not wait_until_gone(process, _END_TIMEOUT_S):  # one with a full disk, say, is about to end
+                    raise
 
     def wait_until_healthy(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until all brokers are live members, and every replica is in sync."""
@@ -180,6 +201,8 @@ class MiniKafka:
         cluster = self.cluster
         if len(cluster.running()) < len(cluster.node_ids) or any(node.paused for node in cluster.running().values()):
             self.heal(timeout_s)
+        else:
+            self._mend_running()
         deleted = _finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
         cluster.wait_until_without(deleted, timeout_s)
 

@@ -7,6 +7,7 @@
 ``layout.py``               what a class looks like in one version
 ``decoder.py encoder.py``   the compilers behind the codec
 ``error_codes.py``          the errors in an answer
+``refusals.py``             answers that refuse a request with one error, for any API
 ``diagnosis.py``            which field keeps a message from being encoded
 ``primitives.py``           varints, UUIDs, arrays of integers
 ``api.py``                  API keys, supported versions, which class belongs to which key

@@ -1,0 +1,173 @@
+"""All faults of one node, and the commands that change them: calls on the CONTROLLER listener, by who knows the secret.
+
+A command is ``{"do": NAME, ...}``; the answer has all faults that are in force then, a sentence each::
+
+    link    peer (a node id; None: clients), changes: fields of net.links.Condition
+    clock   off_ms, drift
+    disk    changes: fields of broker.faults.disk.Trouble
+    rule    api, effect, and further fields of broker.faults.rules.Rule; the answer has its number
+    unrule  number
+    heal    everything, or what: one of links, clock, disk, rules
+    list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+import structlog
+
+from minikafka.broker.faults.clock import WrongClock
+from minikafka.broker.faults.disk import Trouble, TroubledDisk
+from minikafka.broker.faults.rules import Effect, Rule, Rules
+from minikafka.config.node import CONTROLLER, REPLICATION
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.links import Condition, Links
+from minikafka.wire.api import ApiKey
+from minikafka.wire.refusals import has_error
+from minikafka.wire.schema import VersionRange
+
+log = structlog.get_logger(__name__)
+
+METHOD: Final = "faults"
+APIS: Final = {key.camel_name.lower(): key for key in ApiKey if "CLIENT" in key.listeners}
+"""What rules may be for."""
+
+
+class Faults:
+    """Those of one node. Made before it, because disk and clock are inputs of a node."""
+
+    def __init__(self) -> None:
+        self.links = Links(frozenset((CONTROLLER, REPLICATION)))
+        self.rules = Rules()
+        self.clock = WrongClock()
+        self.disk = TroubledDisk()
+        self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "link": self._link,
+            "clock": self._clock,
+            "disk": self._disk,
+            "rule": self._rule,
+            "unrule": self._unrule,
+            "heal": self._heal,
+            "list": lambda body: {},
+        }
+
+    async def handle_call(self, peer_id: int, body: Any) -> Any:
+        """Carry out a command. KafkaError(INVALID_REQUEST) for one that cannot be."""
+        try:
+            answer = self._commands[body["do"]](body)
+        except (KeyError, TypeError, ValueError) as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no such fault: {body!r:.200} ({error!r})") from error
+        if body["do"] != "list":
+            log.warning("faults of a test", command=body, now=self.sentences() or "none")
+        return {**answer, "faults": self.sentences()}
+
+    def sentences(self) -> list[str]:
+        """What is broken now."""
+        links = sorted(self.links.broken.items(), key=lambda item: -1 if item[0] is None else item[0])
+        sentences = [sentence for peer, condition in links for sentence in _of_link(peer, condition)]
+        if self.clock.is_wrong:
+            sentences.append(f"the clock is wrong by {self.clock.off_ms:+,} ms")
+        return sentences + _of_disk(self.disk.trouble) + [str(rule) for rule in self.rules]
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def _link(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        self.links.change(body["peer"], **body["changes"])
+        return {}
+
+    def _clock(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        self.clock.set(int(body["off_ms"]), float(body["drift"]))
+        return {}
+
+    def _disk(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        for name, value in body["changes"].items():
+            _check(name in {field.name for field in fields(Trouble)}, f"a disk has no {name}")
+            setattr(self.disk.trouble, name, value)
+        return {}
+
+    def _rule(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        rule = _parsed(body)
+        self.rules.add(rule)
+        return {"number": rule.number}
+
+    def _unrule(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        number = body["number"]
+        _check(self.rules.remove(number), f"there is no rule {number}")
+        return {}
+
+    def _heal(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        what = body.get("what")
+        if what in (None, "links"):
+            self.links.heal()
+        if what in (None, "rules"):
+            self.rules.clear()
+        if what in (None, "clock"):
+            self.clock.set(0)
+        if what in (None, "disk"):
+            self._disk({"changes": {field.name: field.default for field in fields(Trouble)}})
+        return {}
+
+
+def _parsed(body: Mapping[str, Any]) -> Rule:
+    api = APIS.get(str(body["api"]).replace("_", "").lower())
+    if api is None:
+        raise _wrong(f"clients have no API {body['api']!r}; names are Kafka's, such as Produce or FindCoordinator")
+    effect = Effect(body["effect"])
+    error = ErrorCode.NONE
+    if effect is Effect.ERROR:
+        name = str(body.get("error")).upper()
+        _check(name in ErrorCode.__members__ and name != "NONE", f"Kafka has no error {name!r}")
+        _check(has_error(api.response_class), f"answers of {api.camel_name} have no room for an error")
+        error = ErrorCode[name]
+    versions = None
+    if effect is Effect.VERSIONS:
+        _check(api is not ApiKey.API_VERSIONS, "the versions of ApiVersions itself cannot be fewer")
+        try:
+            versions = VersionRange.parse(str(body["versions"]))
+        except ValueError:
+            raise _wrong(f"{body['versions']!r} are no versions; write 3, 0-3 or 5+") from None
+    return Rule(
+        api,
+        effect,
+        body.get("client_id"),
+        body.get("times"),
+        bool(body.get("is_after")),
+        error,
+        int(body.get("delay_ms") or 0),
+        versions,
+    )
+
+
+def _check(is_right: bool, message: str) -> None:
+    if not is_right:
+        raise _wrong(message)
+
+
+def _wrong(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _of_link(peer: int | None, condition: Condition) -> list[str]:
+    other = "clients" if peer is None else f"node {peer}"
+    sentences = []
+    if condition.is_cut_in:
+        sentences.append(f"nothing arrives from {other}")
+    if condition.is_cut_out:
+        sentences.append(f"nothing arrives at {other}")
+    if condition.delay_ms:
+        sentences.append(f"answers to {other} are {condition.delay_ms:,} ms late")
+    if condition.bytes_per_s:
+        sentences.append(f"answers to {other} pass at {condition.bytes_per_s:,} bytes a second")
+    return sentences
+
+
+def _of_disk(trouble: Trouble) -> list[str]:
+    sentences = ["the disk is full"] if trouble.is_full else []
+    if trouble.sync_delay_ms:
+        sentences.append(f"each sync of the disk takes {trouble.sync_delay_ms:,} ms longer")
+    if trouble.is_unreadable:
+        sentences.append("logs cannot be read")
+    return sentences

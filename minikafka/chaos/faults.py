@@ -1,0 +1,192 @@
+"""Commands that break nodes of a local cluster, and mend them: their links, disks and clocks, and what they answer.
+
+A node has a fault until it is mended, or ends: one that is started again has none. Which there are, the nodes know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_NODE, Endpoint
+from minikafka.net.channel import ChannelClosedError
+from minikafka.net.control import ControlLink
+from minikafka.net.identity import Identity
+
+T = TypeVar("T")
+
+CLIENTS: Final = "clients"
+Party = int | str
+"""A node, or ``CLIENTS``: all of them."""
+_Change = tuple[int, Party, dict[str, Any]]
+"""A node that is told, its peer, and what changes of the link between them."""
+_TIMEOUT_S: Final = 5.0
+_METHOD: Final = "faults"
+
+
+class Breakable(ABC):
+    """A cluster of one layout. Methods raise ClusterError for what cannot be, and for a node that does not answer."""
+
+    @property
+    @abstractmethod
+    def _broken(self) -> ClusterLayout:
+        """Where its nodes are reached, and their secret."""
+
+    # -- links ------------------------------------------------------------------------------------------------------
+
+    def cut(self, one: Party, other: Party, *, one_way: bool = False) -> None:
+        """Cut the link between two nodes, or between a node and all clients; ``one_way``: from the first only.
+
+        What is sent over it waits, and arrives when the link is healed.
+        """
+        self._change_links(_cuts(one, other, one_way=one_way))
+
+    def isolate(self, node: int) -> None:
+        """Cut all links of a node: to the others, and to clients."""
+        others: list[Party] = [each for each in self._broken.node_ids if each != node]
+        self._change_links(cut for other in (*others, CLIENTS) for cut in _cuts(node, other, one_way=False))
+
+    def slow(self, one: Party, other: Party, *, delay_ms: int = 0, bytes_per_s: int = 0) -> None:
+        """Delay what is answered over a link, or let only so much pass; 0 and 0: as fast as ever."""
+        changes = {"delay_ms": delay_ms, "bytes_per_s": bytes_per_s}
+        both = ((one, other), (other, one))
+        self._change_links([(node, peer, changes) for node, peer in both if isinstance(node, int)])
+
+    # -- the rest of a node -----------------------------------------------------------------------------------------
+
+    def clock(self, node: int, off_ms: int = 0, *, drift: float = 0.0) -> None:
+        """Make a node's wall clock wrong by ``off_ms``, and by ``drift`` seconds more every second."""
+        self._tell([node], {"do": "clock", "off_ms": off_ms, "drift": drift})
+
+    def disk(
+        self, node: int, *, full: bool | None = None, sync_delay_ms: int | None = None, unreadable: bool | None = None
+    ) -> None:
+        """Fill a node's disk, slow its syncs down, or make its logs unreadable; None: as it is."""
+        changes = {"is_full": full, "sync_delay_ms": sync_delay_ms, "is_unreadable": unreadable}
+        self._tell([node], {"do": "disk", "changes": {k: v for k, v in changes.items() if v is not None}})
+
+    # -- rules ------------------------------------------------------------------------------------------------------
+
+    def rule(
+        self,
+        api: str,
+        *,
+        error: str | None = None,
+        delay_ms: int | None = None,
+        drop: bool = False,
+        disconnect: bool = False,
+        duplicate: bool = False,
+        versions: str | None = None,
+        after: bool = False,
+        client_id: str | None = None,
+        times: int | None = None,
+        brokers: Iterable[int] = (),
+    ) -> dict[int, int]:
+        """Have requests of clients treated by a rule, by all brokers or some; one effect for each rule.
+
+        ``error``: answer with it; ``delay_ms``: answer late; ``drop``: do not answer; ``disconnect``: end the
+        connection instead; ``duplicate``: answer twice; ``versions`` (``0-7``): be an older broker. With ``after`` the
+        request is carried out before it fails. ``client_id`` may be a pattern. Each broker counts ``times`` by itself.
+
+        Returns the rule's number at each broker.
+        """
+        effects = {
+            "error": error is not None,
+            "delay": delay_ms is not None,
+            "drop": drop,
+            "disconnect": disconnect,
+            "duplicate": duplicate,
+            "versions": versions is not None,
+        }
+        wanted = [name for name, is_wanted in effects.items() if is_wanted]
+        if len(wanted) != 1:
+            given = ", ".join(wanted) or "none"
+            raise ClusterError(f"a rule has one effect of {', '.join(effects)}; this one has {given}")
+        body = {"do": "rule", "api": api, "effect": wanted[0], "error": error, "delay_ms": delay_ms}
+        body |= {"versions": versions, "is_after": after, "client_id": client_id, "times": times}
+        answers = self._tell(brokers or self._broken.node_ids, body)
+        return {node: answer["number"] for node, answer in answers.items()}
+
+    def remove_rule(self, numbers: Mapping[int, int]) -> None:
+        """Take a rule away, by its number at each broker."""
+        for node, number in numbers.items():
+            self._tell([node], {"do": "unrule", "number": number})
+
+    # -- all --------------------------------------------------------------------------------------------------------
+
+    def mend(self, nodes: Iterable[int] = (), *, what: str | None = None) -> None:
+        """Mend everything of these nodes (default: all), or one of ``links``, ``clock``, ``disk``, ``rules``."""
+        self._tell(nodes or self._broken.node_ids, {"do": "heal", "what": what})
+
+    def faults(self, nodes: Iterable[int] = ()) -> dict[int, list[str]]:
+        """The faults of these nodes (default: all), a sentence each."""
+        answers = self._tell(nodes or self._broken.node_ids, {"do": "list"})
+        return {node: answer["faults"] for node, answer in answers.items()}
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def _change_links(self, changes: Iterable[_Change]) -> None:
+        """All of them at once."""
+        changes = list(changes)
+        self._check(party for node, peer, _ in changes for party in (node, peer) if party != CLIENTS)
+        commands = [
+            (node, {"do": "link", "peer": None if peer == CLIENTS else peer, "changes": change})
+            for node, peer, change in changes
+        ]
+        _finished(self._call_all(commands))
+
+    def _tell(self, nodes: Iterable[int], body: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        nodes = list(nodes)
+        self._check(nodes)
+        answers = _finished(self._call_all([(node, body) for node in nodes]))
+        return dict(zip(nodes, answers, strict=True))
+
+    def _check(self, nodes: Iterable[Party]) -> None:
+        for node in nodes:
+            if node not in self._broken.node_ids:
+                names = ", ".join(map(str, self._broken.node_ids))
+                raise ClusterError(f"node {node!r} not found; the nodes of this cluster are {names}")
+
+    async def _call_all(self, commands: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+        return await asyncio.gather(*(self._call(node, body) for node, body in commands))
+
+    async def _call(self, node: int, body: dict[str, Any]) -> dict[str, Any]:
+        layout = self._broken
+        secret = layout.secret_file.read_bytes().strip()
+        identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32))
+        link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]))
+        try:
+            answer: dict[str, Any] = await link.call(_METHOD, body, timeout_s=_TIMEOUT_S)
+        except KafkaError as error:
+            if error.code is ErrorCode.INVALID_REQUEST:
+                raise ClusterError(error.message) from error
+            raise
+        except (OSError, TimeoutError, ChannelClosedError) as error:
+            raise ClusterError(f"node {node} does not answer; is it up? ({error or type(error).__name__})") from error
+        finally:
+            link.close()
+        return answer
+
+
+def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:
+    if one == other:
+        raise ClusterError(f"there is no link from {one} to itself")
+    told: list[_Change] = []
+    for source, target in ((one, other),) if one_way else ((one, other), (other, one)):
+        if isinstance(source, int):
+            told.append((source, target, {"is_cut_out": True}))
+        if isinstance(target, int):
+            told.append((target, source, {"is_cut_in": True}))
+    return told
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in a thread: the caller may have a running loop."""
+    with ThreadPoolExecutor(1, thread_name_prefix="minikafka-faults") as thread:
+        return thread.submit(asyncio.run, work).result()
