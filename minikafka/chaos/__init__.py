@@ -5,6 +5,7 @@ The map:
 * ``layout``         a local cluster on disk: its directory, ports, ids and configuration files
 * ``processes``      operating-system processes by id: recognise, inspect and signal them, wait for their end
 * ``forks``          nodes as processes, forked by one that has imported their code
+* ``rounds``         rounds of chaos: plan, load, faults, verdict
 * ``faults``         commands that break running nodes, and mend them: links, clocks, disks, rules for requests
 * ``ports``          free ports of this machine
 * ``observed``       what the nodes of a cluster tell, and waiting until all is as it should be

@@ -26,7 +26,8 @@ Party = int | str
 """A node, or ``CLIENTS``: all of them."""
 _Change = tuple[int, Party, dict[str, Any]]
 """A node that is told, its peer, and what changes of the link between them."""
-_TIMEOUT_S: Final = 5.0
+_TIMEOUT_S: Final = 10.0
+_RETRY_S: Final = 0.1
 _METHOD: Final = "faults"
 
 
@@ -37,6 +38,10 @@ class Breakable(ABC):
     @abstractmethod
     def _broken(self) -> ClusterLayout:
         """Where its nodes are reached, and their secret."""
+
+    @abstractmethod
+    def _is_up(self, node: int) -> bool:
+        """Whether it has a process."""
 
     # -- links ------------------------------------------------------------------------------------------------------
 
@@ -162,16 +167,28 @@ class Breakable(ABC):
         identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32))
         link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]))
         try:
-            answer: dict[str, Any] = await link.call(_METHOD, body, timeout_s=_TIMEOUT_S)
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await self._ask(link, body)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_REQUEST:
                 raise ClusterError(error.message) from error
             raise
-        except (OSError, TimeoutError, ChannelClosedError) as error:
-            raise ClusterError(f"node {node} does not answer; is it up? ({error or type(error).__name__})") from error
+        except (OSError, TimeoutError) as error:
+            why = str(error) or f"no answer within {_TIMEOUT_S:.0f} s"
+            raise ClusterError(f"node {node} does not answer; is it up? ({why})") from error
         finally:
             link.close()
-        return answer
+
+    async def _ask(self, link: ControlLink, body: dict[str, Any]) -> dict[str, Any]:
+        """A node that is very busy, or has just begun, is asked again. Only a rule does more when it is given twice."""
+        while True:
+            try:
+                answer: dict[str, Any] = await link.call(_METHOD, body, timeout_s=_TIMEOUT_S)
+                return answer
+            except (OSError, TimeoutError, ChannelClosedError):
+                if not self._is_up(link.peer_id):
+                    raise
+                await asyncio.sleep(_RETRY_S)
 
 
 def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:

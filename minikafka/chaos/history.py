@@ -27,10 +27,14 @@ class History:
         self._start = clock()
         self._lock = Lock()
 
+    def now_ms(self) -> int:
+        """Milliseconds since its start."""
+        return int((self._clock() - self._start) * 1000)
+
     def append(self, process: str, type: EventType, function: str, value: Any) -> Event:
         """Add an event of `process`, at the present time."""
         with self._lock:
-            time_ms = int((self._clock() - self._start) * 1000)
+            time_ms = self.now_ms()
             event = Event(self._number, time_ms, process, type, function, value)
             self._number += 1
             if self._keep:

@@ -75,6 +75,9 @@ class LocalCluster(Breakable, ObservedCluster):
     def _broken(self) -> ClusterLayout:
         return self.layout
 
+    def _is_up(self, node: int) -> bool:
+        return self.process(node) is not None
+
     def process(self, node_id: int) -> RunningProcess | None:
         """The node's process, or None when it is down.
 
@@ -143,6 +146,10 @@ class LocalCluster(Breakable, ObservedCluster):
             raise ClusterError(f"node {node_id} is already up")
         if self._has_quorum():
             self.wait_ready([node_id], timeout_s)
+
+    def spawn(self, *node_ids: int) -> None:
+        """Start those of these nodes that are down, and do not wait for them."""
+        self._spawn_missing(node_ids, [])
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
         """Start one more node, a broker without a vote. Returns its id once it is a live member."""

@@ -36,6 +36,7 @@ class PartitionView(NamedTuple):
     leader_id: int
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
+    leader_epoch: int = -1
 
     @property
     def under_replicated(self) -> bool:
@@ -148,6 +149,7 @@ def _view(response: MetadataResponse) -> ClusterView:
                 partition.leader_id,
                 tuple(partition.replica_nodes),
                 tuple(partition.isr_nodes),
+                partition.leader_epoch,
             )
             for topic in response.topics
             for partition in topic.partitions

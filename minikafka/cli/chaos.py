@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from minikafka.cli import faults
+from minikafka.cli import chaos_run, faults
 
 app = typer.Typer(
-    no_args_is_help=True, help="Break a running local cluster: links, clocks, disks, answers; and mend it."
+    no_args_is_help=True,
+    help="Break clusters in every way: by plan and with a verdict ([bold]run[/]), or the running local one by hand.",
 )
+app.command("run")(chaos_run.run)
+app.command("kinds")(chaos_run.kinds)
 app.command("cut")(faults.cut)
 app.command("slow")(faults.slow)
 app.command("clock")(faults.clock)

@@ -124,6 +124,9 @@ class MiniKafka(Breakable):
     def _broken(self) -> ClusterLayout:
         return self.cluster.layout
 
+    def _is_up(self, node: int) -> bool:
+        return self.cluster.process(node) is not None
+
     @property
     def bootstrap_servers(self) -> str:
         """For clients; the ports stay when brokers are restarted."""

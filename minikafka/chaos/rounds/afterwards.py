@@ -1,0 +1,108 @@
+"""What is looked at when a round is over: files of the nodes, their logs, and who led when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from minikafka.chaos.layout import ClusterLayout
+from minikafka.chaos.probe import ClusterView
+from minikafka.chaos.rounds.findings import Finding
+from minikafka.chaos.rounds.observer import Epoch
+from minikafka.model import CLUSTER_METADATA_TOPIC
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.dump import DumpedBatch, dump_log
+
+TRACEBACK: Final = "Traceback (most recent call last)"
+EXAMPLES: Final = 3
+
+
+def replicas_are_equal(layout: ClusterLayout, view: ClusterView, topics: Iterable[str]) -> Finding:
+    """All replicas of each partition have the same bytes. Only when all are in sync, and nobody writes."""
+    wrong = []
+    wanted = frozenset(topics)
+    count = 0
+    for partition in view.partitions:
+        if partition.topic not in wanted:
+            continue
+        name = f"{partition.topic}-{partition.partition}"
+        contents = {node: _batches(layout, node, name) for node in partition.replicas}
+        count += sum(len(each) for each in contents.values())
+        wrong += [f"{name}: {sentence}" for sentence in _differences(contents, whole=True)]
+    return Finding("replicas are byte-equal", not wrong, _sentence(wrong, f"{count:,} batches of replicas compared"))
+
+
+def metadata_logs_agree(layout: ClusterLayout) -> Finding:
+    """Wherever two voters have a batch at one offset of the metadata log, it is the same."""
+    contents = {node: _batches(layout, node, f"{CLUSTER_METADATA_TOPIC}-0") for node in layout.voter_ids}
+    wrong = _differences(contents, whole=False)
+    count = sum(len(each) for each in contents.values())
+    return Finding("voters agree on the metadata log", not wrong, _sentence(wrong, f"{count:,} batches compared"))
+
+
+def one_leader_per_epoch(leaders: dict[Epoch, set[int]]) -> Finding:
+    """Of all that nodes answered during a round."""
+    wrong = [
+        f"{epoch.topic}-{epoch.partition} epoch {epoch.epoch}: {sorted(nodes)}"
+        for epoch, nodes in leaders.items()
+        if len(nodes) > 1
+    ]
+    return Finding(
+        "each leader epoch has one leader", not wrong, _sentence(wrong, f"{len(leaders):,} epochs of partitions seen")
+    )
+
+
+def no_tracebacks(layout: ClusterLayout) -> Finding:
+    """In no log of a node."""
+    wrong = []
+    for node in layout.node_ids:
+        for path in sorted(layout.log_file(node).parent.glob("broker.log*")):
+            text = path.read_text(errors="replace")
+            wrong += [f"{path.name} of node {node}: {_around(text)}"] * (TRACEBACK in text)
+    return Finding("no log has a traceback", not wrong, _sentence(wrong, f"{len(layout.node_ids)} logs read"))
+
+
+def _around(text: str) -> str:
+    """The line above the first traceback, and the last of it."""
+    before, _, after = text.partition(TRACEBACK)
+    last = next((line for line in after.splitlines()[1:] if line and not line.startswith((" ", "\t"))), "")
+    return f"{before.rstrip().rpartition(chr(10))[2]} ... {last}"
+
+
+def _batches(layout: ClusterLayout, node: int, name: str) -> dict[int, bytes]:
+    """By base offset; a damaged batch is empty."""
+    found: dict[int, bytes] = {}
+    directories = [Path(each) for each in layout.data_directory(node).parent.glob(f"data*/{name}")]
+    for directory in directories:
+        for segment in sorted(directory.glob("*.log")):
+            for batch in dump_log(OsDisk(), str(segment)):
+                if isinstance(batch, DumpedBatch):
+                    found[batch.header.base_offset] = batch.data if batch.is_valid else b""
+                else:
+                    found[-1] = b""
+    return found
+
+
+def _differences(contents: dict[int, dict[int, bytes]], *, whole: bool) -> list[str]:
+    by_offset: defaultdict[int, dict[int, bytes]] = defaultdict(dict)
+    for node, batches in contents.items():
+        for offset, data in batches.items():
+            by_offset[offset][node] = data
+    wrong = []
+    for offset, copies in sorted(by_offset.items()):
+        if b"" in copies.values():
+            wrong.append(f"offset {offset} is damaged on node {[node for node, data in copies.items() if not data]}")
+        elif len(set(copies.values())) > 1:
+            wrong.append(f"offset {offset} differs between nodes {sorted(copies)}")
+        elif whole and len(copies) < len(contents):
+            wrong.append(f"offset {offset} is on nodes {sorted(copies)} of {sorted(contents)} only")
+    return wrong
+
+
+def _sentence(wrong: list[str], otherwise: str) -> str:
+    if not wrong:
+        return otherwise
+    more = f" and {len(wrong) - EXAMPLES:,} more" if len(wrong) > EXAMPLES else ""
+    return "; ".join(wrong[:EXAMPLES]) + more

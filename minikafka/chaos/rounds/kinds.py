@@ -1,0 +1,357 @@
+"""The kinds of faults: each breaks something of a running cluster, says what, and mends it when its block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from minikafka.chaos.faults import CLIENTS, Party
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.client import Admin
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+
+IN_SYNC_S: Final = 60.0
+NOTHING: Final = "nothing: all that could be broken so is broken already"
+STORM_RESTARTS: Final = 4
+STORM_PAUSE_S: Final = 0.4
+DAMAGED_BYTES: Final = 64
+CLOCK_MAX_MS: Final = 3_600_000
+REPLICAS: Final = 3
+
+
+@dataclass(slots=True)
+class Arena:
+    """What a fault may touch."""
+
+    cluster: LocalCluster
+    topics: tuple[str, ...]
+    """Of the load, with their numbers of partitions from Metadata."""
+    client_pattern: str
+    """Client ids of the load: rules for requests are for these."""
+    coordinated: Callable[[], int | None]
+    """The node of the load's coordinator, of a group or of transactions; None: it has none now."""
+    rng: random.Random = field(default_factory=random.Random)
+    broken: set[int] = field(default_factory=set)
+    """Nodes of which another fault of this spell has taken hold."""
+
+    def choose(self) -> int | None:
+        """A node that is up and whole."""
+        whole = [node for node in self.cluster.responsive() if node not in self.broken]
+        return self.take(self.rng.choice(whole)) if whole else None
+
+    def take(self, node: int | None) -> int | None:
+        """This node, unless another fault has it, or it is not up."""
+        if node is None or node in self.broken or node not in self.cluster.responsive():
+            return None
+        self.broken.add(node)
+        return node
+
+    def raise_up(self, *nodes: int) -> None:
+        """Start nodes that are down. Whether they become ready is seen at the end."""
+        self.cluster.spawn(*nodes)
+
+
+Kind = Callable[[Arena], AbstractContextManager[str]]
+
+
+@contextmanager
+def kill(arena: Arena) -> Iterator[str]:
+    """SIGKILL to one node, which is down until the spell ends."""
+    yield from _killed(arena, arena.choose(), "node")
+
+
+@contextmanager
+def kill_controller(arena: Arena) -> Iterator[str]:
+    """SIGKILL to the active controller."""
+    yield from _killed(arena, arena.take(arena.cluster.quorum().leader_id), "the controller, node")
+
+
+@contextmanager
+def kill_coordinator(arena: Arena) -> Iterator[str]:
+    """SIGKILL to the coordinator of the load's group or transactions; without one, to the leader of a partition."""
+    node, what = arena.coordinated(), "the coordinator, node"
+    if node is None:
+        what = "a leader, node"
+        view = arena.cluster.view()
+        leaders = [each.leader_id for each in view.partitions if each.topic in arena.topics] if view else []
+        node = arena.rng.choice(leaders) if leaders else None
+    yield from _killed(arena, arena.take(node), what)
+
+
+def _killed(arena: Arena, node: int | None, what: str) -> Iterator[str]:
+    if node is None:
+        yield NOTHING
+        return
+    arena.cluster.kill(node)
+    yield f"SIGKILL to {what} {node}"
+    arena.raise_up(node)
+
+
+@contextmanager
+def kill_all(arena: Arena) -> Iterator[str]:
+    """SIGKILL to all nodes at once."""
+    arena.cluster.kill_all()
+    yield "SIGKILL to all nodes"
+    arena.raise_up(*arena.cluster.node_ids)
+
+
+@contextmanager
+def pause(arena: Arena) -> Iterator[str]:
+    """SIGSTOP: it hangs, and comes back as a zombie."""
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    arena.cluster.pause(node)
+    yield f"SIGSTOP to node {node}"
+    arena.cluster.resume(node)
+
+
+@contextmanager
+def isolate(arena: Arena) -> Iterator[str]:
+    """All links of one node are cut."""
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    arena.cluster.isolate(node)
+    yield f"node {node} is cut off from all others and from clients"
+    mend(arena.cluster, "links", node)
+
+
+@contextmanager
+def one_way(arena: Arena) -> Iterator[str]:
+    """What one node sends to another does not arrive; or what clients send to it."""
+    nodes = arena.cluster.responsive()
+    source = arena.choose()
+    if source is None or len(nodes) < 2:
+        yield NOTHING
+        return
+    others: list[Party] = [CLIENTS, *(node for node in nodes if node != source)]
+    target = arena.rng.choice(others)
+    parties = (source, target) if target != CLIENTS or arena.rng.random() < 0.5 else (target, source)
+    arena.cluster.cut(*parties, one_way=True)
+    yield f"what {_named(parties[0])} sends does not arrive at {_named(parties[1])}"
+    mend(arena.cluster, "links", *(party for party in parties if isinstance(party, int)))
+
+
+@contextmanager
+def slow_link(arena: Arena) -> Iterator[str]:
+    """Answers between a node and all others, and clients, come late or slowly."""
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    nodes = [other for other in arena.cluster.responsive() if other != node]
+    others: list[Party] = [*nodes, CLIENTS]
+    if arena.rng.random() < 0.5:
+        delay_ms, rate = arena.rng.choice((20, 100, 400)), 0
+        how = f"come {delay_ms} ms late"
+    else:
+        delay_ms, rate = 0, arena.rng.choice((100_000, 500_000))
+        how = f"pass at {rate:,} bytes a second"
+    for other in others:
+        arena.cluster.slow(node, other, delay_ms=delay_ms, bytes_per_s=rate)
+    yield f"answers to and from node {node} {how}"
+    mend(arena.cluster, "links", node, *nodes)
+
+
+@contextmanager
+def restart_storm(arena: Arena) -> Iterator[str]:
+    """One node is killed and started again, several times in a row, sooner than it is back in sync."""
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    for _ in range(STORM_RESTARTS):
+        arena.cluster.kill(node)
+        arena.raise_up(node)
+        time.sleep(arena.rng.uniform(0.0, STORM_PAUSE_S))
+    yield f"node {node} was killed and started {STORM_RESTARTS} times"
+
+
+@contextmanager
+def rolling(arena: Arena) -> Iterator[str]:
+    """Every node is stopped cleanly and started again, one after the other."""
+    for node in arena.cluster.responsive():
+        arena.cluster.stop_node(node)
+        arena.raise_up(node)
+        arena.cluster.wait_ready([node])
+    yield "a rolling restart of all nodes"
+
+
+@contextmanager
+def reassign(arena: Arena) -> Iterator[str]:
+    """Replicas of a topic of the load move to nodes drawn anew."""
+    topic = arena.rng.choice(arena.topics)
+    view = arena.cluster.view()
+    partitions = [each for each in view.partitions if each.topic == topic] if view else []
+    nodes = arena.cluster.node_ids
+    moves = {
+        TopicPartition(topic, each.partition): arena.rng.sample(nodes, min(REPLICAS, len(nodes))) for each in partitions
+    }
+    try:
+        asyncio.run(_reassign(arena.cluster.bootstrap_servers, moves))
+    except (KafkaError, OSError, TimeoutError) as error:
+        yield f"no reassignment: {error}"
+        return
+    yield f"replicas of {topic} move: {', '.join(f'{tp.partition} to {nodes}' for tp, nodes in moves.items())}"
+
+
+async def _reassign(servers: str, moves: dict[TopicPartition, list[int]]) -> None:
+    async with asyncio.timeout(10), Admin(servers) as admin:
+        await admin.alter_partition_reassignments(moves)
+
+
+@contextmanager
+def disk_full(arena: Arena) -> Iterator[str]:
+    """The disk of a node is full: it ends, as it must."""
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    arena.cluster.disk(node, full=True)
+    yield f"the disk of node {node} is full"
+    mend(arena.cluster, "disk", node)
+
+
+@contextmanager
+def disk_slow(arena: Arena) -> Iterator[str]:
+    """Each sync of one node, or of all, takes long."""
+    nodes = arena.cluster.responsive() if arena.rng.random() < 0.5 else [arena.choose()]
+    delay_ms = arena.rng.choice((50, 300, 1_000))
+    slowed = [node for node in nodes if node is not None]
+    for node in slowed:
+        arena.cluster.disk(node, sync_delay_ms=delay_ms)
+    yield f"each sync of node {', '.join(map(str, slowed))} takes {delay_ms} ms longer" if slowed else NOTHING
+    mend(arena.cluster, "disk", *slowed)
+
+
+@contextmanager
+def damage(arena: Arena) -> Iterator[str]:
+    """Bytes of one replica's newest segment are overwritten while its node is down."""
+    arena.cluster.wait_in_sync(IN_SYNC_S)
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    arena.cluster.kill(node)
+    victim = _damage(arena.cluster.layout.data_directory(node), arena.topics, arena.rng)
+    arena.raise_up(node)
+    yield f"damaged on node {node}: {victim}" if victim else NOTHING
+    arena.cluster.wait_in_sync(IN_SYNC_S)
+
+
+def _damage(directory: Path, topics: tuple[str, ...], rng: random.Random) -> str | None:
+    """Overwrite some bytes, or cut the end off."""
+    logs = [
+        path
+        for topic in topics
+        for path in sorted(directory.glob(f"{topic}-*/*.log"))
+        if path.stat().st_size > 2 * DAMAGED_BYTES
+    ]
+    if not logs:
+        return None
+    path = rng.choice(logs)
+    size = path.stat().st_size
+    at = rng.randrange(size - DAMAGED_BYTES)
+    name = f"{path.parent.name}/{path.name}"
+    with path.open("r+b") as file:
+        if rng.random() < 0.3:
+            file.truncate(at)
+            return f"{name} was cut at byte {at:,} of {size:,}"
+        file.seek(at)
+        file.write(rng.randbytes(DAMAGED_BYTES))
+    return f"{DAMAGED_BYTES} bytes of {name} from byte {at:,} on"
+
+
+@contextmanager
+def clock(arena: Arena) -> Iterator[str]:
+    """The wall clock of a node jumps, and drifts."""
+    node = arena.choose()
+    if node is None:
+        yield NOTHING
+        return
+    off_ms, drift = arena.rng.randint(-CLOCK_MAX_MS, CLOCK_MAX_MS), arena.rng.choice((0.0, 0.0, -0.5, 2.0))
+    arena.cluster.clock(node, off_ms, drift=drift)
+    yield f"the clock of node {node} is wrong by {off_ms:+,} ms" + (f", and {drift:+g} s every second" if drift else "")
+    mend(arena.cluster, "clock", node)
+
+
+RULED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("Produce", {"error": "NOT_LEADER_OR_FOLLOWER", "times": 3}),
+    ("Produce", {"error": "REQUEST_TIMED_OUT", "after": True, "times": 2}),
+    ("Produce", {"disconnect": True, "after": True, "times": 3}),
+    ("Produce", {"disconnect": True, "times": 3}),
+    ("Produce", {"delay_ms": 700, "times": 5}),
+    ("Fetch", {"error": "NOT_LEADER_OR_FOLLOWER", "times": 3}),
+    ("Fetch", {"disconnect": True, "after": True, "times": 3}),
+    ("Metadata", {"delay_ms": 500, "times": 10}),
+    ("FindCoordinator", {"error": "COORDINATOR_NOT_AVAILABLE", "times": 3}),
+    ("OffsetCommit", {"disconnect": True, "after": True, "times": 3}),
+    ("OffsetCommit", {"error": "COORDINATOR_LOAD_IN_PROGRESS", "times": 3}),
+    ("JoinGroup", {"disconnect": True, "after": True, "times": 1}),
+    ("SyncGroup", {"disconnect": True, "after": True, "times": 1}),
+    ("Heartbeat", {"disconnect": True, "times": 2}),
+    ("EndTxn", {"disconnect": True, "after": True, "times": 2}),
+    ("AddPartitionsToTxn", {"disconnect": True, "after": True, "times": 2}),
+    ("TxnOffsetCommit", {"disconnect": True, "after": True, "times": 2}),
+)
+
+
+@contextmanager
+def requests(arena: Arena) -> Iterator[str]:
+    """Requests of the load fail, are answered late, or lose their answers, at every node."""
+    nodes = arena.cluster.responsive()
+    chosen = arena.rng.sample(RULED, 3)
+    for api, rule in chosen:
+        arena.cluster.rule(api, **rule, client_id=arena.client_pattern, brokers=nodes)
+    yield "; ".join(f"{api} {_ruled(rule)}" for api, rule in chosen)
+    mend(arena.cluster, "rules", *nodes)
+
+
+def _ruled(rule: dict[str, Any]) -> str:
+    what = next(f"{name.replace('_', ' ')} {value}" if value is not True else name for name, value in rule.items())
+    return f"{what}{', carried out' if rule.get('after') else ''} (the next {rule['times']} at each node)"
+
+
+def mend(cluster: LocalCluster, what: str | None, *nodes: int) -> None:
+    """Mend nodes that are up; one that ended, or ends now, has no fault any more."""
+    for node in nodes:
+        try:
+            cluster.mend([node], what=what)
+        except ClusterError:
+            if cluster.process(node) is not None:
+                raise
+
+
+def _named(party: Party) -> str:
+    return f"node {party}" if isinstance(party, int) else party
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "kill": kill,
+    "kill-all": kill_all,
+    "pause": pause,
+    "isolate": isolate,
+    "one-way": one_way,
+    "slow-link": slow_link,
+    "restart-storm": restart_storm,
+    "rolling": rolling,
+    "reassign": reassign,
+    "disk-full": disk_full,
+    "disk-slow": disk_slow,
+    "damage": damage,
+    "clock": clock,
+    "controller": kill_controller,
+    "coordinator": kill_coordinator,
+    "requests": requests,
+}

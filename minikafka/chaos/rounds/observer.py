@@ -1,0 +1,82 @@
+"""Looks at a cluster all the time: leaders, epochs and in-sync replicas, for the time line of a report."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
+from typing import Final, NamedTuple
+
+from minikafka.chaos.observed import ObservedCluster
+from minikafka.chaos.probe import PartitionView
+
+INTERVAL_S: Final = 0.25
+TIMEOUT_S: Final = 0.2
+
+
+class Epoch(NamedTuple):
+    """A leader epoch of a partition."""
+
+    topic: str
+    partition: int
+    epoch: int
+
+
+class Sample(NamedTuple):
+    """One look. ``partitions``: as the node answered that knows the newest epochs; empty when none did."""
+
+    time_ms: int
+    partitions: tuple[PartitionView, ...]
+    controller_id: int | None
+    acknowledged: int
+    read: int
+
+
+class Observer(Thread):
+    """A thread that looks until it is stopped."""
+
+    def __init__(
+        self,
+        cluster: ObservedCluster,
+        topics: Iterable[str],
+        now_ms: Callable[[], int],
+        counts: Callable[[], tuple[int, int]],
+    ) -> None:
+        """``counts``: records acknowledged and read so far."""
+        super().__init__(name="observer", daemon=True)
+        self._cluster = cluster
+        self._topics = frozenset(topics)
+        self._now_ms = now_ms
+        self._counts = counts
+        self._is_over = Event()
+        self.samples: list[Sample] = []
+        self.leaders: defaultdict[Epoch, set[int]] = defaultdict(set)
+        """Whom any node named as the leader of an epoch."""
+
+    def run(self) -> None:
+        """The thread."""
+        while not self._is_over.is_set():
+            began = time.monotonic()
+            self.samples.append(self._look())
+            self._is_over.wait(max(0.0, INTERVAL_S - (time.monotonic() - began)))
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_over.set()
+        self.join()
+
+    def _look(self) -> Sample:
+        """Of the answers the one with the highest epochs: a node that is cut off knows old ones."""
+        views = [self._cluster.probe(node, TIMEOUT_S) for node in self._cluster.responsive()]
+        answers = [view for view in views if view is not None]
+        for view in answers:
+            for each in view.partitions:
+                if each.leader_id >= 0:
+                    self.leaders[Epoch(each.topic, each.partition, each.leader_epoch)].add(each.leader_id)
+        newest = max(answers, key=lambda view: sum(each.leader_epoch for each in view.partitions), default=None)
+        time_ms = self._now_ms()
+        if newest is None:
+            return Sample(time_ms, (), None, *self._counts())
+        partitions = tuple(each for each in newest.partitions if each.topic in self._topics)
+        return Sample(time_ms, partitions, newest.controller_id if newest.has_controller else None, *self._counts())

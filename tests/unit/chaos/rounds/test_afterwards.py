@@ -1,0 +1,87 @@
+"""What is looked at after a round: each wrong thing is found, and named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.layout import ClusterLayout
+from minikafka.chaos.probe import ClusterView, PartitionView
+from minikafka.chaos.rounds.afterwards import (
+    metadata_logs_agree,
+    no_tracebacks,
+    one_leader_per_epoch,
+    replicas_are_equal,
+)
+from minikafka.chaos.rounds.observer import Epoch
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+
+VIEW = ClusterView("c", 1, frozenset((1, 2)), (PartitionView("t", 0, 1, (1, 2), (1, 2), 0),))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> ClusterLayout:
+    layout = ClusterLayout.create(tmp_path / "cluster", 2, 20_000, {})
+    layout.write_files()
+    for node in (1, 2):
+        write(layout, node, "t-0", [batch(0, b"a"), batch(1, b"b")])
+        write(layout, node, "__cluster_metadata-0", [batch(0, b"a")])
+        layout.log_file(node).write_text("started\n")
+    return layout
+
+
+def batch(offset: int, value: bytes) -> bytes:
+    return bytes(build_batch([Record(0, 0, None, value, ())], base_offset=offset))
+
+
+def write(layout: ClusterLayout, node: int, name: str, batches: list[bytes]) -> None:
+    directory = layout.data_directory(node) / name
+    directory.mkdir(exist_ok=True)
+    (directory / "00000000000000000000.log").write_bytes(b"".join(batches))
+
+
+def test_equal_replicas_are_equal(layout: ClusterLayout) -> None:
+    found = replicas_are_equal(layout, VIEW, ["t"])
+    assert (found.ok, found.sentence) == (True, "4 batches of replicas compared")
+
+
+@pytest.mark.parametrize(
+    ("batches", "sentence"),
+    [
+        ([batch(0, b"a")], "t-0: offset 1 is on nodes [1] of [1, 2] only"),
+        ([batch(0, b"a"), batch(1, b"c")], "t-0: offset 1 differs between nodes [1, 2]"),
+        ([batch(0, b"a"), batch(1, b"b")[:-1] + b"?"], "t-0: offset 1 is damaged on node [2]"),
+        ([batch(0, b"a"), batch(1, b"b")[:-1]], "t-0: offset -1 is damaged on node [2]"),
+    ],
+)
+def test_other_replicas_are_not(layout: ClusterLayout, batches: list[bytes], sentence: str) -> None:
+    write(layout, 2, "t-0", batches)
+    found = replicas_are_equal(layout, VIEW, ["t"])
+    assert not found.ok
+    assert found.sentence.startswith(sentence)
+    assert replicas_are_equal(layout, VIEW, ["another"]).ok
+
+
+def test_voters_may_lack_what_others_have_and_not_differ(layout: ClusterLayout) -> None:
+    write(layout, 2, "__cluster_metadata-0", [batch(0, b"a"), batch(1, b"b")])
+    assert metadata_logs_agree(layout).ok
+    write(layout, 2, "__cluster_metadata-0", [batch(0, b"z")])
+    assert metadata_logs_agree(layout).sentence == "offset 0 differs between nodes [1, 2]"
+
+
+def test_two_leaders_of_one_epoch_are_named() -> None:
+    assert one_leader_per_epoch({Epoch("t", 0, 1): {1}, Epoch("t", 0, 2): {2}}).ok
+    found = one_leader_per_epoch({Epoch("t", 0, 1): {1, 2}})
+    assert (found.ok, found.sentence) == (False, "t-0 epoch 1: [1, 2]")
+
+
+def test_a_traceback_is_named_with_what_was_said(layout: ClusterLayout) -> None:
+    assert no_tracebacks(layout).ok
+    text = "a task failed\nTraceback (most recent call last):\n  File x\n    1 / 0\nZeroDivisionError: by zero\nmore\n"
+    layout.log_file(2).write_text(text)
+    found = no_tracebacks(layout)
+    assert not found.ok
+    assert found.sentence == f"broker.log of node 2: a task failed ... ZeroDivisionError: by zero{os.linesep}".rstrip()
