@@ -33,6 +33,7 @@ _INHERITED_MAX: Final = 64
 
 def serve() -> None:
     """Answer until there are no more requests, or nobody is there to read the answer."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what its starter blocks, nodes do not
     prepare()
     importlib.import_module("minikafka.broker.run")
     gc.collect()

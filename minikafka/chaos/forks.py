@@ -6,6 +6,7 @@ There is one server for this process, started with the first node, and it ends w
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
 import signal
@@ -18,9 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from minikafka.chaos.processes import lifeline
+from minikafka.chaos.processes import look_up
 
 _POLL_INTERVAL_S: Final = 0.005
+_NOT_STANDARD: Final = 3
+_ARGUMENTS: Final = ("-P", "-m", "minikafka.broker.fork_server")
+"""-P: a module in the present directory, which may be named as one of Python's own, is not imported."""
 _TITLE_ROOM: Final = {"MINIKAFKA_TITLE_ROOM": " " * 4096}
 """A process can change its command line only within the room of the first one and of its environment."""
 
@@ -51,16 +55,37 @@ class ForkedNode:
         return code
 
 
-class ForkServer:
-    """The process that forks, and the pipes to it."""
+class Lifeline:
+    """A pipe that ends with this process: the standard input of nodes that are to end with it."""
 
     def __init__(self) -> None:
+        pipe = os.pipe()
+        # Not in the place of a standard descriptor that is closed here: the server has others there.
+        self.read_end, self._write_end = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _NOT_STANDARD) for end in pipe)
+        for end in pipe:
+            os.close(end)
+
+    def let_go(self) -> None:
+        """Close this process's copies."""
+        os.close(self.read_end)
+        os.close(self._write_end)
+
+
+class ForkServer:
+    """The process that forks, and the pipes to it.
+
+    The pipes are not buffered: a buffer has a lock, which a thread may hold while another one forks this process.
+    """
+
+    def __init__(self, lifeline: Lifeline) -> None:
         self._turn = threading.Lock()
+        self._lifeline = lifeline
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "minikafka.broker.fork_server"],
+            [sys.executable, *_ARGUMENTS],
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            pass_fds=[lifeline()],
+            pass_fds=[lifeline.read_end],
             process_group=0,  # what a terminal sends to this process does not reach it
             env=os.environ | _TITLE_ROOM,
         )
@@ -72,7 +97,7 @@ class ForkServer:
     def start(
         self, arguments: Sequence[str], *, directory: Path, log: Path, environment: dict[str, str], detached: bool
     ) -> ForkedNode:
-        """Start ``python -m minikafka.broker ARGUMENTS``. Raises OSError when the server is gone.
+        """Start ``python -m minikafka.broker ARGUMENTS``. Raises BrokenPipeError when the server has ended.
 
         One that is not ``detached`` has a standard input that ends with this process. It is in a process group of its
         own, in this session, so that it ends even if it is stopped: the server ends, and the kernel sends SIGHUP and
@@ -84,7 +109,7 @@ class ForkServer:
                 "directory": str(directory),
                 "log": str(log),
                 "environment": environment,
-                "stdin": None if detached else lifeline(),
+                "stdin": None if detached else self._lifeline.read_end,
                 "session": detached,
             }
         )
@@ -95,7 +120,7 @@ class ForkServer:
         try:
             status: int | None = self._ask({"wait": pid})["status"]
         except OSError:
-            return -signal.SIGKILL if self._is_gone(pid) else None
+            return -signal.SIGKILL if look_up(pid) is None else None
         return status
 
     def is_alive(self) -> bool:
@@ -104,17 +129,16 @@ class ForkServer:
 
     def close(self) -> None:
         """End the process; nodes go on, except those that end with this process."""
-        with suppress(BrokenPipeError):
-            self._requests.close()
+        self._requests.close()
         for line in self._answers:
             self._undo(json.loads(line))
         self._answers.close()
         self._process.wait()
 
     def let_go(self) -> None:
-        """Close this process's copies of the pipes."""
-        with suppress(BrokenPipeError):
-            self._requests.close()
+        """Close the pipes of a child of the process that started the server."""
+        self._turn = threading.Lock()  # another thread may have held it
+        self._requests.close()
         self._answers.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -122,14 +146,17 @@ class ForkServer:
             if self._requests.closed:  # in a child of this process, or at its end
                 raise BrokenPipeError("the process that forks nodes is not this process's to ask")
             self._number += 1
-            self._requests.write(json.dumps(request | {"number": self._number}).encode() + b"\n")
-            self._requests.flush()
+            rest = memoryview(json.dumps(request | {"number": self._number}).encode() + b"\n")
+            with suppress(BrokenPipeError):  # then there is no answer
+                while rest:
+                    rest = rest[self._requests.write(rest) :]
             for line in self._answers:
                 answer: dict[str, Any] = json.loads(line)
                 if answer["number"] == self._number:
                     return answer
                 self._undo(answer)
-        raise BrokenPipeError("the process that forks nodes has ended")
+        command = " ".join(["python", *_ARGUMENTS])
+        raise BrokenPipeError(f"`{command}` has ended; standard error has its reason")
 
     @staticmethod
     def _undo(answer: dict[str, Any]) -> None:
@@ -137,20 +164,13 @@ class ForkServer:
         if "pid" in answer:
             os.kill(answer["pid"], signal.SIGKILL)
 
-    @staticmethod
-    def _is_gone(pid: int) -> bool:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        return False
-
 
 class _OfThisProcess:
     """The server, made when it is needed, and again if it was killed."""
 
     def __init__(self) -> None:
         self._server: ForkServer | None = None
+        self._lifeline: Lifeline | None = None
         self._turn = threading.Lock()
         atexit.register(self.close)
         os.register_at_fork(after_in_child=self._belong_to_parent)
@@ -158,7 +178,8 @@ class _OfThisProcess:
     def get(self) -> ForkServer:
         with self._turn:
             if self._server is None or not self._server.is_alive():
-                self._server = ForkServer()
+                self._lifeline = self._lifeline or Lifeline()
+                self._server = ForkServer(self._lifeline)
             return self._server
 
     def close(self) -> None:
@@ -166,10 +187,12 @@ class _OfThisProcess:
             self._server.close()
 
     def _belong_to_parent(self) -> None:
-        """A child of this process must not keep the server alive, nor ask it."""
+        """A child of this process must not keep the server or nodes alive, nor ask it: it has its own."""
         if self._server is not None:
             self._server.let_go()
-        self._server = None
+        if self._lifeline is not None:
+            self._lifeline.let_go()
+        self._server = self._lifeline = None
         self._turn = threading.Lock()
 
 

@@ -241,13 +241,16 @@ class LocalCluster(Breakable, ObservedCluster):
             log_file.rename(log_file.with_suffix(".log.1"))
         with log_file.open("ab") as log:
             self.layout.log_start_file(node_id).write_text(f"{log.tell()}\n")
-        child = fork_server().start(
-            ["--config", str(self.layout.config_file(node_id)), *([] if self._detached else ["--until-eof"])],
-            directory=self.layout.node_directory(node_id),
-            log=log_file,
-            environment={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
-            detached=self._detached,
-        )
+        try:
+            child = fork_server().start(
+                ["--config", str(self.layout.config_file(node_id)), *([] if self._detached else ["--until-eof"])],
+                directory=self.layout.node_directory(node_id),
+                log=log_file,
+                environment={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
+                detached=self._detached,
+            )
+        except BrokenPipeError as error:
+            raise ClusterError(f"node {node_id} was not started: {error}") from None
         self._children[node_id] = child
         unfinished = self.layout.pid_file(node_id).with_suffix(".tmp")
         unfinished.write_text(f"{child.pid}\n")

@@ -13,7 +13,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -98,14 +97,6 @@ def _visible() -> Iterator[tuple[int, str]]:
         if path.name.isdecimal():
             with suppress(FileNotFoundError, ProcessLookupError):
                 yield int(path.name), _command(path)
-
-
-@cache
-def lifeline() -> int:
-    """The read end of a pipe that ends with this process: the standard input of nodes that are to end with it."""
-    read_end, write_end = os.pipe()
-    os.register_at_fork(after_in_child=lambda: os.close(write_end))
-    return read_end
 
 
 def _from_proc(pid: int) -> RunningProcess | None:

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from live_cluster import eventually, free_base_port
 
-from minikafka.chaos.forks import ForkedNode, fork_server
+from minikafka.chaos.forks import ForkedNode, ForkServer, Lifeline, fork_server
+from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.processes import look_up, search
 
 WRONG_SETTINGS = 2
@@ -125,6 +128,82 @@ def test_a_child_of_the_starter_sees_whether_nodes_run(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(seen, 0)[1]) == 0
     node.kill()
     assert node.wait() == -signal.SIGKILL
+
+
+def in_a_child(work: Callable[[], bool]) -> bool:
+    """The answer of a child of this process; False when it hangs."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    give_up_s = time.monotonic() + 10
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > give_up_s:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return False
+        time.sleep(0.005)
+    return os.waitstatus_to_exitcode(ended[1]) == 0
+
+
+def test_a_process_may_be_forked_while_a_thread_of_it_waits_for_an_answer(tmp_path: Path) -> None:
+    """The child has no such thread, so what that holds is not given back there."""
+    config = tmp_path / "server.properties"
+    os.mkfifo(config)
+    server = fork_server()
+    node = start(tmp_path, "--config", str(config))
+    os.kill(server._process.pid, signal.SIGSTOP)
+    asking = threading.Thread(target=node.poll)
+    asking.start()
+    try:
+        eventually(server._turn.locked, "the thread to wait")
+        assert in_a_child(lambda: node.poll() is None)
+    finally:
+        os.kill(server._process.pid, signal.SIGCONT)
+        asking.join()
+        node.kill()
+        node.wait()
+
+
+def test_a_child_of_a_child_keeps_its_own_descriptors(tmp_path: Path) -> None:
+    start(tmp_path, "--config", "missing.properties").wait()
+
+    def open_some_and_fork() -> bool:
+        own = [os.open(os.devnull, os.O_RDONLY) for _ in range(30)]  # in the places of those that are closed here
+        return in_a_child(lambda: all(os.fstat(each) for each in own))
+
+    assert in_a_child(open_some_and_fork)
+
+
+def test_the_nodes_of_a_child_end_with_it_and_not_with_its_parent(tmp_path: Path) -> None:
+    start(tmp_path, "--config", "missing.properties").wait()
+    cluster = LocalCluster.create(tmp_path / "c", brokers=1, base_port=free_base_port(1), detached=False)
+    assert in_a_child(lambda: cluster.start() == [1])
+    eventually(lambda: cluster.process(1) is None, "the node to end")
+
+
+def test_a_server_depends_on_neither_the_directory_nor_the_signals_of_its_starter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.joinpath("logging.py").write_text("raise ImportError('of the user')")
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "server.properties"
+    os.mkfifo(config)
+    log = tmp_path / "log"
+    log.touch()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    server = ForkServer(Lifeline())
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    node = server.start(["--config", str(config)], directory=tmp_path, log=log, environment={}, detached=False)
+    try:
+        os.kill(node.pid, signal.SIGTERM)
+        eventually(lambda: node.poll() == -signal.SIGTERM, "the node to end")
+    finally:
+        node.kill()
+        server.close()
 
 
 @pytest.mark.parametrize("how", ["detached", "with its starter"])
