@@ -40,13 +40,21 @@ class ClusterError(Exception):
 
 
 def default_directory() -> Path:
-    """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``."""
-    return Path(os.environ.get(DIRECTORY_VARIABLE) or Path.home() / ".minikafka" / "default")
+    """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``. Raises ClusterError for a user without a home directory."""
+    if named := os.environ.get(DIRECTORY_VARIABLE):
+        return Path(named)
+    try:
+        return Path.home() / ".minikafka" / "default"
+    except RuntimeError:  # the user of a container, without HOME
+        raise ClusterError("this user has no home directory; name one for the cluster with --dir") from None
 
 
 def option_of(directory: Path) -> str:
     """The option for a resolved directory on a command line; empty for the default one."""
-    is_default = directory == default_directory().expanduser().resolve()
+    try:
+        is_default = directory == default_directory().expanduser().resolve()
+    except ClusterError:
+        is_default = False
     return "" if is_default else f"--dir {shlex.quote(str(directory))}"
 
 
@@ -281,10 +289,15 @@ def new_cluster_id() -> str:
             return text
 
 
+def check_brokers(brokers: int) -> None:
+    """Raise ClusterError unless a cluster may have that many."""
+    if not 1 <= brokers <= BROKERS_MAX:
+        raise ClusterError(f"a cluster has 1 to {BROKERS_MAX} brokers, not {brokers}")
+
+
 def check_size(brokers: int, base_port: int, *, metrics: bool) -> None:
     """Raise ClusterError unless that many brokers fit above that port."""
-    if not 1 <= brokers <= BROKERS_MAX:
-        raise ClusterError(f"--brokers is {brokers}; it must be from 1 to {BROKERS_MAX}")
+    check_brokers(brokers)
     port_max = base_port + (METRICS_PORT_OFFSET if metrics else CONTROLLER_PORT_OFFSET) + brokers - 1
     if base_port < 1 or port_max > 65535:
         raise ClusterError(f"--base-port {base_port} needs the ports up to {port_max}; choose 1024 to 65000")

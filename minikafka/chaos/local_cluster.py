@@ -105,6 +105,10 @@ class LocalCluster(Breakable, ObservedCluster):
         """The nodes that are up, and not paused."""
         return [node_id for node_id, process in self.running().items() if not process.paused]
 
+    def remedy(self, command: str, call: str) -> str:
+        """The command line, or the call: no command can start a node that ends with this process."""
+        return self.layout.command(command) if self._detached else call
+
     # --- starting ---
 
     def check(self) -> None:
@@ -126,7 +130,7 @@ class LocalCluster(Breakable, ObservedCluster):
         else has just started are waited for, too. ClusterError when one is paused: it will not be ready.
         """
         if paused := [str(node_id) for node_id, process in self.running().items() if process.paused]:
-            resume = self.layout.command(f"cluster resume {' '.join(paused)}")
+            resume = self.remedy(f"cluster resume {' '.join(paused)}", f"resume({', '.join(paused)})")
             raise ClusterError(f"paused: node {', '.join(paused)}; resume with: {resume}")
         started: list[int] = []
         try:
@@ -322,7 +326,7 @@ class LocalCluster(Breakable, ObservedCluster):
         self.check_node(node_id)
         process = self.process(node_id)
         if process is None:
-            restart = self.layout.command(f"cluster restart {node_id}")
+            restart = self.remedy(f"cluster restart {node_id}", f"restart({node_id})")
             raise ClusterError(f"node {node_id} is down; start it with: {restart}")
         return process
 

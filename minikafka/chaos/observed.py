@@ -41,6 +41,10 @@ class ObservedCluster(ABC):
     def check_alive(self, node_id: int) -> None:
         """Raise ClusterError with the reason when a node that was started has ended."""
 
+    @abstractmethod
+    def remedy(self, command: str, call: str) -> str:
+        """What the user does: a command, or a call where the cluster is that of a test."""
+
     # --- looking ---
 
     def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
@@ -95,7 +99,7 @@ class ObservedCluster(ABC):
     def _answer(self) -> ClusterView:
         view = self.view()
         if view is None:
-            raise ClusterError(f"no node answers; start the cluster with: {self.layout.command('cluster start')}")
+            raise ClusterError(f"no node answers; start the cluster with: {self.remedy('cluster start', 'heal()')}")
         return view
 
     # --- waiting ---

@@ -27,19 +27,46 @@ def is_free(port: int) -> bool:
     return True
 
 
+class ReservedPorts:
+    """The ports of a cluster, from ``base_port`` on. No other process that reserves ports gets them, until they are
+    given back, even while the brokers are down: two that start at once would else choose the same ones.
+
+    A bound socket holds each. It lets those listen on the port who say SO_REUSEADDR, as brokers do.
+    """
+
+    def __init__(self, brokers: int) -> None:
+        self.base_port, self._sockets = _held(brokers, random.Random())
+
+    def close(self) -> None:
+        """Give them back."""
+        for each in self._sockets:
+            each.close()
+
+
 def free_base_port(brokers: int, rng: random.Random | None = None) -> int:
     """A base port with free ports for that many brokers, below the ports of outgoing connections.
 
     The ports for metrics are included.
     """
-    chosen = rng or random.Random()
+    base_port, sockets = _held(brokers, rng or random.Random())
+    for each in sockets:
+        each.close()
+    return base_port
+
+
+def _held(brokers: int, rng: random.Random) -> tuple[int, list[socket.socket]]:
+    kinds = (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET)
     for _ in range(200):
-        base_port = chosen.randrange(11_000, 32_000)
-        ports = [
-            base_port + kind + i
-            for kind in (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET)
-            for i in range(brokers)
-        ]
-        if all(map(is_free, ports)):
-            return base_port
+        base_port = rng.randrange(11_000, 32_000)
+        sockets: list[socket.socket] = []
+        try:
+            for port in (base_port + kind + i for kind in kinds for i in range(brokers)):
+                sockets.append(socket.socket())
+                sockets[-1].bind((HOST, port))  # without SO_REUSEADDR, so that nobody else has it
+                sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        except OSError:
+            for each in sockets:
+                each.close()
+        else:
+            return base_port, sockets
     raise ClusterError("found no free ports between 11000 and 32000")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -12,10 +13,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from minikafka.chaos.faults import Breakable
-from minikafka.chaos.layout import ClusterError, ClusterLayout
+from minikafka.chaos.layout import ClusterError, ClusterLayout, check_brokers
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.observed import READY_TIMEOUT_S
-from minikafka.chaos.ports import free_base_port
+from minikafka.chaos.ports import ReservedPorts
 from minikafka.chaos.processes import wait_until_gone
 from minikafka.client import Admin, ConsumerRecord
 from minikafka.testing import resetting
@@ -57,6 +58,9 @@ class MiniKafka(Breakable):
         self._settings = resetting.SETTINGS | {name: _text(value) for name, value in (settings or {}).items()}
         self._directory = directory
         self._cluster: LocalCluster | None = None
+        self._ports: ReservedPorts | None = None
+        self._starter = 0
+        self._ended = False
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -64,21 +68,24 @@ class MiniKafka(Breakable):
         """Start the brokers, and return when they are ready. Raises ClusterError when they do not start."""
         if self._cluster is not None:
             raise ClusterError("this cluster was started before; make another one")
+        check_brokers(self._brokers)
+        ports = ReservedPorts(self._brokers)
         chosen = Path(self._directory or tempfile.mkdtemp(prefix="minikafka-"))
         try:
             cluster = LocalCluster.create(
                 chosen,
                 brokers=self._brokers,
-                base_port=free_base_port(self._brokers),
+                base_port=ports.base_port,
                 settings=self._settings,
                 detached=False,
             )
             cluster.check()
         except BaseException:
+            ports.close()
             if self._directory is None:
                 shutil.rmtree(chosen)  # nothing ran, so there are no logs
             raise
-        self._cluster = cluster
+        self._cluster, self._ports, self._starter = cluster, ports, os.getpid()
         try:
             cluster.start()
         except BaseException as error:
@@ -87,13 +94,20 @@ class MiniKafka(Breakable):
         return self
 
     def close(self, error: BaseException | None = None) -> None:
-        """Kill the brokers, and remove their files; after an ``error`` they are kept, and a note to it names them."""
-        cluster = self.cluster
-        cluster.kill_all()
+        """Kill the brokers, and remove their files; after an ``error`` they are kept, and a note to it names them.
+
+        Nothing happens if it does not run, nor in a process that was forked by the one that started it.
+        """
+        if self._cluster is None or self._ports is None or self._ended or self._starter != os.getpid():
+            return
+        self._cluster.kill_all()
+        self._ended = True
+        self._ports.close()
+        directory = self._cluster.layout.directory
         if error is not None:
-            error.add_note(f"the brokers' logs: {cluster.layout.directory}/node-*/broker.log")
+            error.add_note(f"the brokers' logs: {directory}/node-*/broker.log")
         elif self._directory is None:
-            shutil.rmtree(cluster.layout.directory)
+            shutil.rmtree(directory)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -115,9 +129,11 @@ class MiniKafka(Breakable):
 
     @property
     def cluster(self) -> LocalCluster:
-        """Its processes and files. Raises ClusterError before :meth:`start`."""
+        """Its processes and files. Raises ClusterError before :meth:`start`, and after :meth:`close`."""
         if self._cluster is None:
             raise ClusterError("this cluster was not started yet: `with MiniKafka() as kafka:` does that")
+        if self._ended:
+            raise ClusterError("this cluster has ended; make another one")
         return self._cluster
 
     @property
@@ -198,8 +214,8 @@ class MiniKafka(Breakable):
 
     def reset(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id and quota, and take
-        back what was set of groups and brokers. Clients that a test left open find what they knew gone, and may create
-        topics anew.
+        back what was set of groups, brokers and features. Clients that a test left open find what they knew gone, and
+        may create topics anew; close them first.
         """
         cluster = self.cluster
         if len(cluster.running()) < len(cluster.node_ids) or any(node.paused for node in cluster.running().values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
@@ -99,18 +101,17 @@ def test_a_start_waits_for_nodes_that_others_started_and_not_for_paused_ones() -
         assert cluster.start() == []
         assert cluster.controller() == 1
         cluster.pause(1)
-        with pytest.raises(ClusterError, match="paused: node 1; resume with: minikafka cluster resume 1"):
+        with pytest.raises(ClusterError, match=r"paused: node 1; resume with: resume\(1\)"):
             cluster.start()
 
 
 def test_after_an_error_the_logs_are_kept_and_named() -> None:
-    with pytest.raises(ZeroDivisionError) as raised, MiniKafka(brokers=1) as kafka:
+    with pytest.raises(ZeroDivisionError) as raised, MiniKafka(brokers=1):
         print(1 / 0)
-    cluster = kafka.cluster
     (note,) = raised.value.__notes__
-    assert note == f"the brokers' logs: {cluster.layout.directory}/node-*/broker.log"
-    assert cluster.running() == {}
-    (log,) = Path(cluster.layout.directory).glob("node-*/broker.log")
+    directory = Path(note.removeprefix("the brokers' logs: ").removesuffix("/node-*/broker.log"))
+    assert LocalCluster.open(directory).running() == {}
+    (log,) = directory.glob("node-*/broker.log")
     assert "started" in log.read_text()
 
 
@@ -159,12 +160,40 @@ def test_a_setting_that_is_not_known_is_told_before_anything_starts(tmp_path: Pa
     assert not list(tmp_path.glob("kafka/node-*/broker.log"))
 
 
-def test_a_cluster_is_started_once() -> None:
-    kafka = MiniKafka(brokers=1)
+def test_a_cluster_is_started_once_and_ends_once(tmp_path: Path) -> None:
+    kafka = MiniKafka(brokers=1, directory=tmp_path / "kept")
     with pytest.raises(ClusterError, match="this cluster was not started yet"):
         kafka.kill(1)
-    with kafka, pytest.raises(ClusterError, match="this cluster was started before; make another one"):
-        kafka.start()
+    kafka.close()
+    with kafka:
+        with pytest.raises(ClusterError, match="this cluster was started before; make another one"):
+            kafka.start()
+        _leave_in_a_child(kafka)
+        kafka.kill(1)
+        with pytest.raises(ClusterError, match=r"node 1 is down; start it with: restart\(1\)$"):
+            kafka.kill(1)
+        with pytest.raises(ClusterError, match=r"no node answers; start the cluster with: heal\(\)$"):
+            kafka.leader_of("t")
+    kafka.close()
+    for call in (kafka.heal, kafka.reset, lambda: kafka.restart(1), lambda: kafka.bootstrap_servers):
+        with pytest.raises(ClusterError, match="this cluster has ended; make another one"):
+            call()
+
+
+def _leave_in_a_child(kafka: MiniKafka) -> None:
+    """As one that a test forked and that ends with an exception, which leaves the block."""
+    child = os.fork()
+    if not child:
+        kafka.close(SystemExit())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert list(kafka.cluster.running()) == [1]
+
+
+def test_a_number_of_brokers_that_cannot_be_is_refused() -> None:
+    for brokers in (-1, 0, 100):
+        with pytest.raises(ClusterError, match=f"a cluster has 1 to 99 brokers, not {brokers}"):
+            MiniKafka(brokers).start()
 
 
 def test_a_cluster_begins_anew_with_the_same_brokers() -> None:

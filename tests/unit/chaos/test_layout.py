@@ -168,7 +168,7 @@ def test_values_that_cannot_be_are_refused_with_the_file(tmp_path: Path, change:
 
 @pytest.mark.parametrize(("brokers", "base_port"), [(0, 19092), (100, 19092), (3, 0), (3, 65400)])
 def test_a_cluster_that_does_not_fit_is_refused(tmp_path: Path, brokers: int, base_port: int) -> None:
-    with pytest.raises(ClusterError, match=r"--brokers|--base-port"):
+    with pytest.raises(ClusterError, match=r"a cluster has 1 to 99 brokers|--base-port"):
         ClusterLayout.create(tmp_path / "c", brokers, base_port, {})
     assert not (tmp_path / "c").exists()
 
@@ -184,3 +184,17 @@ def test_the_default_directory_can_be_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert default_directory() == Path("/somewhere")
     monkeypatch.delenv("MINIKAFKA_DIR")
     assert default_directory() == Path.home() / ".minikafka" / "default"
+
+
+def test_a_user_without_a_home_directory_names_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in a container that runs with a number for a user."""
+
+    def nobody(*_: object) -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("MINIKAFKA_DIR", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(ClusterError, match="this user has no home directory; name one for the cluster with --dir"):
+        default_directory()
+    layout = ClusterLayout.create(tmp_path / "c", 1, 20_000, {})
+    assert layout.command("cluster start") == f"minikafka cluster start --dir {tmp_path / 'c'}"

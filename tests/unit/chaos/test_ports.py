@@ -7,7 +7,7 @@ import pytest
 
 from minikafka.chaos import ports
 from minikafka.chaos.layout import ClusterError
-from minikafka.chaos.ports import free_base_port, is_free
+from minikafka.chaos.ports import ReservedPorts, free_base_port, is_free
 
 
 def test_a_port_that_is_listened_on_is_not_free() -> None:
@@ -32,7 +32,26 @@ def test_all_ports_above_a_free_base_port_are_free() -> None:
     assert all(is_free(base_port + offset + n) for offset in (0, 100, 200) for n in range(3))
 
 
+def test_reserved_ports_are_nobody_elses_and_brokers_may_listen_on_them() -> None:
+    reserved = ReservedPorts(2)
+    ports_of_two = [reserved.base_port + offset + n for offset in (0, 100, 200, 300) for n in range(2)]
+    assert all(map(is_free, ports_of_two))
+    for port in ports_of_two:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", port)) as server:
+                assert not is_free(port)
+                socket.create_connection(server.getsockname()).close()
+    reserved.close()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", reserved.base_port + 1))
+
+
 def test_a_machine_without_free_ports_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "is_free", lambda port: False)
+    def refuse(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(ports.socket.socket, "bind", refuse)
     with pytest.raises(ClusterError, match="no free ports"):
         free_base_port(1)
