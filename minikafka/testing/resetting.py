@@ -17,15 +17,16 @@ _SOURCES: Final = {BROKER_RESOURCE: 2, GROUP_RESOURCE: 8}
 
 
 async def delete_everything(bootstrap_servers: str, brokers: Iterable[int]) -> frozenset[UUID]:
-    """Topics with groups, offsets and transactional ids; quotas; settings of groups and brokers.
+    """Topics with groups, offsets and transactional ids; quotas; settings of groups and brokers; levels of features.
 
     Returns the ids of the topics. There may be others of the same names at once: clients create what they miss.
     """
     async with Admin(bootstrap_servers) as admin:
-        topics, quotas, groups = await asyncio.gather(
+        topics, quotas, groups, features = await asyncio.gather(
             admin.list_topics(internal=True),
             admin.describe_quotas(),
             admin.list_config_resources(GROUP_RESOURCE),
+            admin.describe_features(),
         )
         if topics:
             await admin.delete_topics(topic.name for topic in topics)
@@ -35,6 +36,9 @@ async def delete_everything(bootstrap_servers: str, brokers: Iterable[int]) -> f
             await _take_back(admin, GROUP_RESOURCE, group)
         for broker in (ALL_BROKERS, *map(str, brokers)):
             await _take_back(admin, BROKER_RESOURCE, broker)
+        lowered = {name: each.highest for name, each in features.items() if each.level < each.highest}
+        if lowered:
+            await admin.update_features(lowered)
     return frozenset(topic.topic_id for topic in topics)
 
 

@@ -15,6 +15,7 @@ from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer
+from minikafka.client.admin import FeatureChange
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
 from minikafka.client.admin.quotas import QuotaEntity
 from minikafka.errors import KafkaError
@@ -216,7 +217,7 @@ def test_a_cluster_begins_anew_with_the_same_brokers() -> None:
             asyncio.run(_change_settings(servers))
             kafka.pause(1)  # a reset heals first
             kafka.reset()
-            assert asyncio.run(_what_is_left(servers)) == ([], {}, [], [], [])
+            assert asyncio.run(_what_is_left(servers)) == ([], {}, [], [], [], [])
         assert {node_id: process.pid for node_id, process in kafka.cluster.running().items()} == before
 
 
@@ -239,6 +240,7 @@ async def _change_settings(servers: str) -> None:
         await admin.alter_resource(GROUP_RESOURCE, "work", {"consumer.session.timeout.ms": "50000"})
         await admin.alter_broker_configs(None, {"log.retention.ms": "1000000"})
         await admin.alter_broker_configs(2, {"log.retention.ms": "2000000"})
+        await admin.update_features({"transaction.version": 1}, change=FeatureChange.SAFE_DOWNGRADE)
 
 
 async def _what_is_left(servers: str) -> tuple[object, ...]:
@@ -255,4 +257,5 @@ async def _what_is_left(servers: str) -> tuple[object, ...]:
             await admin.list_groups(),
             await admin.list_config_resources(GROUP_RESOURCE),
             changed,
+            [name for name, each in (await admin.describe_features()).items() if each.level < each.highest],
         )
