@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -55,37 +55,20 @@ class ForkedNode:
         return code
 
 
-class Lifeline:
-    """A pipe that ends with this process: the standard input of nodes that are to end with it."""
-
-    def __init__(self) -> None:
-        pipe = os.pipe()
-        # Not in the place of a standard descriptor that is closed here: the server has others there.
-        self.read_end, self._write_end = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _NOT_STANDARD) for end in pipe)
-        for end in pipe:
-            os.close(end)
-
-    def let_go(self) -> None:
-        """Close this process's copies."""
-        os.close(self.read_end)
-        os.close(self._write_end)
-
-
 class ForkServer:
     """The process that forks, and the pipes to it.
 
     The pipes are not buffered: a buffer has a lock, which a thread may hold while another one forks this process.
     """
 
-    def __init__(self, lifeline: Lifeline) -> None:
+    def __init__(self, lifelines: Iterable[int] = ()) -> None:
         self._turn = threading.Lock()
-        self._lifeline = lifeline
         self._process = subprocess.Popen(
             [sys.executable, *_ARGUMENTS],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            pass_fds=[lifeline.read_end],
+            pass_fds=list(lifelines),
             process_group=0,  # what a terminal sends to this process does not reach it
             env=os.environ | _TITLE_ROOM,
         )
@@ -95,13 +78,13 @@ class ForkServer:
         self._number = 0
 
     def start(
-        self, arguments: Sequence[str], *, directory: Path, log: Path, environment: dict[str, str], detached: bool
+        self, arguments: Sequence[str], *, directory: Path, log: Path, environment: dict[str, str], lifeline: int | None
     ) -> ForkedNode:
         """Start ``python -m minikafka.broker ARGUMENTS``. Raises BrokenPipeError when the server has ended.
 
-        One that is not ``detached`` has a standard input that ends with this process. It is in a process group of its
-        own, in this session, so that it ends even if it is stopped: the server ends, and the kernel sends SIGHUP and
-        SIGCONT to the stopped processes of an orphaned group.
+        One with a ``lifeline`` has that as its standard input, and ends with it. It is in a process group of its own,
+        in this session, so that it ends even if it is stopped: the server ends, and the kernel sends SIGHUP and SIGCONT
+        to the stopped processes of an orphaned group.
         """
         answer = self._ask(
             {
@@ -109,8 +92,8 @@ class ForkServer:
                 "directory": str(directory),
                 "log": str(log),
                 "environment": environment,
-                "stdin": None if detached else self._lifeline.read_end,
-                "session": detached,
+                "stdin": lifeline,
+                "session": lifeline is None,
             }
         )
         return ForkedNode(self, answer["pid"])
@@ -170,17 +153,29 @@ class _OfThisProcess:
 
     def __init__(self) -> None:
         self._server: ForkServer | None = None
-        self._lifeline: Lifeline | None = None
+        self._lifelines: list[int] = []  # of this process and those that it descends from
+        self._write_end: int | None = None
         self._turn = threading.Lock()
         atexit.register(self.close)
         os.register_at_fork(after_in_child=self._belong_to_parent)
 
     def get(self) -> ForkServer:
+        self.lifeline()  # which it must have
         with self._turn:
             if self._server is None or not self._server.is_alive():
-                self._lifeline = self._lifeline or Lifeline()
-                self._server = ForkServer(self._lifeline)
+                self._server = ForkServer(self._lifelines)
             return self._server
+
+    def lifeline(self) -> int:
+        with self._turn:
+            if self._write_end is None:
+                pipe = os.pipe()
+                # Not in the place of a standard descriptor that is closed here: the server has others there.
+                read_end, self._write_end = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _NOT_STANDARD) for end in pipe)
+                for end in pipe:
+                    os.close(end)
+                self._lifelines.append(read_end)
+            return self._lifelines[-1]
 
     def close(self) -> None:
         if self._server is not None:
@@ -190,9 +185,9 @@ class _OfThisProcess:
         """A child of this process must not keep the server or nodes alive, nor ask it: it has its own."""
         if self._server is not None:
             self._server.let_go()
-        if self._lifeline is not None:
-            self._lifeline.let_go()
-        self._server = self._lifeline = None
+        if self._write_end is not None:
+            os.close(self._write_end)
+        self._server = self._write_end = None
         self._turn = threading.Lock()
 
 
@@ -202,3 +197,8 @@ _of_this_process: Final = _OfThisProcess()
 def fork_server() -> ForkServer:
     """The server of this process."""
     return _of_this_process.get()
+
+
+def lifeline() -> int:
+    """A pipe that ends with this process. Children use it, too, for nodes that are to end with this process."""
+    return _of_this_process.lifeline()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from minikafka.chaos.faults import Breakable
-from minikafka.chaos.forks import ForkedNode, fork_server
+from minikafka.chaos.forks import ForkedNode, fork_server, lifeline
 from minikafka.chaos.last_words import last_log_lines, last_words
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
 from minikafka.chaos.observed import POLL_INTERVAL_S, READY_TIMEOUT_S, ObservedCluster
@@ -46,7 +46,7 @@ class LocalCluster(Breakable, ObservedCluster):
 
     def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
         self.layout = layout
-        self._detached = detached
+        self._lifeline = None if detached else lifeline()
         self._children: dict[int, ForkedNode] = {}
 
     @classmethod
@@ -107,7 +107,7 @@ class LocalCluster(Breakable, ObservedCluster):
 
     def remedy(self, command: str, call: str) -> str:
         """The command line, or the call: no command can start a node that ends with this process."""
-        return self.layout.command(command) if self._detached else call
+        return self.layout.command(command) if self._lifeline is None else call
 
     # --- starting ---
 
@@ -247,11 +247,15 @@ class LocalCluster(Breakable, ObservedCluster):
             self.layout.log_start_file(node_id).write_text(f"{log.tell()}\n")
         try:
             child = fork_server().start(
-                ["--config", str(self.layout.config_file(node_id)), *([] if self._detached else ["--until-eof"])],
+                [
+                    "--config",
+                    str(self.layout.config_file(node_id)),
+                    *([] if self._lifeline is None else ["--until-eof"]),
+                ],
                 directory=self.layout.node_directory(node_id),
                 log=log_file,
                 environment={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
-                detached=self._detached,
+                lifeline=self._lifeline,
             )
         except BrokenPipeError as error:
             raise ClusterError(f"node {node_id} was not started: {error}") from None

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from live_cluster import eventually, free_base_port
 
-from minikafka.chaos.forks import ForkedNode, ForkServer, Lifeline, fork_server
+from minikafka.chaos.forks import ForkedNode, ForkServer, fork_server, lifeline
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.processes import look_up, search
 
@@ -37,7 +37,9 @@ sys.stdin.read()
 def start(directory: Path, *arguments: str, environment: dict[str, str] | None = None) -> ForkedNode:
     log = directory / "log"
     log.touch()
-    return fork_server().start(arguments, directory=directory, log=log, environment=environment or {}, detached=False)
+    return fork_server().start(
+        arguments, directory=directory, log=log, environment=environment or {}, lifeline=lifeline()
+    )
 
 
 def test_a_node_tells_its_exit_code_and_its_log_has_what_it_printed(tmp_path: Path) -> None:
@@ -178,11 +180,17 @@ def test_a_child_of_a_child_keeps_its_own_descriptors(tmp_path: Path) -> None:
     assert in_a_child(open_some_and_fork)
 
 
-def test_the_nodes_of_a_child_end_with_it_and_not_with_its_parent(tmp_path: Path) -> None:
-    start(tmp_path, "--config", "missing.properties").wait()
-    cluster = LocalCluster.create(tmp_path / "c", brokers=1, base_port=free_base_port(1), detached=False)
-    assert in_a_child(lambda: cluster.start() == [1])
-    eventually(lambda: cluster.process(1) is None, "the node to end")
+def test_nodes_end_with_the_process_that_made_their_cluster_whoever_starts_them(tmp_path: Path) -> None:
+    of_parent = LocalCluster.create(tmp_path / "parent", brokers=1, base_port=free_base_port(1), detached=False)
+
+    def start_both() -> bool:
+        of_child = LocalCluster.create(tmp_path / "child", brokers=1, base_port=free_base_port(1), detached=False)
+        return of_parent.start() == of_child.start() == [1]
+
+    assert in_a_child(start_both)
+    eventually(lambda: LocalCluster.open(tmp_path / "child").process(1) is None, "the node to end")
+    assert list(of_parent.running()) == [1]
+    of_parent.kill_all()
 
 
 def test_a_server_depends_on_neither_the_directory_nor_the_signals_of_its_starter(
@@ -195,9 +203,9 @@ def test_a_server_depends_on_neither_the_directory_nor_the_signals_of_its_starte
     log = tmp_path / "log"
     log.touch()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    server = ForkServer(Lifeline())
+    server = ForkServer()
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    node = server.start(["--config", str(config)], directory=tmp_path, log=log, environment={}, detached=False)
+    node = server.start(["--config", str(config)], directory=tmp_path, log=log, environment={}, lifeline=None)
     try:
         os.kill(node.pid, signal.SIGTERM)
         eventually(lambda: node.poll() == -signal.SIGTERM, "the node to end")
