@@ -34,8 +34,9 @@ class MiniKafka(Breakable):
     """``with MiniKafka(brokers=3) as kafka:``, or ``async with``. ``settings``: by Kafka's names.
 
     The brokers end with the block, or with this process, even if that is killed. Their files are removed, except after
-    an error in the block: a note to the exception names the brokers' logs. In ``directory`` (empty or missing) they
-    stay in any case: for a fixture, which does not see the errors of its tests.
+    an error in the block: a note to the exception names the brokers' logs. They stay when the process is killed, too,
+    in a folder ``minikafka-*`` of the temporary directory. In ``directory`` (empty or missing) they stay in any case:
+    for a fixture, which does not see the errors of its tests.
 
     Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
     1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
@@ -215,7 +216,7 @@ class MiniKafka(Breakable):
     def reset(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id and quota, and take
         back what was set of groups, brokers and features. Clients that a test left open find what they knew gone, and
-        may create topics anew; close them first.
+        may create topics anew, or fail, as consumers of KIP-848 do: close them before.
         """
         cluster = self.cluster
         if len(cluster.running()) < len(cluster.node_ids) or any(node.paused for node in cluster.running().values()):
