@@ -37,6 +37,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+"""The metadata log."""
+
+
 class OffsetAndEpoch(NamedTuple):
     """An offset and the leader epoch it belongs to (-1, -1 when undefined)."""
 

@@ -13,6 +13,7 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.metadata_batches import batch_spans
+from minikafka.broker.drivers.metadata_copies import find_metadata_log
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.metadata_recovery import mark_missing
 from minikafka.broker.drivers.raft import RaftDriver
@@ -21,7 +22,7 @@ from minikafka.broker.ports import Ports
 from minikafka.config import BrokerConfig
 from minikafka.config.node import REPLICATION
 from minikafka.metadata.controller.controller import Controller
-from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, Endpoint, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC_ID, METADATA_PARTITION, Endpoint
 from minikafka.net.control import ControlLink
 from minikafka.net.probe import is_refused
 from minikafka.raft import Core, RaftConfig, RaftNode, VoterSet
@@ -30,7 +31,6 @@ from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
 
-METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_LOG_CONFIG: Final = LogConfig(
     retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER, notes_durable_end=True
 )
@@ -109,7 +109,7 @@ def _endpoint_of(config: BrokerConfig, metadata: Metadata, node_id: int) -> Endp
 
 
 def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
-    log = store.get(METADATA_PARTITION)
+    log = find_metadata_log(ports.disk, store)
     if log is None:
         first = store.directories[0]  # as in Kafka, where nothing else is said
         failures = [directory.failure for directory in store.directories if directory.failure is not None]

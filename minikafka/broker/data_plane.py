@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minikafka.broker.control_plane import METADATA_LOG_CONFIG, METADATA_PARTITION, ControlPlane
+from minikafka.broker.control_plane import METADATA_LOG_CONFIG, ControlPlane
 from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.isr import IsrProposals
 from minikafka.broker.drivers.moves import DirectoryMoves
@@ -24,7 +24,7 @@ from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import TopicConfig
 from minikafka.metadata.effective import broker_config
-from minikafka.model import TopicPartition
+from minikafka.model import METADATA_PARTITION, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir

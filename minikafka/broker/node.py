@@ -20,7 +20,7 @@ import structlog
 from minikafka.broker import descriptors
 from minikafka.broker.absences import Absences
 from minikafka.broker.clock import Clock
-from minikafka.broker.control_plane import METADATA_PARTITION, build_control_plane
+from minikafka.broker.control_plane import build_control_plane
 from minikafka.broker.data_plane import build_data_plane, open_store
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
@@ -46,7 +46,7 @@ from minikafka.errors import KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.metrics.requests import Requests
-from minikafka.model import Endpoint, TopicPartition
+from minikafka.model import METADATA_PARTITION, Endpoint, TopicPartition
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk

@@ -25,7 +25,7 @@ from uuid import UUID
 
 import structlog
 
-from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID
+from minikafka.model import METADATA_PARTITION, NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.damage import remove_torn_mark
 from minikafka.storage.disk import Disk, NamesFile
 from minikafka.storage.errors import StorageFailure, is_passing
@@ -49,7 +49,10 @@ NOT_FORGOTTEN: Final = UUID(int=1)
 
 
 class RecordJob:
-    """Tells the disk what changed of the registration. ``run`` it in any thread, then complete it on the loop."""
+    """Tells the disk what changed of the registration. ``run`` it in any thread, then complete it on the loop.
+
+    If the directory of the metadata log refuses, the node stops, and the directories behind it keep what they have.
+    """
 
     def __init__(self, parts: Iterable[tuple[LogDir, Callable[[], None]]]) -> None:
         self._parts = deque(parts)  # that are not done
@@ -76,6 +79,9 @@ class RecordJob:
                     self._shortage = error
                     return
                 self._failed.append((directory, error))
+                if METADATA_PARTITION in directory.logs:
+                    self._parts.clear()
+                    return
             self._parts.popleft()
 
     def refused(self) -> list[tuple[LogDir, OSError]]:
@@ -149,10 +155,14 @@ class Registrations:
         return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in sorted(whole.items())}
 
     def _replicas(self) -> list[Log]:
-        return [log_ for log_ in self._store if log_.topic_partition.topic != CLUSTER_METADATA_TOPIC]
+        return [log_ for log_ in self._store if log_.topic_partition != METADATA_PARTITION]
 
     def prepare_write(self, broker_epoch: int) -> RecordJob:
-        """The controller has registered this process: what to ``run`` in a thread before it acts as registered."""
+        """The controller has registered this process: what to ``run`` in a thread before it acts as registered.
+
+        The directory of the metadata log comes first. So it names an older registration than another one only if it is
+        an older copy (``broker/drivers/metadata_copies.py``).
+        """
         online = self.online_directories()
         parts = self._record(Registration(broker_epoch, self._boot_id, online, self._sorted_topics(), self._paths()))
         for directory in self._store.online:
@@ -227,7 +237,8 @@ class Registrations:
         self._written = registration
         self._version += 1
         content = format_registration(registration)
-        return [(one, partial(self._files[one].store, self._version, content)) for one in self._store.online]
+        online = sorted(self._store.online, key=lambda one: METADATA_PARTITION not in one.logs)
+        return [(one, partial(self._files[one].store, self._version, content)) for one in online]
 
     def prepare_forget(self, directory: LogDir) -> RecordJob:
         """The directory failed: what its kernel still shows may not be on its disk, whatever a later start finds.

@@ -3,6 +3,7 @@
 - ``raft``, ``metadata_log``      the metadata quorum and its files
 - ``metadata_batches``            batches of the metadata log, for the quorum and for the image
 - ``metadata_recovery``           the quorum's files at a start: checks and repair marks
+- ``metadata_copies``             which one, if log directories hold several or an older copy
 - ``metadata_snapshots``          files of the quorum's snapshots
 - ``commits``                     applies committed records, and wakes those who proposed them
 - ``metadata``                    committed records as images and deltas, in portions

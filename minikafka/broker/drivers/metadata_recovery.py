@@ -92,10 +92,7 @@ class MetadataRecovery:
         return not durable_end.is_known and (is_used or has_registered or bool(self._snapshots.found()))
 
     def _mark_for_repair(self, why: str) -> None:
-        """Write the mark durably, before any evidence of the damage is removed."""
-        if not self._disk.exists(self._path(REPAIR_MARK)):
-            log.error("the metadata log must be repaired", directory=self._directory, why=why)
-            self._disk.write_atomic(self._path(REPAIR_MARK), f"{why}\n".encode())
+        mark_for_repair(self._disk, self._directory, why)
 
     def _note_new(self, *, is_blank: bool) -> bool:
         if is_blank and not self._disk.exists(self._path(NEW_MARK)):
@@ -147,6 +144,13 @@ class MetadataRecovery:
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
+
+
+def mark_for_repair(disk: Disk, directory: str, why: str) -> None:
+    """Write the mark durably, before any evidence of the damage is removed."""
+    if not disk.exists(f"{directory}/{REPAIR_MARK}"):
+        log.error("the metadata log must be repaired", directory=directory, why=why)
+        disk.write_atomic(f"{directory}/{REPAIR_MARK}", f"{why}\n".encode())
 
 
 def mark_missing(disk: Disk, directory: str) -> None:

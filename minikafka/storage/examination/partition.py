@@ -34,7 +34,7 @@ from minikafka.storage.small_file import read_small_file
 _KNOWN: Final = frozenset(
     (DURABLE_END_FILE, EPOCHS_FILE, PARTITION_METADATA_FILE, REFETCH_FILE, SEGMENTS_FILE, TORN_FILE)
 )
-_OF_THE_QUORUM: Final = ("quorum-state", "repair-in-progress", "new-voter")
+_OF_THE_QUORUM: Final = ("quorum-state", "repair-in-progress", "new-voter", "older-copy")
 _LEFT_OVER: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 
 

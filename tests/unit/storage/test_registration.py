@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from minikafka.model import TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC_ID, METADATA_PARTITION, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import Corruption
 from minikafka.storage.disk import NamesFile, OsDisk
@@ -332,6 +332,20 @@ def test_a_directory_that_refuses_goes_offline(tmp_path: Path) -> None:
     found = read_registration(DISK, machine.paths[0])
     assert found is not None
     assert (found.broker_epoch, found.boot_id, len(found.directories)) == (41, "boot-1", 2)
+
+
+def test_the_directory_of_the_metadata_log_names_a_registration_first(tmp_path: Path) -> None:
+    """Killed in between, or refused by that disk, no other directory names a newer one."""
+    machine = Machine(tmp_path, directories=2)
+    registrations = machine.start()
+    machine.store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, LogConfig(), machine.store.directories[1])
+    registrations.write(41)
+    (tmp_path / "d1").rename(tmp_path / "gone")
+    registrations.write(52)
+    assert len(registrations.failed_directories()) == 1
+    found = read_registration(DISK, machine.paths[0])
+    assert found is not None
+    assert found.broker_epoch == 41
 
 
 @pytest.mark.parametrize("text", ["", "x", "version=1\nbroker.epoch=1\nboot.id=a\n", "version=0\nboot.id=a\n", "\xff"])
