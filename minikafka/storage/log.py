@@ -136,7 +136,7 @@ class Log:
         self.cut_floor: int | None = None  # during a cut: lowest possible log end
         self.first_dirty_offset = 0  # end of the cleaned part
         self.generation = 0  # number of truncations: a flush of an older one moves no recovery point
-        self.lowest_cut: int | None = None  # of all truncations
+        self.lowest_cut: int | None = None  # of all truncations since a copy of it was cut, too
         self.is_replaced = False  # by a durable copy in another directory
         self.is_cleaning = False  # a pass of the cleaner is under way
         self.is_swapping = False  # its segments are taking the place of the old ones, which retention leaves alone

@@ -56,6 +56,7 @@ class ReplicaMove:
             if job is not None:
                 return job
             self._generation = self.current.generation
+            self.current.lowest_cut = None  # the driver finds its moves anew: else it would cut the copy there again
         start = self.current.log_start_offset
         if self.future.log_end_offset < start:
             return self.future.prepare_restart(start)

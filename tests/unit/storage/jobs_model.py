@@ -438,7 +438,8 @@ class Node:
                 target = next(one for one in self.store.directories if one is not self.store.log_dir_of(tp))
                 self._moving = self.store.begin_move(tp, target)
             return
-        move, tp = self._moving, self._moving.current.topic_partition
+        move = ReplicaMove(self._moving.current, self._moving.future)  # anew for each step, as the driver
+        tp = move.current.topic_partition
         if move.current.is_cutting or self._cuts_copy(move):
             return
         found_slice = move.next_slice(300)

@@ -64,7 +64,9 @@ def begin(store: LogStore, *, count: int = 0) -> ReplicaMove:
 
 
 def copy(move: ReplicaMove, max_bytes: int = 1 << 20) -> bool:
-    """A piece; False when nothing is left."""
+    """A piece; False when nothing is left. The driver finds its moves anew for each piece, too."""
+    move.reconcile()
+    move = ReplicaMove(move.current, move.future)
     move.reconcile()
     found = move.next_slice(max_bytes)
     job = move.append(found.read())
@@ -75,8 +77,9 @@ def copy(move: ReplicaMove, max_bytes: int = 1 << 20) -> bool:
 
 
 def complete(store: LogStore, move: ReplicaMove) -> Log:
-    while copy(move):
-        pass
+    for _ in range(500):
+        if not copy(move):
+            break
     return store.complete_move(move, move.current.log_end_offset)
 
 
@@ -214,6 +217,19 @@ def test_a_copy_does_not_keep_what_the_log_has_fetched_again() -> None:
         append(move.current, b"again %d" % number)
     expected = all_values(move.current)
     assert all_values(complete(store, move)) == expected
+
+
+def test_a_log_that_was_cut_once_is_copied_to_its_end() -> None:
+    """Each piece began with a cut of the copy where the log had ever been cut: no move of more than a piece ended."""
+    store = open_store(Machine().disk, Random(1))
+    log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+    append(log, b"stays")
+    append(log, b"goes")
+    log.truncate_to(1)
+    for number in range(20):
+        append(log, b"%d" % number * 50)
+    moved = complete(store, store.begin_move(WHERE, store.directories[1]))
+    assert moved.log_end_offset == 21
 
 
 def test_what_was_read_before_a_cut_is_not_appended_after_it() -> None:
