@@ -209,6 +209,10 @@ class Appender:
         """
         self._followed_from = self._log.log_end_offset
 
+    def follow_as(self, former: Appender) -> None:
+        """The log takes the place of another, with the same records, and follows the same leader."""
+        self._followed_from = former._followed_from
+
     def _check_open(self, run: memoryview) -> None:
         """The leader has cleaned what comes behind ``run``; so every transaction that is open here has ended there."""
         first = self._log.producers.first_open_offset

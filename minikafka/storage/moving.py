@@ -129,3 +129,4 @@ class ReplicaMove:
     def take_over(self) -> None:
         """The copy takes the log's place, which appends no more: until now both replay batches into their producers."""
         self.future.producers = self.current.producers
+        self.future.appender.follow_as(self.current.appender)

@@ -23,7 +23,7 @@ from minikafka.storage.directory_names import (
     parse_future_directory_name,
 )
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import PassingFailure, StorageFailure
+from minikafka.storage.errors import EndsMayBeGone, PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -424,6 +424,19 @@ def test_open_and_aborted_transactions_move_with_the_log() -> None:
         found = store.get(WHERE)
         assert found is not None
         log = found
+
+
+@pytest.mark.spec("T28")
+def test_a_moved_follower_still_knows_since_when_it_follows() -> None:
+    """What its leader has cleaned since may have been the end of a transaction that was open then."""
+    store = open_store(Machine().disk, Random(1))
+    move = begin(store)
+    stage(move.current, batch(b"open", producer=(7, 0, 0), is_transactional=True))
+    move.current.commit()
+    move.current.begin_following()
+    log = complete(store, move)
+    with pytest.raises(EndsMayBeGone):
+        log.append_as_follower(memoryview(batch(b"behind a gap", base_offset=5, leader_epoch=0)))
 
 
 def test_a_shortage_at_the_end_of_a_move_leaves_the_log_what_it_knows_of_its_producers() -> None:
