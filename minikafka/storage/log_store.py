@@ -388,12 +388,21 @@ class LogStore:
 
 
 def _remove(disk: Disk, paths: Sequence[str]) -> None:
-    """Remove files and directories that were renamed when they were deleted; may run in a thread."""
+    """Remove files and directories that were renamed when they were deleted; may run in a thread.
+
+    OSError after all others are gone: what cannot be removed now goes at the next start.
+    """
+    refused: OSError | None = None
     for path in paths:
-        if disk.is_dir(path):
-            disk.remove_tree(path)
-        else:
-            disk.unlink(path)
+        try:
+            if disk.is_dir(path):
+                disk.remove_tree(path)
+            else:
+                disk.unlink(path)
+        except OSError as error:
+            refused = error
+    if refused is not None:
+        raise refused
 
 
 def _log_count(directory: LogDir) -> int:

@@ -188,6 +188,30 @@ def test_a_deleted_log_is_renamed_then_removed_and_can_be_made_again(
     assert again.corruption is None
 
 
+def test_what_cannot_be_removed_keeps_nothing_else(
+    open_store: OpenStore, disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of a descriptor, or on a failing disk: the files of all other topics stayed until a restart."""
+    remove = disk.remove_tree
+
+    def remove_tree(path: str) -> None:
+        if "a-0" in path:
+            raise OSError(errno.EMFILE, "too many open files", path)
+        remove(path)
+
+    monkeypatch.setattr(disk, "remove_tree", remove_tree)
+    store = open_store()
+    for tp in (A, B):
+        store.create(tp, TOPIC_ID, LogConfig())
+        store.delete(tp)
+    trash = store.take_trash()
+    assert trash is not None
+    with pytest.raises(OSError, match="too many open files"):
+        trash()
+    (left,) = (tmp_path / "d").glob("*-delete")
+    assert left.name.startswith("a-0")
+
+
 def test_a_directory_that_was_being_deleted_is_removed_after_a_restart(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     store.create(A, TOPIC_ID, LogConfig())
