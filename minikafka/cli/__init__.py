@@ -18,7 +18,7 @@
 * ``group_view``  what ``group describe`` shows; ``reset_offsets``  ``group reset-offsets``; ``reset_plan``: its files
 * ``config``   ``minikafka config ...``; ``config_resources``: whose settings; ``quota``: ``minikafka quota ...``
 * ``delete_records``  ``minikafka topic delete-records``
-* ``reassign``  ``minikafka reassign``: where replicas are
+* ``reassign``  ``minikafka reassign``: where replicas are; ``reassign_view``: what it shows
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``
 * ``progress``  bars: for bytes, and for replicas that move
 * ``log``      ``minikafka log dump``: look into files on disk; ``verify``: ``minikafka log verify``

@@ -55,9 +55,13 @@ def dump(
                 fail(f"{file}: file not found")
             if len(files) > 1 and not as_json:
                 print_line(f"{file}:")
+            is_empty = True
             for entry in _entries(OsDisk(), str(file), records, verify):
+                is_empty = False
                 problems += "problem" in entry
                 (print_json_line if as_json else _print_entry)(entry)
+            if is_empty and not as_json:
+                print_line(f"no {_CONTENT.get(file.suffix, 'entries')}")
     if problems:
         fail(f"{problems} {'problem' if problems == 1 else 'problems'} found")
 
@@ -120,6 +124,9 @@ _READERS: Final[dict[str, Callable[[OsDisk, str, bool, bool], Iterator[dict[str,
     "txnindex": _transaction_index_entries,
     "snapshot": _producer_entries,
 }
+
+
+_CONTENT: Final = {".log": "batches", ".snapshot": "producers"}
 
 
 def _explainer(path: str) -> Explain:

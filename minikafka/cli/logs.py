@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ import typer
 
 from minikafka.cli.cluster import open_cluster
 from minikafka.cli.options import Directory
-from minikafka.cli.output import print_note
+from minikafka.cli.output import print_json_line, print_note
 from minikafka.cli.run import quiet_when_the_reader_leaves, raise_when_the_reader_has_left
 
 FOLLOW_INTERVAL_S: Final = 0.2
@@ -58,6 +59,7 @@ def logs(
     ] = None,
     level: Annotated[Level, typer.Option(help="Only lines at least this grave.")] = Level.DEBUG,
     directory: Directory = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each entry as one line of JSON.")] = False,
 ) -> None:
     """Print the logs of the nodes, merged by time.
 
@@ -72,14 +74,15 @@ def logs(
     for node_id in chosen:
         cluster.check_node(node_id)
     files = {node_id: NodeLog(node_id, cluster.layout.log_file(node_id)) for node_id in chosen}
+    print_entries = _print_json if as_json else _print
     with quiet_when_the_reader_leaves():
         entries = [entry for entry in _read(files.values()) if _is_wanted(entry, level)]
-        _print(entries[-tail:] if tail else [] if tail == 0 else entries)
+        print_entries(entries[-tail:] if tail else [] if tail == 0 else entries)
         while follow:
             sys.stdout.flush()
             time.sleep(FOLLOW_INTERVAL_S)
             raise_when_the_reader_has_left()
-            _print(entry for entry in _read(files.values()) if _is_wanted(entry, level))
+            print_entries(entry for entry in _read(files.values()) if _is_wanted(entry, level))
 
 
 class NodeLog:
@@ -163,3 +166,16 @@ def _print(entries: Iterable[Entry]) -> None:
         if coloured:
             head = f"\x1b[{_COLOURS[entry.level]}m{head}\x1b[0m"
         sys.stdout.write("".join(f"{head} {line}\n" for line in entry.text.split("\n")))
+
+
+def _print_json(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        when = {"timestamp": _timestamp_ms(entry.timestamp)}
+        print_json_line(when | {"node": entry.node_id, "level": entry.level.value, "text": entry.text})
+
+
+def _timestamp_ms(text: str) -> int | None:
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        return None

@@ -73,7 +73,8 @@ def remove(node: Node, directory: Directory = None) -> None:
 
 
 async def _drain(cluster: LocalCluster, node: int, throttle: int | None, admin: Admin) -> None:
-    from minikafka.cli.reassign import follow_to_end, print_cleared
+    from minikafka.cli.reassign import follow_to_end
+    from minikafka.cli.reassign_view import print_cleared
     from minikafka.client.reassigning.tool import Reassigner
 
     if (trouble := await quorum_trouble(admin)) is not None:

@@ -9,7 +9,8 @@ import typer
 
 from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Target, Timeout, target
 from minikafka.cli.output import print_line, print_note
-from minikafka.cli.reassign import follow_to_end, parse_brokers, print_cleared
+from minikafka.cli.reassign import follow_to_end, parse_brokers
+from minikafka.cli.reassign_view import print_cleared
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, target
-from minikafka.cli.output import print_line, print_note
+from minikafka.cli import reassign_view as view
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
+from minikafka.cli.output import print_json, print_line, print_note
 from minikafka.cli.run import run_with_admin
 from minikafka.cli.waiting import note_if_stale
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
     from minikafka.client.reassigning.progress import Progress
-    from minikafka.client.reassigning.throttles import Throttle
     from minikafka.client.reassigning.tool import Begun, Reassigner
 
 STDIN: Final = "-"
@@ -106,6 +107,7 @@ def reassign(
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
+    as_json: AsJson = False,
 ) -> None:
     """Move partitions to other brokers or log directories. For one partition see [bold]minikafka topic move[/].
 
@@ -125,6 +127,8 @@ def reassign(
     """
     actions = {"--generate": generate, "--execute": execute, "--verify": verify, "--cancel": cancel, "--list": list_}
     _check_one(actions)
+    if as_json and (execute or cancel):
+        raise typer.BadParameter("is for --generate, --verify and --list", param_hint="--json")
 
     def run_tool(work: Callable[[Reassigner], Coroutine[Any, Any, None]]) -> None:
         from minikafka.client.reassigning.tool import Reassigner
@@ -133,13 +137,13 @@ def reassign(
 
     path = file or reassignment_json_file or topics_to_move_json_file
     if list_:
-        run_with_admin(_list, target(bootstrap, directory), timeout)
+        run_with_admin(partial(_list, as_json), target(bootstrap, directory), timeout)
         return
     if path is None:
         raise typer.BadParameter(f"{next(name for name in actions if actions[name])} needs a FILE", param_hint="FILE")
     text = read_file(path)
     if generate:
-        run_tool(lambda tool: _generate(tool, text, broker_list, not disable_rack_aware))
+        run_tool(lambda tool: _generate(tool, text, broker_list, not disable_rack_aware, as_json))
     elif execute:
         how = {
             "throttle": throttle,
@@ -152,7 +156,7 @@ def reassign(
         run_tool(lambda tool: _execute(tool, text, follow_up, how, follow))
     elif verify:
         follow = wait is True
-        run_tool(lambda tool: _verify(tool, text, preserve_throttles, follow))
+        run_tool(lambda tool: _verify(tool, text, preserve_throttles, follow, as_json))
     else:
         run_tool(lambda tool: _cancel(tool, text, preserve_throttles))
 
@@ -176,12 +180,15 @@ def read_file(path: Path) -> str:
         raise PlanError(f"{path} is not a UTF-8 text file") from None
 
 
-async def _generate(tool: Reassigner, text: str, broker_list: str | None, rack_aware: bool) -> None:
+async def _generate(tool: Reassigner, text: str, broker_list: str | None, rack_aware: bool, as_json: bool) -> None:
     from minikafka.client.reassigning.plan import parse_topics, to_json
 
     topics = parse_topics(text)
     brokers = parse_brokers(broker_list) if broker_list is not None else await tool.live_brokers()
     current, proposed = await tool.generate(topics, brokers, rack_aware=rack_aware)
+    if as_json:
+        print_json({"current": view.plan_as_dict(current), "proposed": view.plan_as_dict(proposed)})
+        return
     print_line(f"Current partition replica assignment\n{to_json(current)}\n")
     print_line(f"Proposed partition reassignment configuration\n{to_json(proposed)}")
 
@@ -209,7 +216,7 @@ async def _execute(tool: Reassigner, text: str, verify: str, how: dict[str, Any]
         print_line(f"The inter-broker throttle limit was set to {how['throttle']} B/s")
     if how["log_dir_throttle"] is not None:
         print_line(f"The replica-alter-dir throttle limit was set to {how['log_dir_throttle']} B/s")
-    print_line(f"Successfully started partition reassignments for {_names(plan)}")
+    print_line(f"Successfully started partition reassignments for {view.names(plan)}")
     sys.stdout.flush()
     if not follow:
         is_throttled = bool(begun.throttle.brokers)
@@ -217,8 +224,8 @@ async def _execute(tool: Reassigner, text: str, verify: str, how: dict[str, Any]
         return
     progress = await follow_to_end(tool, begun, verify)
     if begun.throttle.brokers or begun.throttle.topics:
-        print_cleared(await tool.clear_throttles(plan))
-    for line in _status(plan, progress):
+        view.print_cleared(await tool.clear_throttles(plan))
+    for line in view.status_lines(plan, progress):
         print_line(line)
     if not progress.is_complete:
         raise typer.Exit(1)
@@ -238,9 +245,10 @@ async def follow_to_end(tool: Reassigner, begun: Begun, resume: str) -> Progress
             raise
 
 
-async def _verify(tool: Reassigner, text: str, preserve_throttles: bool, follow: bool) -> None:
+async def _verify(tool: Reassigner, text: str, preserve_throttles: bool, follow: bool, as_json: bool) -> None:
     from minikafka.cli.progress import move_bar
     from minikafka.client.reassigning.plan import parse_plan
+    from minikafka.client.reassigning.throttles import Throttle
 
     plan = parse_plan(text)
     if follow:
@@ -248,11 +256,16 @@ async def _verify(tool: Reassigner, text: str, preserve_throttles: bool, follow:
             progress = await tool.wait(plan, None, show)
     else:
         progress = await tool.progress(plan)
-    print_line("Status of partition reassignment:")
-    for line in _status(plan, progress):
-        print_line(line)
-    if not progress.is_under_way and not preserve_throttles:
-        print_cleared(await tool.clear_throttles(plan))
+    if not as_json:
+        print_line("Status of partition reassignment:")
+        for line in view.status_lines(plan, progress):
+            print_line(line)
+    is_over = not progress.is_under_way and not preserve_throttles
+    removed = await tool.clear_throttles(plan) if is_over else Throttle({}, {})
+    if as_json:
+        print_json(view.progress_as_dict(plan, progress, removed))
+    else:
+        view.print_cleared(removed)
     if not progress.is_complete:
         raise typer.Exit(1)
 
@@ -263,57 +276,21 @@ async def _cancel(tool: Reassigner, text: str, preserve_throttles: bool) -> None
     plan = parse_plan(text)
     cancelled = await tool.cancel(plan)
     if cancelled:
-        print_line(f"Successfully cancelled partition reassignments for: {_names(cancelled)}")
+        print_line(f"Successfully cancelled partition reassignments for: {view.names(cancelled)}")
     else:
         print_line("None of the specified partition reassignments are in progress.")
     if not preserve_throttles:
-        print_cleared(await tool.clear_throttles(plan))
+        view.print_cleared(await tool.clear_throttles(plan))
 
 
-async def _list(admin: Admin) -> None:
+async def _list(as_json: bool, admin: Admin) -> None:
     from minikafka.client.reassigning.tool import Reassigner
 
     ongoing = await Reassigner(admin).ongoing()
-    print_line("Current partition reassignments:" if ongoing else "No partition reassignments found.")
-    for tp, each in ongoing.items():
-        adding = f" adding: {_ids(each.adding)}." if each.adding else ""
-        removing = f" removing: {_ids(each.removing)}." if each.removing else ""
-        print_line(f"{tp}: replicas: {_ids(each.replicas)}.{adding}{removing}")
+    if as_json:
+        print_json(view.ongoing_as_list(ongoing))
+    else:
+        print_line("Current partition reassignments:" if ongoing else "No partition reassignments found.")
+        for line in view.ongoing_lines(ongoing):
+            print_line(line)
     await note_if_stale(admin)
-
-
-def _status(plan: Any, progress: Progress) -> Iterable[str]:
-    from minikafka.client.reassigning.progress import State
-
-    for tp, state in progress.partitions.items():
-        if state is State.COMPLETE:
-            yield f"Reassignment of partition {tp} is completed."
-        elif state is State.IN_PROGRESS:
-            yield f"Reassignment of partition {tp} is still in progress."
-        else:
-            sets = f"replica set is {_ids(progress.replicas[tp])} rather than {_ids(plan[tp].replicas)}"
-            yield f"There is no active reassignment of partition {tp}, but {sets}."
-    for move, state in progress.directories.items():
-        replica = f"{move.tp}-{move.broker}"
-        if state is State.COMPLETE:
-            yield f"Reassignment of replica {replica} completed successfully."
-        elif state is State.IN_PROGRESS:
-            yield f"Reassignment of replica {replica} is still in progress."
-        else:
-            yield f"Partition {move.tp} on broker {move.broker} is not being moved to log dir {move.path}."
-
-
-def print_cleared(removed: Throttle) -> None:
-    """Say which throttles were removed, as Kafka's tool does."""
-    if removed.brokers:
-        print_line(f"Clearing broker-level throttles on brokers {_ids(removed.brokers)}")
-    if removed.topics:
-        print_line(f"Clearing topic-level throttles on topics {','.join(removed.topics)}")
-
-
-def _names(partitions: Iterable[object]) -> str:
-    return ",".join(map(str, sorted(partitions)))  # type: ignore[type-var]
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))

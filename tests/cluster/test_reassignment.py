@@ -54,7 +54,9 @@ def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies
     assert b"node 4 joined" in program("cluster", "add")
     cluster.layout = type(cluster.layout).open(cluster.layout.directory)
     topics = json.dumps({"version": 1, "topics": [{"topic": TOPIC}]}).encode()
-    current, proposed = json_lines(minikafka("reassign", "--generate", "-", "--broker-list", "1,2,3,4", given=topics))
+    generate = ("reassign", "--generate", "-", "--broker-list", "1,2,3,4")
+    current, proposed = json_lines(minikafka(*generate, given=topics))
+    assert json.loads(minikafka(*generate, "--json", given=topics))["current"] == json.loads(current)
     plan = tmp_path / "plan.json"
     plan.write_text(proposed)
     moved = [part for part in json.loads(proposed)["partitions"] if 4 in part["replicas"]]
@@ -65,6 +67,8 @@ def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies
     begun = minikafka("reassign", "--execute", str(plan), "--no-wait", "-b", servers(cluster, 4))
     assert json_lines(begun) == [current], "the way back is printed first"
     assert b"adding: 4." in minikafka("reassign", "--list", "-b", servers(cluster, 4))
+    listed = json.loads(minikafka("reassign", "--list", "--json", "-b", servers(cluster, 4)))
+    assert [each["adding"] for each in listed] == [[4], [4]]
     load.wait_for_more()
     controller = controller_of(cluster)
     cluster.kill(controller)
@@ -74,6 +78,7 @@ def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies
     load.wait_for_more()
     verified = minikafka("reassign", "--verify", str(plan), "--wait").decode()
     assert verified.count("is completed.") == 3
+    assert json.loads(minikafka("reassign", "--verify", str(plan), "--json"))["complete"]
     for part in moved:
         assert list(partition_view(cluster, TOPIC, part["partition"]).replicas) == part["replicas"]
 
@@ -148,6 +153,8 @@ def elections(cluster: LocalCluster, minikafka: CommandLine, tmp_path: Path) -> 
     assert [leader_of(cluster, "events", index) for index in (0, 1)] == [2, 2]
     again = minikafka("elect-leaders", "--topic", "events", "--partition", "0").decode()
     assert "Valid replica already elected for partitions events-0" in again
+    told = json.loads(minikafka("elect-leaders", "--topic", "events", "--json"))
+    assert [each["error"] for each in told] == ["ELECTION_NOT_NEEDED", "ELECTION_NOT_NEEDED"]
 
 
 def throttles_and_cancelling(cluster: LocalCluster, minikafka: CommandLine, tmp_path: Path) -> None:

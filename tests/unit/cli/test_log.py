@@ -105,6 +105,15 @@ def test_what_a_producer_sent_broken_is_told_and_what_follows_is_shown(tmp_path:
     assert entries[3]["headers"] == [["\udcff", "1"]]
 
 
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
+    log, index = tmp_path / "00000000000000000000.log", tmp_path / "00000000000000000000.index"
+    log.touch()
+    index.touch()
+    assert dump(log).output == "no batches\n"
+    assert dump(log, index).output == f"{log}:\nno batches\n{index}:\nno entries\n"
+    assert dump("--json", log).output == ""
+
+
 def test_damage_is_told_where_it_is_and_fails(segment: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[70] ^= 1

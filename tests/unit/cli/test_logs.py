@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def test_only_grave_or_last_ones(shown: Shown) -> None:
     assert [line[0] for line in shown("--level", "error")] == ["2", "2", "2"]
     assert [line[0] for line in shown("--tail", "1")] == ["1"]
     assert shown("--tail", "0") == []
+
+
+def test_entries_come_as_json_one_a_line(shown: Shown) -> None:
+    first, second, third = map(json.loads, shown("--json"))
+    assert first == {"timestamp": 1767225601000, "node": 1, "level": "info", "text": FIRST.rstrip()}
+    assert (second["node"], second["level"], second["text"]) == (2, "error", SECOND.rstrip())
+    assert (third["timestamp"], third["text"]) == (1767225603000, THIRD.rstrip())
 
 
 def test_a_node_that_is_not_there_is_named(shown: Shown) -> None:

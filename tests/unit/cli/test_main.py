@@ -61,6 +61,21 @@ def test_every_verb_has_help_and_is_in_the_readme(words: tuple[str, ...]) -> Non
     assert f"minikafka {' '.join(words)}" in readme or f"`{words[-1]}" in readme
 
 
+def test_every_verb_that_lists_or_shows_does_so_in_json() -> None:
+    """These do something, and say that it is done."""
+    acting = {
+        "broker", "run", "pipeline prepare", "pipeline demo", "pipeline take-over",
+        "topic create", "topic alter", "topic delete", "topic move", "group delete",
+        "config set", "config delete", "quota set", "quota remove", "transaction abort", "transaction terminate",
+        "cluster feature upgrade", "cluster feature downgrade",
+        *(f"cluster {verb}" for verb in ("stop", "kill", "pause", "resume", "restart")),
+        *(f"cluster {verb}" for verb in ("add", "drain", "remove", "delete")),
+    }  # fmt: skip
+    runner = click.testing.CliRunner()
+    silent = {" ".join(words) for words in verbs() if "--json" not in runner.invoke(COMMAND, [*words, "--help"]).output}
+    assert silent == acting
+
+
 @pytest.mark.parametrize("columns", [80, 60])
 @pytest.mark.parametrize("words", [(), ("cluster",), *verbs()], ids=" ".join)
 def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...], columns: int) -> None:

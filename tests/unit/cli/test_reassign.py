@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 from minikafka.cli.log_dirs import _check_all_answered
 from minikafka.cli.main import app
 from minikafka.cli.progress import caught_up, move_bar
-from minikafka.cli.reassign import _status, parse_brokers
+from minikafka.cli.reassign import parse_brokers
+from minikafka.cli.reassign_view import progress_as_dict, status_lines
 from minikafka.client.reassigning.plan import Placement, PlanError
 from minikafka.client.reassigning.progress import DirectoryMove, Progress, State
+from minikafka.client.reassigning.throttles import Throttle
 from minikafka.model import TopicPartition
 
 A0, A1, A2 = (TopicPartition("a", index) for index in range(3))
@@ -26,6 +28,7 @@ A0, A1, A2 = (TopicPartition("a", index) for index in range(3))
         ("reassign --execute --verify x.json", "not --execute and --verify"),
         ("reassign --execute", "--execute needs a FILE"),
         ("reassign --execute x.json --throttle 0", "--throttle"),
+        ("reassign --cancel x.json --json", "--json: is for --generate, --verify and --list"),
         ("elect-leaders", "choose one of --all-topic-partitions, --topic and --path-to-json-file"),
         ("elect-leaders --topic a --all-topic-partitions", "choose one of"),
         ("elect-leaders --all-topic-partitions --partition 1", "needs --topic"),
@@ -86,7 +89,7 @@ def progress(**how: int) -> Progress:
 @pytest.mark.spec("A6")
 def test_the_state_of_a_plan_is_told_in_the_words_of_kafkas_tool() -> None:
     plan = {tp: Placement((1, 2)) for tp in (A0, A1, A2)}
-    assert list(_status(plan, progress())) == [
+    assert list(status_lines(plan, progress())) == [
         "Reassignment of partition a-0 is completed.",
         "Reassignment of partition a-1 is still in progress.",
         "There is no active reassignment of partition a-2, but replica set is 3,1 rather than 1,2.",
@@ -94,6 +97,18 @@ def test_the_state_of_a_plan_is_told_in_the_words_of_kafkas_tool() -> None:
         "Reassignment of replica a-0-2 is still in progress.",
         "Partition a-0 on broker 3 is not being moved to log dir /data.",
     ]
+    told = progress_as_dict(plan, progress(), Throttle({1: {}}, {}))
+    assert not told["complete"]
+    assert [each["state"] for each in told["partitions"]] == ["complete", "in_progress", "different"]
+    assert told["partitions"][2] == {
+        "topic": "a",
+        "partition": 2,
+        "state": "different",
+        "replicas": (3, 1),
+        "wanted": (1, 2),
+    }
+    assert told["cleared_throttles"] == {"brokers": [1], "topics": []}
+    assert [each["state"] for each in told["directories"]] == ["complete", "in_progress", "different"]
 
 
 @pytest.mark.spec("A6")
