@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
 
 def main() -> None:
     """Run the command line. Loading it takes a moment in which somebody may think better of it, too."""
-    try:
-        from minikafka.cli.main import main as run
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:  # whose KeyboardInterrupt is a RuntimeError in the making of a class
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from minikafka.cli.main import main as run
+
+    signal.signal(signal.SIGINT, handler)
     run()
 
 
