@@ -2,6 +2,10 @@
 
 Any live broker may be asked for the controller's work, so ``controller_id`` names the active controller while it is
 alive and this node otherwise: both accept or forward admin requests.
+
+The answer about an unknown id has the name that the request had, none or an empty one. Java's client sends an empty
+one. With none in the answer it fails (4.3: "Use errorsByTopicId()"), and never asks for metadata again: a consumer with
+a regular expression of the broker's would not notice that a topic was made anew. Apache Kafka answers with none.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         wanted = None  # version 0 had no null: an empty list asked for all topics
     for topic in wanted or () if context.version >= FIRST_VERSION_WITHOUT_NAMES else ():
         if topic.topic_id != ZERO_TOPIC_ID:
-            topic.name = None  # Java's client sends an empty one beside the id
+            topic.name = None if topic.name is None else ""  # the id counts
     await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     if wanted is None:
@@ -99,7 +103,11 @@ def _named(wanted: list[MetadataRequestTopic] | None, image: MetadataImage) -> l
 
 
 def _find(wanted: MetadataRequestTopic, image: MetadataImage) -> TopicImage | None:
-    return image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
+    return image.topic_by_id(wanted.topic_id) if _is_by_id(wanted) else image.topic(wanted.name or "")
+
+
+def _is_by_id(wanted: MetadataRequestTopic) -> bool:
+    return wanted.name is None or (not wanted.name and wanted.topic_id != ZERO_TOPIC_ID)
 
 
 def _encoded(topic: TopicImage, operations: int, context: RequestContext, parts: Parts) -> bytes:
@@ -121,13 +129,15 @@ def _wanted_topic(
     topic = _find(wanted, parts.metadata.image)
     if topic is not None:
         return _encoded(topic, operations, context, parts)
-    if wanted.name is None and context.version < FIRST_VERSION_WITHOUT_NAMES:
+    if _is_by_id(wanted) and context.version < FIRST_VERSION_WITHOUT_NAMES:
         missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
-    elif wanted.name is None:
-        missing = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+    elif _is_by_id(wanted):
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+        missing = MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=wanted.topic_id)
     else:
-        error = errors.get(wanted.name) or why_missing(wanted.name)
-        missing = MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
+        name = wanted.name or ""
+        error = errors.get(name) or why_missing(name)
+        missing = MetadataResponseTopic(error_code=error, name=name, topic_id=ZERO_TOPIC_ID)
     missing.topic_authorized_operations = operations
     return encode(missing, context.version)
 

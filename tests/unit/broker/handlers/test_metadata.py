@@ -172,7 +172,7 @@ async def test_an_id_counts_and_not_the_empty_name_that_java_sends_with_it(
     )
     known, unknown = (await client.ask(request, version)).topics
     assert (known.error_code, known.name, known.topic_id) == (0, "orders", found.topic_id)
-    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, UUID(int=7))
+    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, "", UUID(int=7))
 
 
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
