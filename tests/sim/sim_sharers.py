@@ -287,6 +287,7 @@ class Sharer:
         self._owners.lose(self.member_id)
         self._joins += 1
         self._epoch, self._owned, self._target, self._told = 0, frozenset(), None, None
+        self._positions.clear()  # what a poll under way brings is not taken
 
     async def _leave(self) -> None:
         """Before, it has committed; it tries once, for a while."""
