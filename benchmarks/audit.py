@@ -80,7 +80,7 @@ def write_history(path: Path, records: int) -> dict[str, int]:
         twice = (partitions[doubled % PARTITIONS], f"orders/customer:{doubled}#{crc32(b'%d' % doubled):08x}", end)
         tell("reader", "ok", "poll", [twice, (partitions[invented % PARTITIONS], "nobody#00000000", end + 1)])
         tell("reader", "ok", "drained", partitions)
-    return {"lost": 3, "poll_skipped": 3, "duplicate": 1, "phantom": 1}
+    return {"lost-write": 3, "poll-skip": 3, "duplicate": 1, "phantom": 1}
 
 
 class Peak:

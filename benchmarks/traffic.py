@@ -82,7 +82,7 @@ def flowing(cluster: LocalCluster, topic: str, partitions: int, rate: int, **set
 def safety(verdict: Verdict) -> list[Figure]:
     """What the checker found, as figures that must be zero."""
     broken = verdict.violations
-    lost = broken["lost"] + broken["unseen"]
+    lost = broken["lost-write"] + broken["unseen"]
     others = sum(broken.values()) - lost
     note = f"{verdict.acknowledged:,} acknowledged, {verdict.read:,} read back"
     return [

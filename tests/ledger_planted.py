@@ -118,27 +118,27 @@ def acknowledged_without_a_place(story: Story) -> None:
 # -- lost, though somebody saw it once ---------------------------------------------------------------------------------
 
 
-@plants("lost")
+@plants("lost-write")
 def passed_over_by_the_reader(story: Story) -> None:
     story.acknowledge(a=0, b=1, c=2)
     story.read_to_the_end(("a", 0), ("c", 2))
 
 
-@plants("lost")
+@plants("lost-write")
 def polled_once_and_gone_from_the_head(story: Story) -> None:
     story.acknowledge(a=0, b=1, c=2)
     story.read(("a", 0))
     story.read_to_the_end(("b", 1), ("c", 2))
 
 
-@plants("lost")
+@plants("lost-write")
 def read_by_one_of_two_readers(story: Story) -> None:
     story.acknowledge(a=0, b=1, c=2)
     story.read_to_the_end(("a", 0), ("b", 1), ("c", 2), process="one")
     story.read_to_the_end(("a", 0), ("c", 2), process="two")
 
 
-@plants("lost")
+@plants("lost-write")
 def handed_to_the_reader_only_in_an_earlier_assignment(story: Story) -> None:
     story.acknowledge(a=0, b=1, c=2)
     story.assign()
@@ -148,13 +148,13 @@ def handed_to_the_reader_only_in_an_earlier_assignment(story: Story) -> None:
     story.drained()
 
 
-@plants("lost")
+@plants("lost-write")
 def acknowledged_without_a_place_and_nowhere(story: Story) -> None:
     story.acknowledge(a=0, b=-1, c=1)
     story.read_to_the_end(("a", 0), ("c", 1))
 
 
-@plants("lost")
+@plants("lost-write")
 def gone_above_what_retention_deleted(story: Story) -> None:
     story.acknowledge(a=0, b=1, c=2)
     story.log_start(1)
@@ -189,14 +189,14 @@ def gone_behind_where_the_reader_began(story: Story) -> None:
     story.read_to_the_end(("b", 1), process="two", start=1)
 
 
-@plants("dirty_read")
+@plants("dirty-read")
 def of_unknown_outcome_seen_once_and_gone(story: Story) -> None:
     story.acknowledge(a=0)
     story.read(("a", 0), ("b", 1))
     story.read_to_the_end(("a", 0))
 
 
-@plants("dirty_read")
+@plants("dirty-read")
 def sent_without_acks_seen_once_and_gone(story: Story) -> None:
     story.acknowledge(a=0)
     story.send_without_acks("b", "c")
@@ -204,7 +204,7 @@ def sent_without_acks_seen_once_and_gone(story: Story) -> None:
     story.read_to_the_end(("a", 0))
 
 
-@plants("dirty_read")
+@plants("dirty-read")
 def of_unknown_outcome_and_seen_by_one_of_two_readers(story: Story) -> None:
     story.acknowledge(a=0, c=2)
     story.read_to_the_end(("a", 0), ("b", 1), ("c", 2), process="one")
@@ -296,32 +296,32 @@ def sent_without_acks_and_read_at_two(story: Story) -> None:
     story.read(("b", 0), ("b", 1))
 
 
-@plants("reordered")
+@plants("nonmonotonic-send")
 def sent_before_but_stored_behind(story: Story) -> None:
     story.acknowledge(a=0)
     story.read(("a", 0), ("c", 1), ("b", 2))
 
 
-@plants("inconsistent_offset")
+@plants("inconsistent-offsets")
 def two_readers_find_two_records_at_an_offset(story: Story) -> None:
     story.read(("a", 0), ("b", 1))
     story.read(("a", 0), ("c", 1), process="another")
 
 
-@plants("inconsistent_offset")
+@plants("inconsistent-offsets")
 def another_record_than_was_acknowledged(story: Story) -> None:
     story.acknowledge(a=0)
     story.read(("b", 0))
 
 
-@plants("inconsistent_offset")
+@plants("inconsistent-offsets")
 def a_dirty_read_whose_offset_went_to_another(story: Story) -> None:
     story.read(("b", 1))
     story.acknowledge(a=0, c=1)
     story.read_to_the_end(("a", 0), ("c", 1))
 
 
-@plants("offset_reused")
+@plants("reused-offset")
 def two_records_acknowledged_at_an_offset(story: Story) -> None:
     story.acknowledge(a=0, b=0)
 
@@ -345,7 +345,7 @@ def acknowledged_and_never_sent(story: Story) -> None:
     story.read(("a", 0))
 
 
-@plants("failed_read")
+@plants("aborted-read")
 def refused_and_there(story: Story) -> None:
     story.add("p", "fail", "send", [["t-0", "b"]])
     story.read(("a", 0), ("b", 1))
@@ -354,20 +354,20 @@ def refused_and_there(story: Story) -> None:
 # -- one after another -------------------------------------------------------------------------------------------------
 
 
-@plants("poll_went_back")
+@plants("nonmonotonic-poll")
 def handed_the_same_again(story: Story) -> None:
     story.acknowledge(a=0, b=1)
     story.read(("a", 0), ("b", 1), ("a", 0))
 
 
-@plants("poll_went_back")
+@plants("nonmonotonic-poll")
 def handed_what_lies_before_its_start(story: Story) -> None:
     story.acknowledge(a=0, b=1)
     story.assign(start=1)
     story.read(("a", 0))
 
 
-@plants("poll_skipped")
+@plants("poll-skip")
 def went_over_what_another_was_handed(story: Story) -> None:
     story.assign()
     story.acknowledge(a=0, b=1, c=2)
@@ -375,7 +375,7 @@ def went_over_what_another_was_handed(story: Story) -> None:
     story.read(("b", 1), process="another")
 
 
-@plants("poll_skipped")
+@plants("poll-skip")
 def went_over_what_retention_left(story: Story) -> None:
     story.assign()
     story.send("d")
@@ -384,7 +384,7 @@ def went_over_what_retention_left(story: Story) -> None:
     story.read(("a", 0), ("d", 3))
 
 
-@plants("end_offset_went_back")
+@plants("nonmonotonic-end-offset")
 def the_end_moved_back(story: Story) -> None:
     story.add("c", "ok", "end_offset", [["t-0", 3]])
     story.add("c", "ok", "end_offset", [["t-0", 2]])

@@ -214,7 +214,7 @@ def one_reader_is_not_handed_an_acknowledged_record(tale: Tale, rng: random.Rand
     if not (promised := _promised(tale)):
         return None
     _drop([rng.choice(promised)])
-    return {"lost", "unseen"}
+    return {"lost-write", "unseen"}
 
 
 @mutation
@@ -232,7 +232,7 @@ def the_head_is_gone(tale: Tale, rng: random.Random) -> set[str] | None:
         return None
     cut = rng.choice(promised)[1][1]
     _drop([found for found in _handed(tale, tale.readers) if found[1][1] <= cut])
-    return {"lost", "unseen"}
+    return {"lost-write", "unseen"}
 
 
 @mutation
@@ -252,7 +252,7 @@ def a_record_without_a_place_is_nowhere(tale: Tale, rng: random.Random) -> set[s
     gone = rng.choice(placeless)
     for each in tale.of("poll ok"):
         each.items = [item for item in each.items if item[0] != gone]
-    return {"lost"}
+    return {"lost-write"}
 
 
 @mutation
@@ -265,7 +265,7 @@ def a_dirty_read(tale: Tale, rng: random.Random) -> set[str] | None:
     if not found:
         return None
     _drop([rng.choice(found)])
-    return {"dirty_read"}
+    return {"dirty-read"}
 
 
 @mutation
@@ -313,7 +313,7 @@ def two_records_are_handed_in_the_wrong_order(tale: Tale, rng: random.Random) ->
     items = rng.choice(several).items
     at = rng.randrange(len(items) - 1)
     items[at], items[at + 1] = items[at + 1], items[at]
-    return {"poll_went_back"}
+    return {"nonmonotonic-poll"}
 
 
 @mutation
@@ -325,7 +325,7 @@ def two_records_are_handed_at_each_others_place(tale: Tale, rng: random.Random) 
     if not {one[0], other[0]} & (tale.acknowledged().keys() | tale.read(by=["c", "d", "free"]).keys()):
         return None  # nobody else knows their places
     one[0], other[0] = other[0], one[0]
-    return {"duplicate", "inconsistent_offset"}
+    return {"duplicate", "inconsistent-offsets"}
 
 
 @mutation
@@ -353,7 +353,7 @@ def a_record_is_there_that_was_refused(tale: Tale, rng: random.Random) -> set[st
     if not seen:
         return None
     tale.tell("p", "fail", "send", [rng.choice(sorted(seen))])
-    return {"failed_read"}
+    return {"aborted-read"}
 
 
 @mutation
@@ -363,7 +363,7 @@ def an_offset_was_given_twice(tale: Tale, rng: random.Random) -> set[str] | None
         return None
     one, other = rng.sample(items, 2)
     one[1] = other[1]
-    return {"offset_reused"}
+    return {"reused-offset"}
 
 
 @mutation
@@ -379,7 +379,7 @@ def a_producer_is_overtaken_by_itself(tale: Tale, rng: random.Random) -> set[str
         return None
     one, other = rng.choice(sends)
     one[0], other[0] = other[0], one[0]
-    return {"reordered"}
+    return {"nonmonotonic-send"}
 
 
 @mutation
@@ -394,7 +394,7 @@ def a_consumer_skips_a_record(tale: Tale, rng: random.Random) -> set[str] | None
     if not inner:
         return None
     _drop([rng.choice(inner)])
-    return {"poll_skipped"}
+    return {"poll-skip"}
 
 
 @mutation
@@ -403,4 +403,4 @@ def the_end_moves_back(tale: Tale, rng: random.Random) -> set[str] | None:
     if not ends or not ends[-1][0]:
         return None
     tale.tell("observer", "ok", "end_offset", [rng.randrange(ends[-1][0])])
-    return {"end_offset_went_back"}
+    return {"nonmonotonic-end-offset"}

@@ -93,21 +93,21 @@ def plants(rule: str) -> Callable[[Callable[[Story], None]], Callable[[Story], N
 # -- all or nothing ----------------------------------------------------------------------------------------------------
 
 
-@plants("torn")
+@plants("torn-transaction")
 def half_of_a_committed_one_is_there(story: Story) -> None:
     story.commit()
     story.read_to_the_end(("a", 0))
     story.read_to_the_end(partition="t-1")
 
 
-@plants("torn")
+@plants("torn-transaction")
 def half_of_one_whose_fate_is_unknown_is_there(story: Story) -> None:
     story.commit(told="info")
     story.read_to_the_end(("a", 0))
     story.read_to_the_end(partition="t-1")
 
 
-@plants("torn")
+@plants("torn-transaction")
 def one_reader_has_all_of_it_and_another_half(story: Story) -> None:
     story.commit(told=None)
     story.read_to_the_end(("a", 0), by="one")
@@ -115,14 +115,14 @@ def one_reader_has_all_of_it_and_another_half(story: Story) -> None:
     story.read_to_the_end(by="other")
 
 
-@plants("lost_commit")
+@plants("lost-commit")
 def a_committed_one_is_nowhere(story: Story) -> None:
     story.commit()
     story.read_to_the_end()
     story.read_to_the_end(partition="t-1")
 
 
-@plants("lost_commit")
+@plants("lost-commit")
 def what_is_in_no_transaction_is_missing(story: Story) -> None:
     story.commit()
     story.send("plain", "t-0", 2, process="other")
@@ -133,18 +133,18 @@ def what_is_in_no_transaction_is_missing(story: Story) -> None:
 # -- what is not committed ---------------------------------------------------------------------------------------------
 
 
-@plants("aborted_read")
+@plants("aborted-read")
 def read_and_aborted(story: Story) -> None:
     story.commit(told="fail")
     story.read(("a", 0))
 
 
-@plants("aborted_read")
+@plants("aborted-read")
 def read_and_never_to_be_committed(story: Story) -> None:
     story.read(("a", 0))
 
 
-@plants("early_read")
+@plants("precommitted-read")
 def read_before_its_commit_was_asked_for(story: Story) -> None:
     story.read(("a", 0))
     story.commit()
@@ -152,7 +152,7 @@ def read_before_its_commit_was_asked_for(story: Story) -> None:
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
-@plants("hanging")
+@plants("hanging-transaction")
 def open_when_its_time_is_over(story: Story) -> None:
     story.add("observer", "ok", "stable_end", ["t-0", 0, 1], ["t-1", 1, 1])
 
@@ -160,7 +160,7 @@ def open_when_its_time_is_over(story: Story) -> None:
 # -- one prefix --------------------------------------------------------------------------------------------------------
 
 
-@plants("prefix_changed")
+@plants("prefix-changed")
 def went_over_what_another_was_handed(story: Story) -> None:
     story.send("c", "t-0", 1)
     story.send("d", "t-0", 2)
@@ -171,7 +171,7 @@ def went_over_what_another_was_handed(story: Story) -> None:
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
-@plants("offset_changed")
+@plants("offset-changed")
 def two_records_at_one_offset(story: Story) -> None:
     story.send("c", "t-0", None)
     story.commit()
@@ -179,14 +179,14 @@ def two_records_at_one_offset(story: Story) -> None:
     story.read(("c", 0), by="another")
 
 
-@plants("offset_changed")
+@plants("offset-changed")
 def one_record_at_two_offsets(story: Story) -> None:
     story.commit()
     story.read_to_the_end(("a", 0), ("a", 1))
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
-@plants("offset_changed")
+@plants("offset-changed")
 def handed_what_lies_before_its_start(story: Story) -> None:
     story.commit()
     story.add("c", "ok", "assign_committed", ["t-0", 1])
@@ -210,19 +210,19 @@ def _copy(story: Story, *records: str, position: int, told: EventType | None = "
     story.read_to_the_end(("a", 0))
 
 
-@plants("copied_twice")
+@plants("copied-twice")
 def there_are_two_copies(story: Story) -> None:
     _copy(story, "x", "y", position=1)
     story.read_to_the_end(("b", 0), ("x", 1), ("y", 2), partition="t-1")
 
 
-@plants("not_copied")
+@plants("not-copied")
 def the_offset_moved_without_a_copy(story: Story) -> None:
     _copy(story, "x", position=1, told="fail")
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
-@plants("copied_ahead")
+@plants("copied-ahead")
 def the_copy_came_without_its_offset(story: Story) -> None:
     _copy(story, "x", position=0)
     story.read_to_the_end(("b", 0), ("x", 1), partition="t-1")
@@ -231,7 +231,7 @@ def the_copy_came_without_its_offset(story: Story) -> None:
 # -- zombies -----------------------------------------------------------------------------------------------------------
 
 
-@plants("zombie")
+@plants("zombie-write")
 def a_fenced_one_commits(story: Story) -> None:
     story.take_over("q")
     story.commit()
@@ -239,13 +239,13 @@ def a_fenced_one_commits(story: Story) -> None:
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
-@plants("zombie")
+@plants("zombie-write")
 def a_fenced_one_writes(story: Story) -> None:
     story.take_over("q")
     story.send("late", "t-0", 2)
 
 
-@plants("zombie")
+@plants("zombie-write")
 def what_a_fenced_one_wrote_is_seen(story: Story) -> None:
     story.take_over("q")
     story.send("late", "t-0", None)

@@ -270,7 +270,7 @@ def a_reader_is_not_handed_a_record(tale: Tale, rng: random.Random) -> set[str] 
         return None
     told, item = rng.choice(promised)
     told.items.remove(item)
-    return {"torn", "lost_commit", "not_copied"}
+    return {"torn-transaction", "lost-commit", "not-copied"}
 
 
 def _is_promised(tale: Tale, record: object) -> bool:
@@ -292,7 +292,7 @@ def nobody_is_handed_anything_of_a_committed_one(tale: Tale, rng: random.Random)
     for told, item in list(tale.handed()):
         if tale.transaction_of(item[1]) == gone:
             told.items.remove(item)
-    return {"lost_commit"}
+    return {"lost-commit"}
 
 
 @mutation
@@ -309,7 +309,7 @@ def a_record_of_an_aborted_one_is_handed_out(tale: Tale, rng: random.Random) -> 
     if not found:
         return None
     tale.tell("another", "ok", "poll_committed", list(rng.choice(found)))
-    return {"aborted_read"}
+    return {"aborted-read"}
 
 
 @mutation
@@ -321,7 +321,7 @@ def a_record_is_handed_out_before_its_commit(tale: Tale, rng: random.Random) -> 
     name = tale.transaction_of(item[1])
     at = next(at for at, each in enumerate(tale.told) if each.function == "commit" and [name] in each.items)
     tale.told.insert(at, Told("another", "ok", "poll_committed", [item]))
-    return {"early_read"}
+    return {"precommitted-read"}
 
 
 @mutation
@@ -333,7 +333,7 @@ def a_consumer_goes_over_a_record(tale: Tale, rng: random.Random) -> set[str] | 
         return None
     told, item = rng.choice(inner)
     told.items.remove(item)
-    return {"prefix_changed"}
+    return {"prefix-changed"}
 
 
 @mutation
@@ -344,7 +344,7 @@ def a_record_is_elsewhere_for_one_of_them(tale: Tale, rng: random.Random) -> set
     _, item = rng.choice(found)
     where = str(item[0])
     tale.tell("another", "ok", "poll_committed", [where, item[1], len(tale.logs[where])])
-    return {"offset_changed"}
+    return {"offset-changed"}
 
 
 @mutation
@@ -355,7 +355,7 @@ def two_records_are_handed_at_each_others_place(tale: Tale, rng: random.Random) 
     items = rng.choice(several).items
     at = rng.randrange(len(items) - 1)
     items[at], items[at + 1] = items[at + 1], items[at]
-    return {"offset_changed"}
+    return {"offset-changed"}
 
 
 @mutation
@@ -365,7 +365,7 @@ def two_copies_are_of_one_record(tale: Tale, rng: random.Random) -> set[str] | N
         return None
     one, other = rng.sample(copies, 2)
     one[3] = other[3]
-    return {"copied_twice"}
+    return {"copied-twice"}
 
 
 @mutation
@@ -375,7 +375,7 @@ def the_offset_is_behind_what_was_not_copied(tale: Tale, rng: random.Random) -> 
     if not left or not any(each.function == "copy" for each in tale.told):
         return None
     position[2] = rng.choice(left) + 1  # type: ignore[operator]
-    return {"not_copied"}
+    return {"not-copied"}
 
 
 @mutation
@@ -385,7 +385,7 @@ def a_copy_came_without_its_offset(tale: Tale, rng: random.Random) -> set[str] |
         return None
     [position] = tale.of("position ok")[0].items
     position[2] = rng.choice(copies)[3]
-    return {"copied_ahead"}
+    return {"copied-ahead"}
 
 
 def _visible_copies(tale: Tale) -> list[Item]:
@@ -401,7 +401,7 @@ def a_transaction_hangs(tale: Tale, rng: random.Random) -> set[str] | None:
         return None
     end = rng.choice(ends)
     end[1] = rng.randrange(end[2])  # type: ignore[call-overload]
-    return {"hanging"}
+    return {"hanging-transaction"}
 
 
 @mutation
@@ -411,7 +411,7 @@ def a_zombie_writes(tale: Tale, rng: random.Random) -> set[str] | None:
         return None
     process, item = rng.choice(late)
     tale.tell(process, "ok", "send", [*item, len(tale.logs[str(item[0])])])
-    return {"zombie"}
+    return {"zombie-write"}
 
 
 @mutation
@@ -421,4 +421,4 @@ def a_zombie_commits(tale: Tale, rng: random.Random) -> set[str] | None:
     if not found:
         return None
     rng.choice(found).type = "ok"
-    return {"zombie"}
+    return {"zombie-write"}

@@ -61,7 +61,7 @@ class Outcome:
     @property
     def lost(self) -> int:
         """Acknowledged records that cannot be read."""
-        return self.verdict.violations["lost"] + self.verdict.violations["unseen"]
+        return self.verdict.violations["lost-write"] + self.verdict.violations["unseen"]
 
     @property
     def duplicated(self) -> int:
@@ -71,7 +71,7 @@ class Outcome:
     @property
     def out_of_order(self) -> int:
         """Records that are stored or were read in another order than sent."""
-        return self.verdict.violations["reordered"] + self.verdict.violations["poll_went_back"]
+        return self.verdict.violations["nonmonotonic-send"] + self.verdict.violations["nonmonotonic-poll"]
 
     def seconds_without_write(self, fault: Fault) -> float:
         """The longest time without a write to some partition because of the fault."""

@@ -20,20 +20,20 @@ DeleteRecords: readers need not get them. Only the history may say so. A log sta
 excuse any lost head. * An acknowledged record that no reader had to get is *not judged*: the verdict is not ok, since
 no reader looked.
 
-The rules (``rules``)
----------------------
-* ``lost``                 acknowledged, and missing for a reader that got later records
-* ``unseen``               acknowledged, and beyond the last record of a reader: the tail is gone
-* ``dirty_read``           of unknown outcome, read by a consumer, and missing for a reader
-* ``duplicate``            one record at two offsets
-* ``reordered``            a producer's later record at a lower offset than an earlier one
-* ``poll_went_back``       a consumer got an offset below its position
-* ``poll_skipped``         an assigned consumer missed a record between two that it got
-* ``phantom``              read or acknowledged, but never sent
-* ``failed_read``          read, although its producer was told that it failed
-* ``inconsistent_offset``  a record read at an offset at which another was acknowledged or read
-* ``offset_reused``        two records acknowledged at one offset
-* ``end_offset_went_back`` one process saw a partition's end move back
+The rules (``rules``), by the names of Jepsen's Kafka workload where it has the rule
+-----------------------------------------------------------------------------------
+* ``lost-write``              acknowledged, and missing for a reader that got later records
+* ``unseen``                  acknowledged, and beyond the last record of a reader: the tail is gone
+* ``dirty-read``              of unknown outcome, read by a consumer, and missing for a reader
+* ``duplicate``               one record at two offsets
+* ``nonmonotonic-send``       a producer's later record at a lower offset than an earlier one
+* ``nonmonotonic-poll``       a consumer got an offset below its position
+* ``poll-skip``               an assigned consumer missed a record between two that it got
+* ``phantom``                 read or acknowledged, but never sent
+* ``aborted-read``            read, although its producer was told that it failed (G1a)
+* ``inconsistent-offsets``    a record read at an offset at which another was acknowledged or read
+* ``reused-offset``           two records acknowledged at one offset
+* ``nonmonotonic-end-offset`` one process saw a partition's end move back
 
 A missing record counts once, for any number of readers. The number of unknown outcomes and the longest time without a
 write per partition are reported, and break no rule.

@@ -11,12 +11,12 @@ from minikafka.ledger.partition import PartitionHistory
 from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
 
 
-def lost(history: PartitionHistory) -> Iterator[str]:
+def lost_write(history: PartitionHistory) -> Iterator[str]:
     """Acknowledged, and missing for a reader that got later records."""
     for record, (offset, reader) in history.gone.items():
         if record in history.acknowledged and (offset is None or offset < reader.highest):
             place = UNKNOWN_PLACE if offset is None else offset
-            yield SENTENCES["lost"] % (record, place, reader.name, reader.highest)
+            yield SENTENCES["lost-write"] % (record, place, reader.name, reader.highest)
 
 
 def unseen(history: PartitionHistory) -> Iterator[str]:
@@ -30,7 +30,7 @@ def dirty_read(history: PartitionHistory) -> Iterator[str]:
     """Of unknown outcome, read by a consumer, and missing for a reader."""
     for record, (offset, reader) in history.gone.items():
         if record not in history.acknowledged:
-            yield SENTENCES["dirty_read"] % (record, offset, reader.name, reader.highest)
+            yield SENTENCES["dirty-read"] % (record, offset, reader.name, reader.highest)
 
 
 def duplicate(history: PartitionHistory) -> Iterator[str]:
@@ -41,7 +41,7 @@ def duplicate(history: PartitionHistory) -> Iterator[str]:
             yield SENTENCES["duplicate"] % (record, len(seen), min(seen), max(seen))
 
 
-def reordered(history: PartitionHistory) -> Iterator[str]:
+def nonmonotonic_send(history: PartitionHistory) -> Iterator[str]:
     """A producer's later record at a lower offset than an earlier one."""
     for process, records in history.sent.items():
         highest, highest_record = -1, ""
@@ -50,22 +50,22 @@ def reordered(history: PartitionHistory) -> Iterator[str]:
             if offset is None:
                 continue
             if offset < highest:
-                yield SENTENCES["reordered"] % (process, record, highest_record, offset, highest)
+                yield SENTENCES["nonmonotonic-send"] % (process, record, highest_record, offset, highest)
             else:
                 highest, highest_record = offset, record
 
 
-def poll_went_back(history: PartitionHistory) -> Iterator[str]:
+def nonmonotonic_poll(history: PartitionHistory) -> Iterator[str]:
     """A consumer got an offset below its position."""
     for consumer, run in history.all_runs():
         position = run.start or 0
         for offset, record in run.handed:
             if offset < position:
-                yield SENTENCES["poll_went_back"] % (consumer, record, offset, position)
+                yield SENTENCES["nonmonotonic-poll"] % (consumer, record, offset, position)
             position = offset + 1
 
 
-def poll_skipped(history: PartitionHistory) -> Iterator[str]:
+def poll_skip(history: PartitionHistory) -> Iterator[str]:
     """An assigned consumer missed a record between two that it got."""
     known = history.known_offsets
     for consumer, run in history.all_runs():
@@ -74,7 +74,7 @@ def poll_skipped(history: PartitionHistory) -> Iterator[str]:
         for (before, _), (after, record) in pairwise(run.handed):
             following = bisect_right(known, max(before, history.log_start - 1))
             if following < len(known) and known[following] < after:
-                yield SENTENCES["poll_skipped"] % (consumer, before, record, after, known[following])
+                yield SENTENCES["poll-skip"] % (consumer, before, record, after, known[following])
 
 
 def phantom(history: PartitionHistory) -> Iterator[str]:
@@ -85,36 +85,36 @@ def phantom(history: PartitionHistory) -> Iterator[str]:
             yield SENTENCES["phantom"] % (record, UNKNOWN_PLACE if offset is None else offset)
 
 
-def failed_read(history: PartitionHistory) -> Iterator[str]:
+def aborted_read(history: PartitionHistory) -> Iterator[str]:
     """Read, although the producer was told that it failed."""
     for record in history.failed:
         if record in history.offsets_of:
-            yield SENTENCES["failed_read"] % (record, min(history.offsets_of[record]))
+            yield SENTENCES["aborted-read"] % (record, min(history.offsets_of[record]))
 
 
-def inconsistent_offset(history: PartitionHistory) -> Iterator[str]:
+def inconsistent_offsets(history: PartitionHistory) -> Iterator[str]:
     """A record read at an offset at which another was acknowledged, or else read."""
     acknowledged = _by_offset(history.acknowledged)
     for offset, records in _by_offset(history.offsets_of).items():
         here = acknowledged.get(offset, records[:1])
         for record in records:
             if record not in here:
-                yield SENTENCES["inconsistent_offset"] % (offset, here[0], record)
+                yield SENTENCES["inconsistent-offsets"] % (offset, here[0], record)
 
 
-def offset_reused(history: PartitionHistory) -> Iterator[str]:
+def reused_offset(history: PartitionHistory) -> Iterator[str]:
     """Two records acknowledged at one offset."""
     for offset, (first, *others) in _by_offset(history.acknowledged).items():
         for other in others:
-            yield SENTENCES["offset_reused"] % (first, other, offset)
+            yield SENTENCES["reused-offset"] % (first, other, offset)
 
 
-def end_offset_went_back(history: PartitionHistory) -> Iterator[str]:
+def nonmonotonic_end_offset(history: PartitionHistory) -> Iterator[str]:
     """One process saw the end of the partition move back."""
     for process, offsets in history.end_offsets.items():
         for before, after in pairwise(offsets):
             if after < before:
-                yield SENTENCES["end_offset_went_back"] % (process, before, after)
+                yield SENTENCES["nonmonotonic-end-offset"] % (process, before, after)
 
 
 def _by_offset(offsets_of: dict[str, set[int]]) -> dict[int, list[str]]:
@@ -127,20 +127,20 @@ def _by_offset(offsets_of: dict[str, set[int]]) -> dict[int, list[str]]:
 
 
 RULES: Final[dict[str, Callable[[PartitionHistory], Iterator[str]]]] = {
-    rule.__name__: rule
+    rule.__name__.replace("_", "-"): rule
     for rule in (
-        lost,
+        lost_write,
         unseen,
         dirty_read,
         duplicate,
-        reordered,
-        poll_went_back,
-        poll_skipped,
+        nonmonotonic_send,
+        nonmonotonic_poll,
+        poll_skip,
         phantom,
-        failed_read,
-        inconsistent_offset,
-        offset_reused,
-        end_offset_went_back,
+        aborted_read,
+        inconsistent_offsets,
+        reused_offset,
+        nonmonotonic_end_offset,
     )
 }
 assert RULES.keys() == SENTENCES.keys()

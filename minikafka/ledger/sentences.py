@@ -10,24 +10,24 @@ UNKNOWN_PLACE: Final = "an unknown offset"
 
 SENTENCES: Final[dict[str, str]] = {
     # record, offset, reader, its highest offset
-    "lost": "%s was acknowledged at %s, and %s, which read up to %d, was not handed it",
+    "lost-write": "%s was acknowledged at %s, and %s, which read up to %d, was not handed it",
     "unseen": "%s was acknowledged at %s, and %s read to the end, which was at %d",
-    "dirty_read": "%s was read at %s, and %s, which read to the end (%d), was not handed it",
+    "dirty-read": "%s was read at %s, and %s, which read to the end (%d), was not handed it",
     # record, number of offsets, lowest, highest
     "duplicate": "%s is at %d offsets, from %d to %d",
     # process, record, the earlier record, offset, the earlier record's
-    "reordered": "%s sent %s after %s, but it is at %d, before %d",
+    "nonmonotonic-send": "%s sent %s after %s, but it is at %d, before %d",
     # consumer, record, offset, position
-    "poll_went_back": "%s was handed %s at %d when its position was %d",
+    "nonmonotonic-poll": "%s was handed %s at %d when its position was %d",
     # consumer, offset before, record, its offset, the offset between
-    "poll_skipped": "%s went from %d to %s at %d and skipped %d",
+    "poll-skip": "%s went from %d to %s at %d and skipped %d",
     # record, offset
     "phantom": "%s is at %s and was never sent",
-    "failed_read": "%s was refused, and read at %d",
+    "aborted-read": "%s was refused, and read at %d",
     # offset, the one record, the other
-    "inconsistent_offset": "offset %d holds %s for some and %s for others",
+    "inconsistent-offsets": "offset %d holds %s for some and %s for others",
     # the one record, the other, offset
-    "offset_reused": "%s and %s were both acknowledged at %d",
+    "reused-offset": "%s and %s were both acknowledged at %d",
     # process, offset before, offset
-    "end_offset_went_back": "%s saw the end at %d and then at %d",
+    "nonmonotonic-end-offset": "%s saw the end at %d and then at %d",
 }

@@ -8,22 +8,22 @@ Read_committed consumers see each partition as if only committed transactions we
 readers is true of them: each is judged by the records that it was handed, those that read to the end decide about
 losses, and what was deleted on purpose is looked for by nobody.
 
-The rules (``transaction_rules``)
----------------------------------
-* ``torn``            handed out in part: a reader to the end was not handed the rest
-* ``lost_commit``     committed, or acknowledged outside of transactions, and a reader was handed nothing of it
-* ``aborted_read``    handed to a read_committed consumer, and aborted, or never to be committed (G1a)
-* ``early_read``      handed to a read_committed consumer before its commit was asked for
-* ``prefix_changed``  a read_committed consumer went over a record that another one was handed
-* ``offset_changed``  two records at one offset, one at two, or an offset once more, for read_committed consumers
-* ``copied_twice``    two copies of one record were handed out
-* ``not_copied``      a group's offset is behind a record of which there is no copy
-* ``copied_ahead``    there is a copy of a record that the group's offset is not behind
-* ``hanging``         a last stable offset below the high watermark, when no transaction can be open any more
-* ``zombie``          a producer wrote or committed after another had been told that it has the transactional id
+The rules (``transaction_rules``), by the names of Jepsen's Kafka workload where it has the rule
+-----------------------------------------------------------------------------------------------
+* ``torn-transaction``    handed out in part: a reader to the end was not handed the rest
+* ``lost-commit``         committed, or acknowledged outside of transactions, and a reader was handed nothing of it
+* ``aborted-read``        handed to a read_committed consumer, and aborted, or never to be committed (G1a)
+* ``precommitted-read``   handed to a read_committed consumer before its commit was asked for
+* ``prefix-changed``      a read_committed consumer went over a record that another one was handed
+* ``offset-changed``      two records at one offset, one at two, or an offset once more, for read_committed consumers
+* ``copied-twice``        two copies of one record were handed out
+* ``not-copied``          a group's offset is behind a record of which there is no copy
+* ``copied-ahead``        there is a copy of a record that the group's offset is not behind
+* ``hanging-transaction`` a last stable offset below the high watermark, when no transaction can be open any more
+* ``zombie-write``        a producer wrote or committed after another had been told that it has the transactional id
 
-``early_read`` and ``zombie`` compare what different processes did, by the numbers of the events. They mean nothing for
-a history of several files, whose order is nobody's. The others depend on no such order.
+``precommitted-read`` and ``zombie-write`` compare what different processes did, by the numbers of the events. They mean
+nothing for a history of several files, whose order is nobody's. The others depend on no such order.
 """
 
 from __future__ import annotations

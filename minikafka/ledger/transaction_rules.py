@@ -12,7 +12,7 @@ from minikafka.ledger.partition import PartitionHistory, Reader
 from minikafka.ledger.transactions import Copied, Transaction, TransactionHistory
 
 
-def torn(history: TransactionHistory) -> Iterator[str]:
+def torn_transaction(history: TransactionHistory) -> Iterator[str]:
     """Visible in part: read_committed consumers were handed some of its records, and a reader was not handed others."""
     for transaction in history.transactions.values():
         missing = _missing(history, transaction)
@@ -53,7 +53,7 @@ def aborted_read(history: TransactionHistory) -> Iterator[str]:
             yield f"{record} was handed to a read_committed consumer, and {transaction.name} {why}"
 
 
-def early_read(history: TransactionHistory) -> Iterator[str]:
+def precommitted_read(history: TransactionHistory) -> Iterator[str]:
     """Handed to a read_committed consumer before the commit of its transaction was asked for."""
     for transaction in history.transactions.values():
         for record, at in transaction.handed_at.items():
@@ -132,14 +132,14 @@ def copied_ahead(history: TransactionHistory) -> Iterator[str]:
             )
 
 
-def hanging(history: TransactionHistory) -> Iterator[str]:
+def hanging_transaction(history: TransactionHistory) -> Iterator[str]:
     """When every transaction's time is over, the last stable offset is the high watermark."""
     for partition, (stable, high_watermark) in history.ends.items():
         if stable < high_watermark:
             yield f"{partition} is stable up to {stable} only, though it ends at {high_watermark}: a transaction hangs"
 
 
-def zombie(history: TransactionHistory) -> Iterator[str]:
+def zombie_write(history: TransactionHistory) -> Iterator[str]:
     """What a producer did whose transactional id has another one: it wrote a record, or committed."""
     for transaction in history.transactions.values():
         fenced_at = history.fenced_at(transaction.producer)
@@ -196,18 +196,18 @@ def _may_be_deleted(history: TransactionHistory, record: str) -> bool:
 
 
 TRANSACTION_RULES: Final[dict[str, Callable[[TransactionHistory], Iterator[str]]]] = {
-    rule.__name__: rule
+    rule.__name__.replace("_", "-"): rule
     for rule in (
-        torn,
+        torn_transaction,
         lost_commit,
         aborted_read,
-        early_read,
+        precommitted_read,
         prefix_changed,
         offset_changed,
         copied_twice,
         not_copied,
         copied_ahead,
-        hanging,
-        zombie,
+        hanging_transaction,
+        zombie_write,
     )
 }

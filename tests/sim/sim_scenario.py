@@ -52,7 +52,7 @@ SCENES: Final = (
 RATE: Final = 20.0
 RATES: Final = {"acks of one": 100.0, "transactions": 4.0}
 """Records a second of each of two producers without transactions, by scene."""
-REPEATED: Final = ("duplicate", "reordered")
+REPEATED: Final = ("duplicate", "nonmonotonic-send")
 """What producers without acks=all may do: they are not idempotent."""
 HARMLESS: Final = frozenset(("slow disk", "slow disks", "no names", "rolling restart"))
 DAMAGING: Final = EXTRA.keys() - HARMLESS | {

@@ -288,7 +288,7 @@ def test_what_is_stored_decides_whatever_was_polled_once(by_store: tuple[Judged,
 
 def test_who_vouches_for_a_log_start_excuses_what_lay_below(by_store: tuple[Judged, dict[str, Stored]]) -> None:
     judged, _stored = by_store
-    assert [judged.verdicts[f"vouched{n}-0"].broken for n in range(3)] == [{"lost": 2}, {"lost": 1}, {}]
+    assert [judged.verdicts[f"vouched{n}-0"].broken for n in range(3)] == [{"lost-write": 2}, {"lost-write": 1}, {}]
     assert judged.verdicts["vouched2-0"].ok
 
 

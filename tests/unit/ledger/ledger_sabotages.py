@@ -108,7 +108,7 @@ def no_place_is_a_place(patch: MonkeyPatch) -> None:
 @LEDGER.plants()
 def only_promises_are_looked_for(patch: MonkeyPatch) -> None:
     """A record of unknown outcome that somebody was handed may be gone afterwards."""
-    patch.setitem(RULES, "dirty_read", lambda history: iter(()))
+    patch.setitem(RULES, "dirty-read", lambda history: iter(()))
 
 
 @LEDGER.plants()

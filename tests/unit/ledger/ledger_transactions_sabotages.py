@@ -90,4 +90,4 @@ def attempts_count_as_copies(patch: MonkeyPatch) -> None:
 @LEDGER.plants()
 def a_torn_one_is_not_looked_for(patch: MonkeyPatch) -> None:
     """Something of it was seen, so it is there."""
-    patch.setitem(TRANSACTION_RULES, "torn", lambda _history: iter(()))
+    patch.setitem(TRANSACTION_RULES, "torn-transaction", lambda _history: iter(()))

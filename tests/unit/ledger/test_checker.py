@@ -84,9 +84,11 @@ def test_a_record_that_two_readers_miss_is_lost_once() -> None:
     story.read_to_the_end(process="one")
     story.read_to_the_end(("b", 1), process="two")
     verdict = story.verdict()
-    assert verdict.broken == {"lost": 1, "unseen": 1}
-    assert verdict.examples["lost"] == ["t-0: a was acknowledged at 0, and two, which read up to 1, was not handed it"]
-    assert verdict.examples["unseen"] == ["t-0: b was acknowledged at 1, and one read to the end, which was at -1"]
+    assert verdict.broken == {"lost-write": 1, "unseen": 1}
+    assert verdict.examples == {
+        "lost-write": ["t-0: a was acknowledged at 0, and two, which read up to 1, was not handed it"],
+        "unseen": ["t-0: b was acknowledged at 1, and one read to the end, which was at -1"],
+    }
 
 
 def test_two_readers_may_share_the_judgement_of_a_partition() -> None:
@@ -202,8 +204,8 @@ def test_examples_are_bounded() -> None:
     story.read(("last", 100))
     story.drained()
     verdict = story.verdict()
-    assert verdict.violations["lost"] == 100
-    assert len(verdict.examples["lost"]) == 10
+    assert verdict.violations["lost-write"] == 100
+    assert len(verdict.examples["lost-write"]) == 10
 
 
 def test_a_workload_that_sends_an_id_twice_is_a_mistake() -> None:

@@ -76,17 +76,17 @@ def _of_records(records: DataFrame) -> DataFrame:
     return _violations(
         records.withColumn("witness", _witness()),
         # Acknowledged, and missing for a reader that got later records.
-        _violation("lost", is_gone & acknowledged & is_passed_over, "at", *record, *witness),
+        _violation("lost-write", is_gone & acknowledged & is_passed_over, "at", *record, *witness),
         # Acknowledged, and beyond the last record of a reader.
         _violation("unseen", is_gone & acknowledged & ~is_passed_over, "at", *record, *witness),
         # Of unknown outcome, read by a consumer, and missing for a reader.
-        _violation("dirty_read", is_gone & ~acknowledged, "at", *record, *witness),
+        _violation("dirty-read", is_gone & ~acknowledged, "at", *record, *witness),
         # One record at two offsets.
         _violation("duplicate", fn.col("lowest") < fn.col("highest"), "lowest", "id", "offsets", "lowest", "highest"),
         # Read or acknowledged, but never sent.
         _violation("phantom", is_there & (fn.col("sends") == 0), "at", *record),
         # Read, although the producer was told that it failed.
-        _violation("failed_read", fn.col("failed") & fn.col("read_at").isNotNull(), "read_at", "id", "read_at"),
+        _violation("aborted-read", fn.col("failed") & fn.col("read_at").isNotNull(), "read_at", "id", "read_at"),
     )
 
 
@@ -107,7 +107,8 @@ def _witness() -> Column:
 def _of_sends(sends: DataFrame) -> DataFrame:
     is_overtaken = fn.col("at") < fn.col("highest")
     # A producer's later record at a lower offset than an earlier one.
-    return _violations(sends, _violation("reordered", is_overtaken, "at", "name", "id", "before.id", "at", "highest"))
+    told = ("name", "id", "before.id", "at", "highest")
+    return _violations(sends, _violation("nonmonotonic-send", is_overtaken, "at", *told))
 
 
 def _of_places(places: DataFrame) -> DataFrame:
@@ -115,9 +116,9 @@ def _of_places(places: DataFrame) -> DataFrame:
     return _violations(
         places,
         # Two records acknowledged at one offset.
-        _violation("offset_reused", is_another & acknowledged, "offset", "first", "id", "offset"),
+        _violation("reused-offset", is_another & acknowledged, "offset", "first", "id", "offset"),
         # A record read at an offset at which another was acknowledged, or else read.
-        _violation("inconsistent_offset", is_another & ~acknowledged, "offset", "offset", "first", "id"),
+        _violation("inconsistent-offsets", is_another & ~acknowledged, "offset", "offset", "first", "id"),
     )
 
 
@@ -127,9 +128,9 @@ def _of_steps(steps: DataFrame) -> DataFrame:
     return _violations(
         steps,
         # A consumer got an offset below its position.
-        _violation("poll_went_back", is_read & (offset <= before), "offset", "name", "id", "offset", before + 1),
+        _violation("nonmonotonic-poll", is_read & (offset <= before), "offset", "name", "id", "offset", before + 1),
         # One process saw the end of the partition move back.
-        _violation("end_offset_went_back", is_end & (offset < before), "offset", "name", "before", "offset"),
+        _violation("nonmonotonic-end-offset", is_end & (offset < before), "offset", "name", "before", "offset"),
     )
 
 
@@ -149,5 +150,5 @@ def _skipped(steps: DataFrame, sightings: DataFrame, bounds: DataFrame) -> DataF
     is_skipped = fn.col("following") < fn.col("offset")
     return _violations(
         gaps.join(following, ["partition", "from"]),
-        _violation("poll_skipped", is_skipped, "before", "name", "before", "id", "offset", "following"),
+        _violation("poll-skip", is_skipped, "before", "name", "before", "id", "offset", "following"),
     )

@@ -11,8 +11,8 @@ FINE = PartitionVerdict("orders-0", 198_565_000, 198_565_000, 198_565_000)
 BROKEN = PartitionVerdict(
     "orders-1",
     *(198_565_000, 198_565_000, 198_564_998, 12),
-    violations={"lost": 2, "duplicate": 0, "reordered": 1},
-    examples={"lost": ("a was acknowledged at 7 and never read, though 9 was",)},
+    violations={"lost-write": 2, "duplicate": 0, "nonmonotonic-send": 1},
+    examples={"lost-write": ("a was acknowledged at 7 and never read, though 9 was",)},
 )
 
 
@@ -25,10 +25,11 @@ def test_a_verdict_is_a_table_within_a_terminal_that_names_what_is_broken(
     assert max(map(len, lines[:8])) <= 80
     by_name = {line.split()[0]: line.split() for line in lines if line.strip()}
     assert by_name["orders-0"][1:] == ["198,565,000"] * 3 + ["0", "nothing"]
-    assert by_name["orders-1"][-4:] == ["lost", "2,", "reordered", "1"]
+    assert by_name["orders-1"][-2:] == ["lost-write", "2,"]
+    assert by_name["nonmonotonic-send"] == ["nonmonotonic-send", "1"]
     assert by_name["all"][1] == "397,130,000"
     assert "  orders-1: a was acknowledged at 7 and never read, though 9 was" in lines
-    assert lines[-1] == "the cluster broke its word: lost 2, reordered 1"
+    assert lines[-1] == "the cluster broke its word: lost-write 2, nonmonotonic-send 1"
 
 
 def test_a_partition_that_nobody_read_to_the_end_is_not_called_fine(capsys: pytest.CaptureFixture[str]) -> None:
