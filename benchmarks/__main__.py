@@ -49,6 +49,7 @@ NAMES: Final = (
     "archive",
     "lake",
     "audit",
+    "check",
 )
 
 

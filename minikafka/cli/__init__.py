@@ -4,7 +4,8 @@
 * ``broker``   ``minikafka broker``: run one broker in the foreground
 * ``with_cluster``  ``minikafka run``: a cluster for as long as a command runs
 * ``cluster``  ``minikafka cluster ...``: a cluster of background processes on this machine, and faults on demand
-* ``chaos``    ``minikafka chaos ...``; ``faults``: its verbs that break nodes, and mend them; ``chaos_run``: those with a plan
+* ``chaos``    ``minikafka chaos ...``; ``chaos_run``: its rounds by a plan; ``chaos_check``, ``judgements``: the judge
+* ``faults``   the verbs of ``chaos`` that break nodes, and mend them
 * ``status``, ``logs``, ``inventory``  ``minikafka cluster status``, ``logs``, ``list`` and ``delete``
 * ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go
 * ``feature``  ``minikafka cluster feature ...``

@@ -1,17 +1,18 @@
-"""``minikafka chaos``: break a running cluster in every way, and judge what clients saw."""
+"""``minikafka chaos``: break clusters in every way, and judge what clients saw."""
 
 from __future__ import annotations
 
 import typer
 
-from minikafka.cli import chaos_run, faults
+from minikafka.cli import chaos_check, chaos_run, faults
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Break clusters in every way: by plan and with a verdict ([bold]run[/]), or the running local one by hand.",
+    help="Break clusters: by a plan and with a verdict, or the running local one by hand. Judge what clients saw.",
 )
 app.command("run")(chaos_run.run)
 app.command("kinds")(chaos_run.kinds)
+app.command("check")(chaos_check.check)
 app.command("cut")(faults.cut)
 app.command("slow")(faults.slow)
 app.command("clock")(faults.clock)

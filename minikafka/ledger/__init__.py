@@ -6,6 +6,8 @@
 * ``sentences``  the list of rules and the texts of violations, for this checker and for the one on Spark
 * ``verdict``    the outcome: kept, broken, not judged, or nothing proved
 * ``checker``    the theory, and the verdict on a history that fits in memory
+* ``reading``    lines of files -> events
+* ``judging``    the verdict of both checkers on a whole history (``minikafka chaos check``)
 
 and for transactions, over all partitions of a history in memory:
 

@@ -99,7 +99,12 @@ class Verdict(Judgement):
 
 def check(events: Iterable[Event]) -> Verdict:
     """Judge a whole history. Raises HistoryError for an invalid one."""
-    partitions = dict(sorted(gather(events).items()))
+    return check_partitions(gather(events))
+
+
+def check_partitions(partitions: Mapping[str, PartitionHistory]) -> Verdict:
+    """Judge the histories of partitions, by name."""
+    partitions = dict(sorted(partitions.items()))
     violations = dict.fromkeys(RULES, 0)
     examples: dict[str, list[str]] = {}
     for name, rule in RULES.items():

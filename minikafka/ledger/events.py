@@ -48,7 +48,12 @@ EventType = Literal["invoke", "ok", "fail", "info"]
 
 
 class HistoryError(ValueError):
-    """A history that cannot be judged: it is damaged, or not of this format."""
+    """A history that cannot be judged: it is damaged, or not of this format. ``number`` is that of the wrong event."""
+
+    def __init__(self, words: str, number: int) -> None:
+        super().__init__(f"event {number}: {words}")
+        self.words = words
+        self.number = number
 
 
 class Event(NamedTuple):

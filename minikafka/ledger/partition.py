@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +50,10 @@ class PartitionHistory:
 
     def run(self, consumer: str) -> Run:
         """Its current run."""
-        return self.runs.setdefault(consumer, [Run()])[-1]
+        runs = self.runs.get(consumer)
+        if runs is None:
+            runs = self.runs[consumer] = [Run()]
+        return runs[-1]
 
     def all_runs(self) -> Iterator[tuple[str, Run]]:
         """(consumer, run) of every run."""
@@ -59,7 +63,13 @@ class PartitionHistory:
 
     def offset_of(self, record: str) -> int | None:
         """The offset of a record, if known."""
-        return min(self.acknowledged.get(record) or self.offsets_of.get(record) or (), default=None)
+        return self._places.get(record)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The offset of each record that has one: the lowest of its acknowledgements, or else of its reads."""
+        read = {record: min(offsets) for record, offsets in self.offsets_of.items()}
+        return read | {record: min(offsets) for record, offsets in self.acknowledged.items() if offsets}
 
     @cached_property
     def known_offsets(self) -> list[int]:
@@ -87,7 +97,10 @@ class PartitionHistory:
         Of several readers the first that got later records, else the first.
         """
         found = {}
+        handed_by_all = frozenset.intersection(*(reader.records for reader in self.readers)) if self.readers else ()
         for record in self.offsets_of | self.acknowledged:
+            if record in handed_by_all:
+                continue
             offset = self.offset_of(record)
             missed = [
                 reader for reader in self.readers if self.must_hand(reader, offset) and record not in reader.records
@@ -103,39 +116,39 @@ class PartitionHistory:
 
     def unjudged(self) -> int:
         """Number of acknowledged records that no reader looked for."""
-        return sum(not self._is_judged(self.offset_of(record)) for record in self.acknowledged)
-
-    def _is_judged(self, offset: int | None) -> bool:
-        is_deleted = offset is not None and offset < self.log_start
-        return is_deleted or any(self.must_hand(reader, offset) for reader in self.readers)
+        judged_from = max(min((reader.start for reader in self.readers), default=math.inf), self.log_start)
+        offsets = map(self.offset_of, self.acknowledged)
+        return sum(judged_from > 0 if offset is None else self.log_start <= offset < judged_from for offset in offsets)
 
 
 def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
     """The events by partition. Raises HistoryError for an invalid history."""
     partitions: dict[str, PartitionHistory] = defaultdict(PartitionHistory)
     for event in events:
-        if take := _TAKERS.get(f"{event.function} {event.type}"):
-            for name, fields in _items(event):
-                take(partitions[name], event, *fields)
+        if (known := _KNOWN.get((event.function, event.type))) is None:
+            continue
+        take, types = known
+        if not isinstance(event.value, list | tuple):
+            raise HistoryError(f"no {event.function}: {event.value!r} is no list", event.number)
+        for item in event.value:
+            fields: Sequence[Any] = item if isinstance(item, list | tuple) else (item,)
+            if tuple(map(type, fields)) != types:
+                fields = _without_start(event, item)
+            take(partitions[fields[0]], event, *fields[1:])
     return dict(partitions)
 
 
-def _items(event: Event) -> Iterator[tuple[str, Sequence[Any]]]:
-    """(partition, the rest of the item) for each item of an event."""
-    if not isinstance(event.value, list | tuple):
-        raise HistoryError(f"event {event.number} is no {event.function}: {event.value!r} is no list")
-    types = _FIELDS_OK[event.function] if event.type == "ok" else _FIELDS[event.function]
-    for item in event.value:
-        name, *fields = item if isinstance(item, list | tuple) and item else (item,)
-        has_no_start = event.function == "assign" and fields in ([], [None])
-        if not isinstance(name, str) or ([*map(type, fields)] != types and not has_no_start):
-            raise HistoryError(f"event {event.number} is no {event.function}: {item!r}")
-        yield name, [] if has_no_start else fields
+def _without_start(event: Event, item: Any) -> Sequence[Any]:
+    """The fields of an assignment without a start. Other items are no good."""
+    name, *rest = item if isinstance(item, list | tuple) and item else (item,)
+    if event.function == "assign" and isinstance(name, str) and rest in ([], [None]):
+        return [name]
+    raise HistoryError(f"no {event.function}: {item!r}", event.number)
 
 
 def _take_send(history: PartitionHistory, event: Event, record: str) -> None:
     if record in history.sent_ids:
-        raise HistoryError(f"{record} was sent twice: a workload must send each id once")
+        raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
     history.sent.setdefault(event.process, []).append(record)
     history.sent_ids.add(record)
 
@@ -153,7 +166,7 @@ def _take_failed(history: PartitionHistory, event: Event, record: str) -> None:
 
 def _take_poll(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
     if offset < 0:
-        raise HistoryError(f"event {event.number} is no poll: {record!r} cannot have been read at offset {offset}")
+        raise HistoryError(f"no poll: {record!r} cannot have been read at offset {offset}", event.number)
     history.offsets_of.setdefault(record, set()).add(offset)
     history.run(event.process).handed.append((offset, record))
 
@@ -175,25 +188,14 @@ def _take_log_start(history: PartitionHistory, event: Event, offset: int) -> Non
     history.log_start = max(history.log_start, offset)
 
 
-_FIELDS: Final[dict[str, list[type]]] = {"send": [str]}
-"""Of an item, behind the partition, as long as nobody knows an offset."""
-
-_FIELDS_OK: Final[dict[str, list[type]]] = {
-    "send": [str, int],
-    "poll": [str, int],
-    "assign": [int],  # which may be missing
-    "drained": [],
-    "end_offset": [int],
-    "log_start": [int],
+_KNOWN: Final[dict[tuple[str, str], tuple[Callable[..., None], tuple[type, ...]]]] = {
+    ("send", "invoke"): (_take_send, (str, str)),
+    ("send", "ok"): (_take_sent, (str, str, int)),
+    ("send", "fail"): (_take_failed, (str, str)),
+    ("poll", "ok"): (_take_poll, (str, str, int)),
+    ("assign", "ok"): (_take_assign, (str, int)),  # the start may be missing
+    ("drained", "ok"): (_take_drained, (str,)),
+    ("end_offset", "ok"): (_take_end_offset, (str, int)),
+    ("log_start", "ok"): (_take_log_start, (str, int)),
 }
-
-_TAKERS: Final[dict[str, Callable[..., None]]] = {
-    "send invoke": _take_send,
-    "send ok": _take_sent,
-    "send fail": _take_failed,
-    "poll ok": _take_poll,
-    "assign ok": _take_assign,
-    "drained ok": _take_drained,
-    "end_offset ok": _take_end_offset,
-    "log_start ok": _take_log_start,
-}
+"""By function and type: who takes an item, and the types of its fields, the partition first."""

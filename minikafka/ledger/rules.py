@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
@@ -72,6 +72,8 @@ def poll_skip(history: PartitionHistory) -> Iterator[str]:
         if not run.is_assigned:
             continue
         for (before, _), (after, record) in pairwise(run.handed):
+            if after <= before + 1:
+                continue
             following = bisect_right(known, max(before, history.log_start - 1))
             if following < len(known) and known[following] < after:
                 yield SENTENCES["poll-skip"] % (consumer, before, record, after, known[following])
@@ -120,9 +122,13 @@ def nonmonotonic_end_offset(history: PartitionHistory) -> Iterator[str]:
 def _by_offset(offsets_of: dict[str, set[int]]) -> dict[int, list[str]]:
     """The records at each offset, sorted."""
     records: dict[int, list[str]] = {}
-    for record, offsets in sorted(offsets_of.items()):
+    for record, offsets in offsets_of.items():
         for offset in offsets:
-            records.setdefault(offset, []).append(record)
+            here = records.get(offset)
+            if here is None:
+                records[offset] = [record]
+            else:
+                insort(here, record)
     return records
 
 

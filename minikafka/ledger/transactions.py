@@ -28,6 +28,7 @@ class Transaction:
     producer: str
     records: dict[str, str] = field(default_factory=dict)  # id -> partition, in the order of sending
     commit_at: int | None = None  # event at which its commit was asked for
+    ended_at_ms: int = 0  # when its commit was last spoken of
     told: Told = ""  # of its commit
     handed_at: dict[str, int] = field(default_factory=dict)  # id -> event at which a read_committed consumer got it
 
@@ -69,7 +70,7 @@ class TransactionHistory:
     positions: dict[tuple[str, str], int] = field(default_factory=dict)  # of (group, partition), in the end
     ends: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> last stable offset, high watermark
     views: Mapping[str, PartitionHistory] = field(default_factory=dict)
-    seen: Mapping[str, PartitionHistory] = field(default_factory=dict)  # as other consumers see them
+    seen: Mapping[str, PartitionHistory] = field(default_factory=dict)  # as consumers see them that see all
 
     def fenced_at(self, producer: str) -> int | None:
         """The event from which on its transactional id has another producer, which asked for it later; None: never."""
@@ -95,7 +96,9 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
             case "begin", "invoke":
                 for (name,) in _items(event, str):
                     if name in history.transactions:
-                        raise HistoryError(f"{name} was begun twice: a workload must begin each transaction once")
+                        raise HistoryError(
+                            f"{name} was begun before: a workload must begin each transaction once", event.number
+                        )
                     history.transactions[name] = current[event.process] = Transaction(name, event.process)
             case "send", "invoke" if event.process in current:
                 for partition, record in _items(event, str, str):
@@ -111,9 +114,7 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
             case "take_over", "ok":
                 for (transactional_id,) in _items(event, str):
                     if asked_at.get(event.process, ("", 0))[0] != transactional_id:
-                        raise HistoryError(
-                            f"event {event.number}: {event.process} has not asked for {transactional_id}"
-                        )
+                        raise HistoryError(f"{event.process} has not asked for {transactional_id}", event.number)
                     history.sessions[event.process] = Session(*asked_at[event.process], event.number)
             case "copy", "invoke":
                 for record, group, partition, offset in _items(event, str, str, str, int):
@@ -126,14 +127,15 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
                     history.ends[partition] = stable, high_watermark
     _look_at_readers(history, events)
     history.views = gather(_viewed(history, events))
-    history.seen = gather(events)
+    history.seen = gather(_written(history, events))
     return history
 
 
 def _take_commit(history: TransactionHistory, event: Event, name: str, kind: str) -> None:
     transaction = history.transactions.get(name)
     if transaction is None:
-        raise HistoryError(f"event {event.number} is no commit: {name} was not begun")
+        raise HistoryError(f"no commit: {name} was not begun", event.number)
+    transaction.ended_at_ms = event.time_ms
     if kind == "invoke":
         transaction.commit_at = event.number
     elif transaction.told in ("", "info"):
@@ -149,6 +151,15 @@ def _look_at_readers(history: TransactionHistory, events: Iterable[Event]) -> No
                     history.of_record[record].handed_at.setdefault(record, event.number)
 
 
+def _written(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
+    """The events as a history of what is in the logs: what is refused in a transaction may be there all the same."""
+    for event in events:
+        if event.function == "send" and event.type == "fail":
+            yield event._replace(value=[item for item in _items(event, str, str) if item[1] not in history.of_record])
+        else:
+            yield event
+
+
 def _viewed(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
     """The events as a history of read_committed consumers, in which a fate is the outcome of a send."""
     for event in events:
@@ -157,22 +168,22 @@ def _viewed(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Ev
         elif event.function == "log_start" or (event.function, event.type) == ("send", "invoke"):
             yield event
         elif event.function == "send":
-            for item in event.value:
+            for item in _items(event, str, str, int) if event.type == "ok" else _items(event, str, str):
                 transaction = history.of_record.get(item[1])
                 if transaction is None or (event.type == "ok" and transaction.is_committed):
                     yield event._replace(value=[item])
     for transaction in history.transactions.values():
         if transaction.is_committed:  # also what was not acknowledged by itself
             items = [[partition, record, -1] for record, partition in transaction.records.items()]
-            yield Event(0, 0, transaction.producer, "ok", "send", items)
+            yield Event(0, transaction.ended_at_ms, transaction.producer, "ok", "send", items)
 
 
 def _items(event: Event, *types: type) -> Iterator[Sequence[Any]]:
     """The fields of each item."""
     if not isinstance(event.value, list | tuple):
-        raise HistoryError(f"event {event.number} is no {event.function}: {event.value!r} is no list")
+        raise HistoryError(f"no {event.function}: {event.value!r} is no list", event.number)
     for item in event.value:
         fields = item if isinstance(item, list | tuple) else (item,)
         if [*map(type, fields)] != [*types]:
-            raise HistoryError(f"event {event.number} is no {event.function}: {item!r}")
+            raise HistoryError(f"no {event.function}: {item!r}", event.number)
         yield fields

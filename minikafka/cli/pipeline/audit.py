@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from minikafka.cli.judgements import print_examples
 from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from minikafka.spark.pipelines.audit import AuditVerdict, PartitionVerdict
-
-_SHOWN_MAX = 10  # examples of a rule; --json has them all
 
 
 @pipeline_verb
@@ -144,10 +143,7 @@ def print_verdict(verdict: AuditVerdict) -> None:
     if len(rows) > 1:
         rows.append([f"[bold]{cell}[/]" for cell in _row("all", verdict)])
     print_table(("partition", "sent#", "acknowledged#", "read#", "unknown#", "broken"), rows)
-    for rule, sentences in verdict.examples.items():
-        print_line(f"{rule} ({verdict.violations[rule]:,}):")
-        for sentence in sentences[:_SHOWN_MAX]:
-            print_line(f"  {sentence}")
+    print_examples(verdict.violations, verdict.examples)
     for partition, offset in verdict.open_from.items():
         print_line(f"{partition}: a transaction is open from offset {offset:,} on; end it to have the rest judged")
     print_line(verdict.sentence)

@@ -92,7 +92,7 @@ def readers_start_at_the_beginning(self: PartitionHistory, reader: Reader, offse
 @LEDGER.plants()
 def retention_is_loss(patch: MonkeyPatch) -> None:
     """What was deleted on purpose is looked for."""
-    patch.setitem(partition._TAKERS, "log_start ok", lambda history, event, offset: None)
+    patch.delitem(partition._KNOWN, ("log_start", "ok"))
 
 
 @LEDGER.plants()
@@ -102,7 +102,7 @@ def no_place_is_a_place(patch: MonkeyPatch) -> None:
     def take(history: PartitionHistory, event: object, record: str, offset: int) -> None:
         history.acknowledged.setdefault(record, set()).add(offset)
 
-    patch.setitem(partition._TAKERS, "send ok", take)
+    patch.setitem(partition._KNOWN, ("send", "ok"), (take, (str, str, int)))
 
 
 @LEDGER.plants()

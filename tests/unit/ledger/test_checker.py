@@ -156,7 +156,7 @@ def test_offsets_without_records_may_be_passed_over() -> None:
     ],
 )
 def test_an_event_without_what_its_function_needs_is_refused_by_number(function: str, value: object) -> None:
-    with pytest.raises(HistoryError, match=f"event 7 is no {function}: "):
+    with pytest.raises(HistoryError, match=f"event 7: no {function}: "):
         check([Event(7, 0, "c", "ok", function, value)])
 
 

@@ -1,0 +1,123 @@
+"""Judges a whole history by both checkers: ``checker`` for records, ``transaction_checker`` where it has transactions.
+
+Where a history has transactions, ``poll`` is of consumers that also see what is aborted, as read_committed ones have
+events of their own. So the refusal of a record in an aborted transaction means nothing to them. The rules of records
+judge what those consumers were handed. Where none of them read to the end, the same rules judge the partitions as
+read_committed consumers must find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Final
+
+from minikafka.ledger.checker import Verdict, check, check_partitions
+from minikafka.ledger.events import Event
+from minikafka.ledger.rules import RULES
+from minikafka.ledger.transaction_checker import OF_ORDER, TransactionVerdict, check_history
+from minikafka.ledger.transaction_rules import TRANSACTION_RULES
+from minikafka.ledger.transactions import gather_transactions
+from minikafka.ledger.verdict import Judgement, Outcome
+
+NEEDS: Final[Mapping[str, frozenset[str]]] = {
+    "nonmonotonic-end-offset": frozenset({"end_offset"}),
+    "copied-twice": frozenset({"copy"}),
+    "not-copied": frozenset({"copy", "position"}),
+    "copied-ahead": frozenset({"copy", "position"}),
+    "hanging-transaction": frozenset({"stable_end"}),
+    "zombie-write": frozenset({"take_over"}),
+}
+"""Rules that look at events which not every history has."""
+
+_BY_SEVERITY: Final[tuple[Outcome, ...]] = ("broken", "not judged", "nothing proved", "kept")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryVerdict:
+    """The judgements of one history: of its records, and of its transactions where it has any."""
+
+    events: int
+    records: Verdict
+    transactions: TransactionVerdict | None
+    not_judged: tuple[str, ...]  # what nobody could judge, in sentences
+    rules_not_judged: frozenset[str]
+
+    @property
+    def judgements(self) -> dict[str, Verdict | TransactionVerdict]:
+        """Those that there are, by what is counted."""
+        found: dict[str, Verdict | TransactionVerdict] = {"records": self.records}
+        return found if self.transactions is None else found | {"transactions": self.transactions}
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worse of both."""
+        outcomes = {judgement.outcome for judgement in self.judgements.values()}
+        return next(outcome for outcome in _BY_SEVERITY if outcome in outcomes)
+
+    @property
+    def ok(self) -> bool:
+        """True when every promise was kept and judged."""
+        return self.outcome == "kept"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        judged = {
+            name: {
+                "outcome": judgement.outcome,
+                "sentence": judgement.sentence,
+                **judgement.figures,
+                "violations": judgement.violations,
+                "examples": judgement.examples,
+            }
+            for name, judgement in self.judgements.items()
+        }
+        return {"ok": self.ok, "outcome": self.outcome, "events": self.events, **judged, "not_judged": self.not_judged}
+
+
+def meaning(rule: str, judgement: Judgement) -> str:
+    """What a violation of a rule is, in a line."""
+    rules: Mapping[str, Any] = TRANSACTION_RULES if isinstance(judgement, TransactionVerdict) else RULES
+    line = " ".join((rules[rule].__doc__ or "").split())
+    return line[:1].lower() + line[1:].removesuffix(".")
+
+
+def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
+    """The verdict on a whole history. Raises HistoryError for an invalid one.
+
+    ``has_order``: False for a history of several files, in which nobody knows what came first.
+    """
+    functions = {event.function for event in events}
+    transactions, remarks = None, list[str]()
+    if "begin" in functions:
+        history = gather_transactions(events)
+        transactions = check_history(history, has_order=has_order)
+        is_seen = any(partition.readers for partition in history.seen.values())
+        records = check_partitions(history.seen if is_seen else history.views)
+        if "poll" in functions and not is_seen:
+            remarks.append("what consumers that are not read_committed were handed: none of them read to the end")
+    else:
+        records = check(events)
+    reasons = _reasons([*RULES, *(TRANSACTION_RULES if transactions else ())], functions, has_order=has_order)
+    remarks += [*_unjudged(records, transactions), *(f"{rule}: {reason}" for rule, reason in reasons.items())]
+    return HistoryVerdict(len(events), records, transactions, tuple(remarks), frozenset(reasons))
+
+
+def _unjudged(records: Verdict, transactions: TransactionVerdict | None) -> Iterator[str]:
+    """Records that nobody looked for."""
+    for partition, count in records.not_judged.items():
+        yield f"{partition}: no reader that read to the end looked for {count:,} acknowledged records"
+    if transactions is not None and transactions.unjudged:
+        yield f"no read_committed reader that read to the end looked for {transactions.unjudged:,} records"
+
+
+def _reasons(rules: Sequence[str], functions: Set[str], *, has_order: bool) -> dict[str, str]:
+    """The rules that cannot be judged, and why."""
+    reasons = {}
+    for rule in rules:
+        absent = NEEDS.get(rule, frozenset()) - functions
+        if absent:
+            reasons[rule] = f"the history has no event {' or '.join(sorted(absent))}"
+        elif rule in OF_ORDER and not has_order:
+            reasons[rule] = "the events of several files have no order"
+    return reasons

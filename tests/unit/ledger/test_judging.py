@@ -1,0 +1,137 @@
+"""Whole histories, of several partitions and with transactions: honest ones are kept, one wrong thing is found."""
+
+from __future__ import annotations
+
+import random
+
+import ledger_transactions_planted as transactional
+import pytest
+from ledger_planted import Story
+from ledger_random import MUTATIONS, Mutation, Tale, honest
+from ledger_transactions_random import honest as honest_transactions
+
+from minikafka.ledger.events import Event
+from minikafka.ledger.judging import judge, meaning
+from minikafka.ledger.rules import RULES
+from minikafka.ledger.transaction_checker import OF_ORDER
+from minikafka.ledger.transaction_rules import TRANSACTION_RULES
+
+PARTITIONS = 4
+
+
+def together(tales: list[Tale], rng: random.Random) -> list[Event]:
+    """Tales of partitions as one history: each in its order, all at once."""
+    waiting = [[*reversed(tale.events(f"t-{number}"))] for number, tale in enumerate(tales)]
+    events: list[Event] = []
+    while rest := [each for each in waiting if each]:
+        events.append(rng.choice(rest).pop()._replace(number=len(events), time_ms=len(events)))
+    return _renamed(events)
+
+
+def _renamed(events: list[Event]) -> list[Event]:
+    """The ids of a tale are its own only."""
+    return [
+        event._replace(
+            value=[
+                [item[0], f"{item[0]}/{item[1]}", *item[2:]] if event.function in ("send", "poll") else item
+                for item in event.value
+            ]
+        )
+        for event in events
+    ]
+
+
+def test_honest_histories_of_several_partitions_are_kept() -> None:
+    for seed in range(30):
+        rng = random.Random(seed)
+        events = together([honest(rng) for _ in range(PARTITIONS)], rng)
+        verdict = judge(events)
+        assert verdict.outcome in ("kept", "nothing proved"), (seed, verdict.records.examples, verdict.not_judged)
+        assert not verdict.records.broken
+        assert verdict.transactions is None
+        assert "poll-skip" not in verdict.rules_not_judged
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=[mutate.__name__ for mutate in MUTATIONS])
+def test_one_wrong_thing_in_one_of_several_partitions_is_found_and_placed(mutate: Mutation) -> None:
+    tried = 0
+    for seed in range(100):
+        rng = random.Random(f"{mutate.__name__} {seed}")
+        tales = [honest(rng) for _ in range(PARTITIONS)]
+        wrong = rng.randrange(PARTITIONS)
+        expected = mutate(tales[wrong], rng)
+        if expected is None:
+            continue
+        verdict = judge(together(tales, rng))
+        assert not verdict.ok
+        assert expected & (verdict.records.broken.keys() | {verdict.outcome}), (seed, expected, verdict.records.broken)
+        examples = [example for told in verdict.records.examples.values() for example in told]
+        assert {example.partition(":")[0] for example in examples} | {*verdict.records.not_judged} == {f"t-{wrong}"}
+        tried += 1
+        if tried == 5:
+            return
+    pytest.fail("few histories offer it a place")
+
+
+def test_honest_transactions_break_no_rule_of_records() -> None:
+    outcomes = set()
+    for seed in range(60):
+        verdict = judge(honest_transactions(random.Random(seed)).events())
+        assert verdict.outcome in ("kept", "nothing proved"), (seed, verdict.records.examples, verdict.not_judged)
+        outcomes.add(verdict.outcome)
+    assert "kept" in outcomes
+
+
+@pytest.mark.parametrize("planted", transactional.PLANTED, ids=[planted.name for planted in transactional.PLANTED])
+def test_a_planted_violation_of_transactions_is_caught(planted: transactional.Planted) -> None:
+    verdict = judge(planted.events())
+    assert not verdict.ok
+    assert verdict.transactions is not None
+    if planted.rule in TRANSACTION_RULES:
+        assert verdict.transactions.broken == {planted.rule: 1}
+        assert verdict.outcome == "broken"
+
+
+@pytest.mark.parametrize("planted", transactional.HARMLESS, ids=[planted.name for planted in transactional.HARMLESS])
+def test_what_is_no_anomaly_of_transactions_is_kept(planted: transactional.Planted) -> None:
+    verdict = judge(planted.events())
+    assert verdict.ok, (verdict.records.examples, verdict.not_judged)
+
+
+def test_who_sees_all_may_be_handed_what_is_aborted() -> None:
+    story = Story()
+    story.add("p", "invoke", "begin", ["A"])
+    story.send("a", "b")
+    story.add("p", "fail", "commit", ["A"])
+    story.add("p", "fail", "send", [["t-0", "a"], ["t-0", "b"]])
+    story.send("c", process="q")
+    story.acknowledge(c=3)
+    story.read_to_the_end(("a", 0), ("b", 1), ("c", 3))
+    assert not judge(story.events).records.broken
+    for event in list(story.events):
+        if event.process == "reader":
+            story.add("strict", "ok", f"{event.function}_committed", event.value)
+    verdict = judge(story.events)
+    assert verdict.transactions is not None
+    assert verdict.transactions.broken == {"aborted-read": 1}
+
+
+def test_what_cannot_be_judged_is_told_by_rule() -> None:
+    story = Story()
+    story.add("p", "invoke", "begin", ["A"])
+    one, several = judge(story.events), judge(story.events, has_order=False)
+    assert "hanging-transaction: the history has no event stable_end" in one.not_judged
+    assert "not-copied: the history has no event copy or position" in one.not_judged
+    assert one.rules_not_judged | set(OF_ORDER) == several.rules_not_judged
+    assert "precommitted-read: the events of several files have no order" in several.not_judged
+    assert not one.ok
+
+
+def test_every_rule_has_a_meaning() -> None:
+    story = Story()
+    story.add("p", "invoke", "begin", ["A"])
+    verdict = judge(story.events)
+    for judgement, rules in ((verdict.records, RULES), (verdict.transactions, TRANSACTION_RULES)):
+        assert judgement is not None
+        assert judgement.violations.keys() == rules.keys()
+        assert all(len(meaning(rule, judgement)) > 10 for rule in rules)
