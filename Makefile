@@ -66,8 +66,8 @@ bench: $(DEV)  ## measure the figures of benchmarks/README.md
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 # A stamp file per set of packages: made again when pyproject.toml changes.
-$(APP): EXTRAS := demo
-$(SPARK): EXTRAS := demo,lake
+$(APP): EXTRAS := chaos
+$(SPARK): EXTRAS := chaos,lake
 $(DEV): EXTRAS := dev
 $(APP) $(SPARK) $(DEV): pyproject.toml | $(BIN)/python
 	@echo "==> installing minikafka and its packages into .venv (a minute or so the first time)"

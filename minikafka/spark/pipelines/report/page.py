@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from html import escape
-from importlib import resources
 from typing import Final
 
-from minikafka.plots import STYLE, Format, Mark, bars, columns, lines, short, short_bytes
+from minikafka.plots import Format, Mark, bars, columns, lines, short, short_bytes
+from minikafka.plots.page import card, page, table, tile
 from minikafka.spark.pipelines.report.measures import Measures, TopicReport
 
 SKEWED: Final = 1.5
@@ -21,14 +21,7 @@ _COLUMNS: Final = (
 
 def to_html(report: TopicReport) -> str:
     """The page, to be written in UTF-8."""
-    title = f"{escape(report.topic)} · topic report"
-    body = "".join(_body(report))
-    css = (resources.files(__package__) / "page.css").read_text(encoding="utf-8")
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{css}{STYLE}</style></head>\n<body>{body}</body></html>\n"
-    )
+    return page(f"{report.topic} · topic report", "".join(_body(report)))
 
 
 def time_label(ms: int, range_ms: int, step_ms: int = 1) -> str:
@@ -79,18 +72,14 @@ def _when(report: TopicReport) -> str:
 
 def _tiles(report: TopicReport) -> Iterator[str]:
     total = report.total
-    yield _tile("records", f"{total.records:,}", f"{short(report.records_per_second)}/s on average")
-    yield _tile("bytes", short_bytes(total.total_bytes), f"{short_bytes(total.mean_size)} per record")
-    yield _tile("distinct keys", f"≈ {total.keys:,}", f"{total.keyless:,} records have no key")
+    yield tile("records", f"{total.records:,}", f"{short(report.records_per_second)}/s on average")
+    yield tile("bytes", short_bytes(total.total_bytes), f"{short_bytes(total.mean_size)} per record")
+    yield tile("distinct keys", f"≈ {total.keys:,}", f"{total.keyless:,} records have no key")
     warning = "warn" if report.skew >= SKEWED else ""
-    yield _tile("partitions", f"{len(report.partitions):,}", f"the fullest has {report.skew:.2f}× the mean", warning)
-    yield _tile("tombstones", f"{total.tombstones:,}", _share(total.tombstones, total.records))
+    yield tile("partitions", f"{len(report.partitions):,}", f"the fullest has {report.skew:.2f}× the mean", warning)
+    yield tile("tombstones", f"{total.tombstones:,}", _share(total.tombstones, total.records))
     names = ", ".join(dict.fromkeys(name for each in report.header_names for name in each.what.split(", ")))
-    yield _tile("of headers", short_bytes(total.header_bytes), escape(names) if names else "there are none")
-
-
-def _tile(what: str, number: str, more: str, kind: str = "") -> str:
-    return f'<div class="tile"><span>{what}</span><b>{number}</b><span class="{kind}">{more}</span></div>'
+    yield tile("of headers", short_bytes(total.header_bytes), escape(names) if names else "there are none")
 
 
 def _plots(report: TopicReport) -> Iterator[str]:
@@ -109,7 +98,7 @@ def _plots(report: TopicReport) -> Iterator[str]:
         median, most, nearly_all = map(short_bytes, report.total.size_quantiles)
         largest = short_bytes(report.total.size_max)
         words = f"median {median}, 90 % up to {most}, 99 % up to {nearly_all}, the largest {largest}"
-        yield _card("Sizes of records", words, columns(marks, about="Records by size"))
+        yield card("Sizes of records", words, columns(marks, about="Records by size"))
     for title, about, found, words in (
         (
             "Frequent keys",
@@ -126,7 +115,7 @@ def _plots(report: TopicReport) -> Iterator[str]:
     ):
         if found:
             marks = [_mark(report, each.records, each.what, each.what) for each in found]
-            yield _card(title, words, bars(marks, about=about))
+            yield card(title, words, bars(marks, about=about))
 
 
 def _mark(report: TopicReport, records: int, label: str, title: str) -> Mark:
@@ -151,7 +140,7 @@ def _plots_over_time(report: TopicReport) -> Iterator[str]:
             ]
             for name, value in values.items()
         }
-        return _card(title, words, lines(series, about=title, form=form))
+        return card(title, words, lines(series, about=title, form=form))
 
     def rate(each: Measures) -> str:
         return f"{each.records:,} records, {short(each.records / step_s)}/s"
@@ -190,7 +179,7 @@ def _plot_of_partitions(report: TopicReport) -> str:
     ]
     words = f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} empty" if empty else "")
     drawn = columns(marks, about="Records per partition", mean=mean if len(counts) > 1 else None)
-    return _card("Records per partition", words if len(counts) > 1 else "there is one", drawn)
+    return card("Records per partition", words if len(counts) > 1 else "there is one", drawn)
 
 
 def _table(report: TopicReport) -> str:
@@ -211,13 +200,8 @@ def _table(report: TopicReport) -> str:
             f"{each.gaps:,}",
             *((full_time(ms)[:19] if measures.records else "–") for ms in (measures.first_ms, measures.last_ms)),
         )
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    header = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-    return f'<div class="card wide"><h2>Partitions</h2><table><tr>{header}</tr>{"".join(rows)}</table></div>'
-
-
-def _card(title: str, words: str, drawn: str) -> str:
-    return f'<div class="card"><h2>{escape(title)}</h2><p>{escape(words)}</p>{drawn}</div>'
+        rows.append(cells)
+    return f'<div class="card wide"><h2>Partitions</h2>{table(_COLUMNS, rows)}</div>'
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,8 +1,4 @@
-"""Columns, lines and bars as SVG for pages that load nothing, drawn by pygal (extra ``spark``). Pure.
-
-A page needs ``STYLE``, and the colours that it names as variables, so plots follow light and dark. The tip of a mark
-is a ``<title>``, which browsers show without a script.
-"""
+"""Columns, lines and bars as SVG. A page needs ``STYLE``, and the colours that it names as variables. Pure."""
 
 from __future__ import annotations
 
@@ -96,7 +92,7 @@ def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
     """A lying bar for each mark, from top to bottom, its label before and its value behind it."""
     longest = max((mark.value or 0.0 for mark in marks), default=0.0) or 1.0
     chart = pygal.HorizontalBar(
-        **_COMMON,
+        **COMMON,
         height=max(len(marks), 1) * _ROW + 8,
         style=Style(label_font_size=13),  # what the room for names is reckoned by
         rounded_bars=2,
@@ -107,13 +103,13 @@ def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
         truncate_label=-1,
         show_x_labels=False,
     )
-    names = [_text(mark.label) for mark in reversed(marks)]
+    names = [text_of(mark.label) for mark in reversed(marks)]
     chart.x_labels = [name if len(name) <= _NAME_LENGTH_MAX else f"{name[: _NAME_LENGTH_MAX - 1]}…" for name in names]
     chart.add("", _points([*reversed(marks)]))
-    return _svg(chart, about)
+    return svg_of(chart, about)
 
 
-_COMMON: Final[dict[str, Any]] = {
+COMMON: Final[dict[str, Any]] = {
     "width": WIDTH,
     "css": (),
     "js": (),
@@ -137,8 +133,8 @@ def _over_an_axis(
     top = max([*values, mean or 0.0])
     unit = 1024.0 ** max(0, math.floor(math.log(top, 1024))) if form is short_bytes and top >= 1 else 1.0
     ticks = [tick * unit for tick in nice_ticks(top / unit)]
-    chart = chart_class(**_COMMON | look, height=HEIGHT, range=(0, ticks[-1]), legend_at_bottom=True, truncate_label=-1)
-    labels = [_text(mark.label) for mark in next(iter(series.values()))]
+    chart = chart_class(**COMMON | look, height=HEIGHT, range=(0, ticks[-1]), legend_at_bottom=True, truncate_label=-1)
+    labels = [text_of(mark.label) for mark in next(iter(series.values()))]
     every = -(-len(labels) // _LABELS_MAX)
     chart.x_labels = [label if number % every == 0 else "" for number, label in enumerate(labels)]
     shown = [tick for tick in ticks if mean is None or abs(tick - mean) > 0.06 * ticks[-1]]
@@ -148,7 +144,7 @@ def _over_an_axis(
         chart.y_labels.append({"value": mean, "label": "mean"})
     for name, marks in series.items():
         chart.add(name, _points(marks))
-    return _svg(chart, about)
+    return svg_of(chart, about)
 
 
 def _points(marks: Sequence[Mark]) -> list[dict[str, Any]]:
@@ -156,17 +152,17 @@ def _points(marks: Sequence[Mark]) -> list[dict[str, Any]]:
     values = [None, *(mark.value for mark in marks), None]
     is_lone = [before is after is None for before, after in zip(values, values[2:], strict=False)]
     return [
-        {"value": mark.value, "tooltip": _text(mark.tip), "node": {"data-lone": ""} if lone else {}}
+        {"value": mark.value, "tooltip": text_of(mark.tip), "node": {"data-lone": ""} if lone else {}}
         for mark, lone in zip(marks, is_lone, strict=True)
     ]
 
 
-def _text(words: str) -> str:
+def text_of(words: str) -> str:
     """The words without characters that XML has not, such as most control characters."""
     return _NOT_XML.sub("\ufffd", words)
 
 
-def _svg(chart: Any, about: str) -> str:
+def svg_of(chart: Any, about: str) -> str:
     """The chart without ids, comments, and what only the library's own script and style read."""
 
     def bare(root: Element) -> Element:

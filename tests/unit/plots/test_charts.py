@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minikafka.plots import HEIGHT, Mark, bars, columns, lines, nice_ticks, short, short_bytes
+from minikafka.plots.charts import HEIGHT, Mark, bars, columns, lines, nice_ticks, short, short_bytes
 
 VALUE = st.floats(min_value=0, max_value=1e18, allow_nan=False)
 SVG = "{http://www.w3.org/2000/svg}"
