@@ -26,6 +26,7 @@
 * ``demo``, ``demo_transactions``  ``minikafka demo``, ``minikafka demo transactions``
 * ``pipeline/``  ``minikafka pipeline ...``: Spark over topics
 * ``lines``    records from the lines of a file or pipe; ``ledger``: the history that ``produce --history`` writes
+* ``extras``   packages that only some verbs need
 * ``options``  what several verbs take, in the same words; ``run``: how a verb's coroutine is run, and interrupted
 * ``waiting``  what a verb waits for, said after 3 s and when it gives up
 * ``paragraphs``  the text of ``--help``; ``elsewhere``: what other tools call our verbs

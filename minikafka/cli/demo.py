@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minikafka.cli.demo_transactions import need_confluent_kafka, step_printer, transactions
+from minikafka.cli.demo_transactions import step_printer, transactions
+from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
 from minikafka.cli.output import print_json, print_note, print_table
 
@@ -38,7 +39,7 @@ def demo(
     """
     if context.invoked_subcommand is not None:
         return
-    need_confluent_kafka()
+    need("confluent-kafka", of="the demo", extra="demo")
     from contextlib import ExitStack
 
     from rich.console import Console

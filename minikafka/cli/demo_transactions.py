@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
-from minikafka.cli.output import fail, print_json, print_note
+from minikafka.cli.output import print_json, print_note
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +55,7 @@ def transactions(
     from rich.console import Console
 
     if transaction_version < VERSIONS[1]:
-        need_confluent_kafka()
+        need("confluent-kafka", of="the demo", extra="demo")
     console = Console(stderr=as_json, highlight=False)
     say = step_printer(console)
     bank = _show_bank(console, say, seconds, seed, keep=keep) if transaction_version == VERSIONS[1] else None
@@ -195,14 +196,6 @@ def as_dict(outcome: BankOutcome) -> dict[str, Any]:
 
 def _late_as_dict(late: LateEnd) -> dict[str, Any]:
     return asdict(late) | {"ok": late.as_expected, "answer": late.answer.name, "abort": late.abort.name}
-
-
-def need_confluent_kafka() -> None:
-    """End with a line where it is not installed."""
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError:
-        fail("the demo needs confluent-kafka, which is not installed: pip install 'minikafka[demo]'")
 
 
 def step_printer(console: Console) -> Any:
