@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.demo_transactions import need_confluent_kafka
+from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
 from minikafka.cli.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from minikafka.chaos.rounds.round import Options, Outcome, Round
+    from minikafka.chaos.report.run import ChaosRun
+    from minikafka.chaos.rounds.round import Options, Round
 
 LOADS = ("produce", "group", "transactions")
 
@@ -29,7 +31,7 @@ def run(
     ] = None,
     faults: Annotated[
         str | None,
-        typer.Option(metavar="KIND,...", help="Kinds of faults; see [bold]chaos kinds[/].", show_default="all"),
+        typer.Option(metavar="KIND,...", help="Kinds of faults; see `chaos kinds`.", show_default="all"),
     ] = None,
     workload: Annotated[str, typer.Option(help=f"{', '.join(LOADS)}, or all of them in turn.")] = "produce",
     rate: Annotated[int, typer.Option(metavar="N", help="Records a second.", min=10)] = 2_000,
@@ -56,12 +58,14 @@ def run(
 
     [bold]minikafka chaos run --rounds 20 --workload all[/]
     """
-    need_confluent_kafka()
+    need("confluent-kafka", of="chaos run", extra="chaos")
+    need("pygal", of="the report of chaos run", extra="chaos")
     import random
     import tempfile
 
     from rich.console import Console
 
+    from minikafka.chaos.report.values import as_dict
     from minikafka.chaos.rounds.round import Options
 
     console = Console(stderr=as_json, highlight=False)
@@ -80,7 +84,7 @@ def run(
     if as_json:
         print_json([as_dict(outcome) for outcome in outcomes])
     failed = sum(not outcome.ok for outcome in outcomes)
-    total = sum(outcome.acknowledged for outcome in outcomes)
+    total = sum(outcome.succeeded for outcome in outcomes)
     if rounds > 1:
         console.print(f"[bold]{rounds} rounds, {failed} failed; {total:,} records acknowledged[/]")
     print_note(f"histories are in {directory}; judge one again with: minikafka chaos check DIR/history.jsonl")
@@ -98,38 +102,6 @@ def kinds(as_json: AsJson = False) -> None:
         print_table(("kind", "what it does"), rows)
 
 
-def as_dict(outcome: Outcome) -> dict[str, Any]:
-    """The outcome as a script wants it."""
-    return {
-        "ok": outcome.ok,
-        "seed": outcome.options.seed,
-        "workload": outcome.options.load,
-        "duration_s": outcome.options.duration_s,
-        "acknowledged": outcome.acknowledged,
-        "verdicts": [
-            {"ok": each.ok, "sentence": each.sentence, "broken": dict(each.broken)} for each in outcome.verdicts
-        ],
-        "findings": [each._asdict() for each in outcome.findings],
-        "faults": [
-            {"kind": each.kind, "what": each.sentence, "began_ms": each.began_ms, "ended_ms": each.ended_ms}
-            for each in outcome.faults
-        ],
-        "replay": command(outcome.options),
-        "seconds": round(outcome.seconds, 1),
-    }
-
-
-def command(options: Options) -> str:
-    """What plans the same round again."""
-    from minikafka.chaos.rounds.kinds import KINDS
-
-    chosen = "" if set(options.kinds) == set(KINDS) else f" --faults {','.join(options.kinds)}"
-    return (
-        f"minikafka chaos run --seed {options.seed} --duration {options.duration_s:g} --workload {options.load}"
-        f" --rate {options.rate}{chosen}"
-    )
-
-
 def _kinds(faults: str | None) -> tuple[str, ...]:
     from minikafka.chaos.rounds.kinds import KINDS
 
@@ -141,7 +113,7 @@ def _kinds(faults: str | None) -> tuple[str, ...]:
     return named
 
 
-def _round(options: Options, directory: Path, console: Console) -> Outcome:
+def _round(options: Options, directory: Path, console: Console) -> ChaosRun:
     import shutil
 
     from minikafka.chaos.history import History
@@ -150,13 +122,13 @@ def _round(options: Options, directory: Path, console: Console) -> Outcome:
     if directory.exists():
         raise typer.BadParameter(f"{directory} exists; choose another --out", param_hint="--out")
     directory.mkdir(parents=True)
-    console.print(f"[bold]{command(options)}[/]")
+    console.print(f"[bold]{options.command}[/]")
     began = time.monotonic()
 
     def say(sentence: str) -> None:
         console.print(f"{time.monotonic() - began:6.1f} s  {sentence}", markup=False)
 
-    outcome: Outcome | None = None
+    outcome: ChaosRun | None = None
     try:
         with (
             (directory / "history.jsonl").open("w") as file,
@@ -164,6 +136,8 @@ def _round(options: Options, directory: Path, console: Console) -> Outcome:
             _display(console, it),
         ):
             outcome = it.run()
+        _write_report(outcome, directory)
+        console.print(f"report: {directory / 'report.html'}")
     finally:
         if outcome is not None and outcome.ok:
             shutil.rmtree(directory / "cluster")
@@ -193,32 +167,34 @@ def _picture(it: Round) -> RenderableType:
     table.add_row("faults", "; ".join(in_force) or "none")
     if samples:
         last, first = samples[-1], samples[0]
-        seconds = max(1, last.time_ms - first.time_ms) / 1000
+        seconds = max(1, last.t_ms - first.t_ms) / 1000
         table.add_row(
             "records",
             f"{last.acknowledged:,} acknowledged ({(last.acknowledged - first.acknowledged) / seconds:,.0f}/s), "
             f"{last.read:,} read",
         )
-        table.add_row("controller", "none" if last.controller_id is None else f"node {last.controller_id}")
+        controller_id = it.observer.controller_id
+        table.add_row("controller", "none" if controller_id is None else f"node {controller_id}")
         for each in last.partitions:
-            out = sorted({*each.replicas} - {*each.in_sync_replicas})
-            leader = f"node {each.leader_id}" if each.leader_id >= 0 else "none"
+            out = sorted({*each.replicas} - {*each.isr})
+            leader = "none" if each.leader is None else f"node {each.leader}"
             behind = f"  [red]not in sync: {out}[/]" if out else ""
-            table.add_row(f"{each.topic}-{each.partition}", f"leader {leader}, epoch {each.leader_epoch}{behind}")
+            table.add_row(each.partition, f"leader {leader}, epoch {each.leader_epoch}{behind}")
     return table
 
 
-def _say(outcome: Outcome, console: Console) -> None:
-    colour = "green" if outcome.ok else "red"
-    for verdict in outcome.verdicts:
-        console.print(f"[bold {'green' if verdict.ok else 'red'}]{verdict.sentence}[/]")
-        for rule, examples in verdict.examples.items():
+def _say(outcome: ChaosRun, console: Console) -> None:
+    console.print(f"[bold {'green' if outcome.ok else 'red'}]{outcome.sentence}[/]")
+    for judgement in outcome.verdict.judgements.values():
+        for rule, examples in judgement.examples.items():
             console.print(f"  [red]{rule}[/]: {examples[0]}")
-    for finding in outcome.findings:
-        if not finding.ok:
-            console.print(f"[bold red]not so: {finding.name}[/]: {finding.sentence}")
-    what = "passed" if outcome.ok else "FAILED"
-    console.print(
-        f"[bold {colour}]{what}[/]: {outcome.acknowledged:,} records acknowledged, {len(outcome.faults)} faults, "
-        f"{outcome.seconds:.0f} s"
-    )
+    for finding in outcome.failed:
+        console.print(f"[bold red]not so: {finding.name}[/]: {finding.sentence}")
+
+
+def _write_report(outcome: ChaosRun, directory: Path) -> None:
+    from minikafka.chaos.report.page import to_html
+    from minikafka.chaos.report.values import as_dict
+
+    (directory / "report.html").write_text(to_html(outcome))
+    (directory / "report.json").write_text(json.dumps(as_dict(outcome), indent=2) + "\n")

@@ -5,5 +5,5 @@
 * ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_loads``: others
 * ``observer``    leaders, epochs and in-sync replicas all the time
 * ``round``       one round, from the start of the cluster to its outcome
-* ``afterwards``  what is looked at when it is over; ``findings``: what was found
+* ``afterwards``  what is looked at when it is over
 """

@@ -9,7 +9,7 @@ from typing import Final
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.probe import ClusterView
-from minikafka.chaos.rounds.findings import Finding
+from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds.observer import Epoch
 from minikafka.model import CLUSTER_METADATA_TOPIC
 from minikafka.storage.disk import OsDisk

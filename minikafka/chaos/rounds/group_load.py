@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-from minikafka.chaos.rounds.findings import Finding
+from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds.loads import (
     AT_ONCE,
     DRAIN_S,
@@ -89,6 +89,9 @@ class GroupLoad(Load):
             time.sleep(10 * TICK_S)
         self.stop_reading()
         super().drain()
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "group.protocol": self.protocol}
 
     def findings(self) -> list[Finding]:
         missing = self._missing()

@@ -7,6 +7,7 @@ reader.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from abc import ABC, abstractmethod
@@ -17,7 +18,7 @@ from zlib import crc32
 
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
-from minikafka.chaos.rounds.findings import Finding
+from minikafka.chaos.report.run import Finding
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
@@ -53,6 +54,13 @@ def identity(message: Message) -> str:
 def place(message: Message) -> str:
     """``topic-partition``."""
     return f"{message.topic()}-{message.partition()}"
+
+
+def silent() -> logging.Logger:
+    """A logger for clients: brokers go away here on purpose."""
+    logger = logging.Logger("chaos")
+    logger.addHandler(logging.NullHandler())
+    return logger
 
 
 class Worker(Thread):
@@ -151,6 +159,10 @@ class Load(ABC):
         for committed in (False, True) if self.is_transactional else (False,):
             read_all(self.servers, topic, self.history, committed=committed)
 
+    def settings(self) -> dict[str, str]:
+        """What a report names, beside the cluster's settings."""
+        return {"partitions": str(PARTITIONS), "rate": f"{self.rate:,} records a second"}
+
     def findings(self) -> list[Finding]:
         """What else must hold; the ledger is judged apart."""
         return []
@@ -212,7 +224,9 @@ class Writer(Worker):
             if error.fatal():
                 fatal.append(error)
 
-        producer = Producer({**COMMON, **settings, "bootstrap.servers": self.load.servers, "error_cb": on_error})
+        producer = Producer(
+            {**COMMON, **settings, "bootstrap.servers": self.load.servers, "error_cb": on_error}, logger=silent()
+        )
         pace = Pace(self._rate)
         while not (self.load.sending_is_over.is_set() or fatal):
             self._send(producer, process, pace.due())
@@ -300,7 +314,10 @@ def make_consumer(servers: str, isolation: str, **settings: str | int | bool) ->
     named = {name.replace("_", "."): value for name, value in settings.items()}
     own = {"group.id": "none", "enable.auto.commit": False, "isolation.level": isolation}
     limits = {"auto.offset.reset": "error", "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50}
-    return Consumer({**COMMON, **own, **limits, **named, "bootstrap.servers": servers, "error_cb": lambda error: None})
+    return Consumer(
+        {**COMMON, **own, **limits, **named, "bootstrap.servers": servers, "error_cb": lambda error: None},
+        logger=silent(),
+    )
 
 
 def assign_all(consumer: Consumer, topic: str) -> None:
@@ -308,6 +325,21 @@ def assign_all(consumer: Consumer, topic: str) -> None:
     from confluent_kafka import TopicPartition
 
     consumer.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
+
+
+def ends_of(consumer: Consumer, topic: str) -> dict[int, int]:
+    """Where each partition ends for this consumer: its last stable offset, if that is read_committed."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    ends: dict[int, int] = {}
+    deadline = time.monotonic() + STALL_S
+    while len(ends) < PARTITIONS and time.monotonic() < deadline:
+        for n in range(PARTITIONS):
+            try:
+                ends[n] = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1]
+            except KafkaException:
+                time.sleep(TICK_S)
+    return ends
 
 
 def note_polled(history: History, process: str, messages: list[Message], suffix: str = "") -> int:
@@ -323,21 +355,14 @@ def read_all(servers: str, topic: str, history: History, *, committed: bool) -> 
 
     What it did not get then counts as unseen.
     """
-    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import KafkaError
 
     suffix = "_committed" if committed else ""
     process = f"reader{suffix}"
     isolation = "read_committed" if committed else "read_uncommitted"
     consumer = make_consumer(servers, isolation, enable_partition_eof=True, auto_offset_reset="earliest")
     names = [f"{topic}-{n}" for n in range(PARTITIONS)]
-    ends: dict[int, int] = {}
-    deadline = time.monotonic() + STALL_S
-    while len(ends) < PARTITIONS and time.monotonic() < deadline:
-        for n in range(PARTITIONS):
-            try:
-                ends[n] = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1]
-            except KafkaException:
-                time.sleep(TICK_S)
+    ends = ends_of(consumer, topic)
     assign_all(consumer, topic)
     history.append(process, "ok", f"assign{suffix}", [[name, 0] for name in names])
     unread = dict(ends)

@@ -9,7 +9,8 @@ from threading import Event, Thread
 from typing import Final, NamedTuple
 
 from minikafka.chaos.observed import ObservedCluster
-from minikafka.chaos.probe import PartitionView
+from minikafka.chaos.probe import ClusterView, PartitionView
+from minikafka.chaos.report.run import PartitionState, Sample
 
 INTERVAL_S: Final = 0.25
 TIMEOUT_S: Final = 0.2
@@ -21,16 +22,6 @@ class Epoch(NamedTuple):
     topic: str
     partition: int
     epoch: int
-
-
-class Sample(NamedTuple):
-    """One look. ``partitions``: as the node answered that knows the newest epochs; empty when none did."""
-
-    time_ms: int
-    partitions: tuple[PartitionView, ...]
-    controller_id: int | None
-    acknowledged: int
-    read: int
 
 
 class Observer(Thread):
@@ -53,6 +44,7 @@ class Observer(Thread):
         self.samples: list[Sample] = []
         self.leaders: defaultdict[Epoch, set[int]] = defaultdict(set)
         """Whom any node named as the leader of an epoch."""
+        self.controller_id: int | None = None
 
     def run(self) -> None:
         """The thread."""
@@ -76,7 +68,15 @@ class Observer(Thread):
                     self.leaders[Epoch(each.topic, each.partition, each.leader_epoch)].add(each.leader_id)
         newest = max(answers, key=lambda view: sum(each.leader_epoch for each in view.partitions), default=None)
         time_ms = self._now_ms()
-        if newest is None:
-            return Sample(time_ms, (), None, *self._counts())
-        partitions = tuple(each for each in newest.partitions if each.topic in self._topics)
-        return Sample(time_ms, partitions, newest.controller_id if newest.has_controller else None, *self._counts())
+        self.controller_id = newest.controller_id if newest is not None and newest.has_controller else None
+        partitions = () if newest is None else tuple(map(_state, self._of_load(newest)))
+        return Sample(time_ms, partitions, *self._counts())
+
+    def _of_load(self, view: ClusterView) -> list[PartitionView]:
+        return sorted(each for each in view.partitions if each.topic in self._topics)
+
+
+def _state(view: PartitionView) -> PartitionState:
+    leader = view.leader_id if view.leader_id >= 0 else None
+    name = f"{view.topic}-{view.partition}"
+    return PartitionState(name, leader, view.leader_epoch, view.in_sync_replicas, view.replicas)

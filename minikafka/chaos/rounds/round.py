@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import platform
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+import minikafka
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
+from minikafka.chaos.report.run import ChaosRun, Fault, Finding
 from minikafka.chaos.rounds import afterwards
-from minikafka.chaos.rounds.findings import Finding
 from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS, Arena, mend
 from minikafka.chaos.rounds.loads import CLIENT_ID, Load, Produce
-from minikafka.chaos.rounds.observer import Observer, Sample
+from minikafka.chaos.rounds.observer import Observer
 from minikafka.chaos.rounds.plan import Spell, plan
 from minikafka.chaos.rounds.transaction_loads import Transactions
-from minikafka.ledger.checker import Verdict, check
-from minikafka.ledger.transaction_checker import TransactionVerdict, check_transactions
+from minikafka.ledger.judging import judge
 
 LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions)}
 BROKERS: Final = 4
@@ -49,6 +51,15 @@ class Options:
     load: str = Produce.name
     rate: int = 2_000
 
+    @property
+    def command(self) -> str:
+        """What plans the same round again."""
+        chosen = "" if set(self.kinds) == set(KINDS) else f" --faults {','.join(self.kinds)}"
+        return (
+            f"minikafka chaos run --seed {self.seed} --duration {self.duration_s:g} --workload {self.load} "
+            f"--rate {self.rate}{chosen}"
+        )
+
 
 @dataclass(slots=True)
 class InForce:
@@ -58,28 +69,6 @@ class InForce:
     sentence: str
     began_ms: int
     ended_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a round found."""
-
-    options: Options
-    faults: tuple[InForce, ...]
-    samples: tuple[Sample, ...]
-    verdicts: tuple[Verdict | TransactionVerdict, ...]
-    findings: tuple[Finding, ...]
-    acknowledged: int
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """No anomaly, all that must hold holds, and enough was written."""
-        return (
-            all(verdict.ok for verdict in self.verdicts)
-            and all(finding.ok for finding in self.findings)
-            and self.acknowledged >= NEEDED
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -113,9 +102,8 @@ class Round:
 
     # -- the round --------------------------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> ChaosRun:
         """All of it. ClusterError when the cluster or the load cannot be started."""
-        began = time.monotonic()
         self.cluster.start()
         self.cluster.add_node()  # so that replicas have somewhere to move to
         options = self.options
@@ -124,24 +112,31 @@ class Round:
         self.say(f"{BROKERS} brokers are ready; the load is {self.load.name}, {options.rate:,} records a second")
         try:
             with self._observed():
+                begin_ms = self.history.now_ms()
                 self.load.start()
                 self._break(plan(options.seed, options.duration_s, options.kinds))
+                end_ms = self.history.now_ms()
                 self._heal()
                 self._read_to_the_end()
         except BaseException:
             self.load.abandon()
             raise
-        verdicts: list[Verdict | TransactionVerdict] = [check(self.history.events)]
-        if self.load.is_transactional:
-            verdicts.append(check_transactions(self.history.events))
-        return Outcome(
-            options,
-            tuple(self.faults),
-            tuple(self.observer.samples),
-            tuple(verdicts),
-            tuple(self.findings),
-            self.load.acknowledged,
-            time.monotonic() - began,
+        return ChaosRun(
+            command=options.command,
+            seed=options.seed,
+            versions=versions(),
+            settings=SETTINGS | self.load.settings(),
+            workload=options.load,
+            client="librdkafka",
+            duration_ms=end_ms - begin_ms,
+            load_begin_ms=begin_ms,
+            load_end_ms=end_ms,
+            faults=[Fault(each.kind, each.sentence, each.began_ms, each.ended_ms) for each in self.faults],
+            samples=self.observer.samples,
+            verdict=judge(self.history.events, has_order=True),
+            findings=self.findings,
+            succeeded=self.load.acknowledged,
+            needed=NEEDED,
         )
 
     @contextmanager
@@ -158,8 +153,10 @@ class Round:
         def wait_until(at_s: float) -> None:
             time.sleep(max(0.0, began + at_s - time.monotonic()))
 
-        late_s = 0.0  # a fault may take longer than planned; those behind it begin later
+        late_s = 0.0  # a fault may take longer than planned; those behind it begin later, if the time is not over
         for spell in spells:
+            if late_s and spell.end_s + late_s > self.options.duration_s:
+                break
             wait_until(spell.begin_s + late_s)
             with ExitStack() as stack:
                 arena = self._arena()
@@ -244,3 +241,15 @@ class Round:
         self.findings.append(afterwards.metadata_logs_agree(layout))
         self.findings.append(afterwards.one_leader_per_epoch(self.observer.leaders))
         self.findings.append(afterwards.no_tracebacks(layout))
+
+
+def versions() -> dict[str, str]:
+    """Of what took part."""
+    import confluent_kafka
+
+    return {
+        "minikafka": minikafka.__version__,
+        "Python": platform.python_version(),
+        "confluent-kafka": version("confluent-kafka"),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }

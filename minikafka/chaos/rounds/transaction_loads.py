@@ -15,7 +15,10 @@ from minikafka.chaos.rounds.loads import (
     Load,
     Pace,
     Worker,
+    ends_of,
     identity,
+    make_consumer,
+    silent,
     value_of,
 )
 
@@ -143,7 +146,9 @@ class Transacting(Worker):
         from confluent_kafka import Producer
 
         own = {"transactional.id": self.name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "linger.ms": 2}
-        return Producer({**COMMON, **own, "bootstrap.servers": self.load.servers, "error_cb": lambda error: None})
+        return Producer(
+            {**COMMON, **own, "bootstrap.servers": self.load.servers, "error_cb": lambda error: None}, logger=silent()
+        )
 
     def _on_delivery(self, error: Any, message: Message) -> None:
         offset = message.offset()
@@ -156,6 +161,21 @@ class Transactions(Load):
 
     name = "transactions"
     is_transactional = True
+
+    def drain(self) -> None:
+        """Once the time of transactions that were left open is over."""
+        seeing = {name: make_consumer(self.servers, name) for name in ("read_committed", "read_uncommitted")}
+        deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + PATIENCE_S
+        while True:
+            stable, ends = (ends_of(consumer, TOPIC) for consumer in seeing.values())
+            if stable == ends or time.monotonic() > deadline:
+                break
+            time.sleep(10 * TICK_S)
+        rows = [[f"{TOPIC}-{n}", stable.get(n, -1), end] for n, end in ends.items()]
+        self.history.append("reader", "ok", "stable_end", rows)
+        for consumer in seeing.values():
+            consumer.close()
+        super().drain()
 
     def make_writers(self) -> list[Worker]:
         return [Transacting(f"transactor-{n}", self) for n in range(1, PRODUCERS + 1)]
