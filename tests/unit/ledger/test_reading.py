@@ -36,6 +36,7 @@ def test_a_last_line_without_its_end_is_left_out_and_told() -> None:
         ([LINES[0], LINES[0]], 2, "it holds event 0 where event 1 belongs"),
         ([LINES[0], b"\n"], 2, "no event of a history: ''"),
         ([LINES[0], b'{"i":1\n', LINES[2]], 2, "no event of a history: '{\"i\":1'"),
+        ([LINES[0].replace(b"\n", b"{}\n")], 1, "no event of a history"),
         ([b"[]\n"], 1, "no event of a history: '[]'"),
         ([b"\xff\n"], 1, "no event of a history"),
         ([b"[" * 100_000 + b"\n"], 1, "no event of a history"),
