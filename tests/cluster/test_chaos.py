@@ -40,9 +40,12 @@ def test_a_round_of_kills_and_lost_answers_loses_nothing(load: str, tmp_path: Pa
 
 
 def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tp = TopicPartition("load", 0)
+
     async def lose(servers: str) -> None:
         async with Admin(servers) as admin:
-            await admin.delete_records({TopicPartition("load", 0): -1})
+            while not (await admin.delete_records({tp: -1}))[tp]:  # until there is something to delete
+                await asyncio.sleep(0.05)
 
     @contextmanager
     def loss(arena: Arena) -> Iterator[str]:
