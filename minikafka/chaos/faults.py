@@ -63,6 +63,14 @@ class Breakable(ABC):
         both = ((one, other), (other, one))
         self._change_links([(node, peer, changes) for node, peer in both if isinstance(node, int)])
 
+    def join(self, one: Party, other: Party) -> None:
+        """Make the link between two nodes, or between a node and all clients, whole again. A node without a process has
+        no fault.
+        """
+        whole = {"is_cut_in": False, "is_cut_out": False, "delay_ms": 0, "bytes_per_s": 0}
+        both = ((one, other), (other, one))
+        self._change_links([(node, peer, whole) for node, peer in both if isinstance(node, int) and self._is_up(node)])
+
     # -- the rest of a node -----------------------------------------------------------------------------------------
 
     def clock(self, node: int, off_ms: int = 0, *, drift: float = 0.0) -> None:

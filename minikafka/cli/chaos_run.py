@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from minikafka.chaos.report.run import ChaosRun
     from minikafka.chaos.rounds.round import Options, Round
 
-LOADS = ("produce", "group", "transactions")
+LOADS = ("produce", "group", "transactions", "copy")
 
 
 def run(

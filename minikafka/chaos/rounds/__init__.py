@@ -2,7 +2,8 @@
 
 * ``plan``        when what is broken, from a seed (pure)
 * ``kinds``       the kinds of faults
-* ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_loads``: others
+* ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_loads``,
+  ``copy_load``: others
 * ``observer``    leaders, epochs and in-sync replicas all the time
 * ``round``       one round, from the start of the cluster to its outcome
 * ``afterwards``  what is looked at when it is over

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +53,10 @@ class Arena:
             return None
         self.broken.add(node)
         return node
+
+    def others(self, node: int) -> list[Party]:
+        """All with whom a node may have a link."""
+        return [*(other for other in self.cluster.responsive() if other != node), CLIENTS]
 
     def raise_up(self, *nodes: int) -> None:
         """Start nodes that are down. Whether they become ready is seen at the end."""
@@ -122,9 +126,12 @@ def isolate(arena: Arena) -> Iterator[str]:
     if node is None:
         yield NOTHING
         return
-    arena.cluster.isolate(node)
+    others = arena.others(node)
+    for other in others:
+        arena.cluster.cut(node, other)
     yield f"node {node} is cut off from all others and from clients"
-    mend(arena.cluster, "links", node)
+    for other in others:
+        arena.cluster.join(node, other)
 
 
 @contextmanager
@@ -140,7 +147,7 @@ def one_way(arena: Arena) -> Iterator[str]:
     parties = (source, target) if target != CLIENTS or arena.rng.random() < 0.5 else (target, source)
     arena.cluster.cut(*parties, one_way=True)
     yield f"what {_named(parties[0])} sends does not arrive at {_named(parties[1])}"
-    mend(arena.cluster, "links", *(party for party in parties if isinstance(party, int)))
+    arena.cluster.join(*parties)
 
 
 @contextmanager
@@ -150,8 +157,7 @@ def slow_link(arena: Arena) -> Iterator[str]:
     if node is None:
         yield NOTHING
         return
-    nodes = [other for other in arena.cluster.responsive() if other != node]
-    others: list[Party] = [*nodes, CLIENTS]
+    others = arena.others(node)
     if arena.rng.random() < 0.5:
         delay_ms, rate = arena.rng.choice((20, 100, 400)), 0
         how = f"come {delay_ms} ms late"
@@ -161,7 +167,8 @@ def slow_link(arena: Arena) -> Iterator[str]:
     for other in others:
         arena.cluster.slow(node, other, delay_ms=delay_ms, bytes_per_s=rate)
     yield f"answers to and from node {node} {how}"
-    mend(arena.cluster, "links", node, *nodes)
+    for other in others:
+        arena.cluster.join(node, other)
 
 
 @contextmanager
@@ -238,8 +245,11 @@ def disk_slow(arena: Arena) -> Iterator[str]:
 @contextmanager
 def damage(arena: Arena) -> Iterator[str]:
     """Bytes of one replica's newest segment are overwritten while its node is down."""
-    arena.cluster.wait_in_sync(IN_SYNC_S)
-    node = arena.choose()
+    try:
+        arena.cluster.wait_in_sync(IN_SYNC_S)
+        node = arena.choose()
+    except ClusterError:  # not while other replicas lack something
+        node = None
     if node is None:
         yield NOTHING
         return
@@ -247,7 +257,8 @@ def damage(arena: Arena) -> Iterator[str]:
     victim = _damage(arena.cluster.layout.data_directory(node), arena.topics, arena.rng)
     arena.raise_up(node)
     yield f"damaged on node {node}: {victim}" if victim else NOTHING
-    arena.cluster.wait_in_sync(IN_SYNC_S)
+    with suppress(ClusterError):  # what is not mended by then, the end of the round finds
+        arena.cluster.wait_in_sync(IN_SYNC_S)
 
 
 def _damage(directory: Path, topics: tuple[str, ...], rng: random.Random) -> str | None:

@@ -91,6 +91,7 @@ class Load(ABC):
     topics: ClassVar[tuple[str, ...]] = (TOPIC,)
     is_transactional: ClassVar[bool] = False
     group: ClassVar[str | None] = None
+    client: ClassVar[str] = "librdkafka"
 
     def __init__(self, servers: str, history: History, rate: int, seed: int) -> None:
         self.servers = servers

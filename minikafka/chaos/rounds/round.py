@@ -19,6 +19,7 @@ from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
 from minikafka.chaos.report.run import ChaosRun, Fault, Finding
 from minikafka.chaos.rounds import afterwards
+from minikafka.chaos.rounds.copy_load import Copy
 from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS, Arena, mend
 from minikafka.chaos.rounds.loads import CLIENT_ID, Load, Produce
@@ -27,7 +28,7 @@ from minikafka.chaos.rounds.plan import Spell, plan
 from minikafka.chaos.rounds.transaction_loads import Transactions
 from minikafka.ledger.judging import judge
 
-LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions)}
+LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions, Copy)}
 BROKERS: Final = 4
 VOTERS: Final = 3
 SETTINGS: Final = {
@@ -127,7 +128,7 @@ class Round:
             versions=versions(),
             settings=SETTINGS | self.load.settings(),
             workload=options.load,
-            client="librdkafka",
+            client=self.load.client,
             duration_ms=end_ms - begin_ms,
             load_begin_ms=begin_ms,
             load_end_ms=end_ms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from minikafka.chaos.history import History
 from minikafka.chaos.rounds.loads import (
     COMMON,
     DRAIN_S,
@@ -164,17 +165,7 @@ class Transactions(Load):
 
     def drain(self) -> None:
         """Once the time of transactions that were left open is over."""
-        seeing = {name: make_consumer(self.servers, name) for name in ("read_committed", "read_uncommitted")}
-        deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + PATIENCE_S
-        while True:
-            stable, ends = (ends_of(consumer, TOPIC) for consumer in seeing.values())
-            if stable == ends or time.monotonic() > deadline:
-                break
-            time.sleep(10 * TICK_S)
-        rows = [[f"{TOPIC}-{n}", stable.get(n, -1), end] for n, end in ends.items()]
-        self.history.append("reader", "ok", "stable_end", rows)
-        for consumer in seeing.values():
-            consumer.close()
+        note_stable_ends(self.servers, self.history, TOPIC)
         super().drain()
 
     def make_writers(self) -> list[Worker]:
@@ -182,3 +173,17 @@ class Transactions(Load):
 
     def make_readers(self) -> list[Worker]:
         return [Follower("committed", self, TOPIC, committed=True), Follower("uncommitted", self, TOPIC)]
+
+
+def note_stable_ends(servers: str, history: History, topic: str) -> None:
+    """Wait until no transaction can be open any more, and write down up to where readers get."""
+    seeing = {name: make_consumer(servers, name) for name in ("read_committed", "read_uncommitted")}
+    deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + PATIENCE_S
+    while True:
+        stable, ends = (ends_of(consumer, topic) for consumer in seeing.values())
+        if stable == ends or time.monotonic() > deadline:
+            break
+        time.sleep(10 * TICK_S)
+    for consumer in seeing.values():
+        consumer.close()
+    history.append("reader", "ok", "stable_end", [[f"{topic}-{n}", stable.get(n, -1), end] for n, end in ends.items()])
