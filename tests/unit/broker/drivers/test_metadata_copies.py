@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
-from broker_node import create_topic, make_node
+from broker_node import Cluster, create_topic, eventually, make_node
 
 from minikafka.broker.drivers.metadata_copies import Choice, Copy, choose
 from minikafka.broker.drivers.metadata_recovery import REPAIR_MARK
@@ -84,3 +84,26 @@ async def test_a_metadata_log_that_was_never_repaired_gives_way_when_the_first_d
     assert node.image.topic("orders")
     assert not metadata_in(tmp_path / "two").exists()
     assert list((tmp_path / "two").glob(f"{METADATA_PARTITION}.*-stray"))
+
+
+@pytest.mark.spec("P5", "P1")
+async def test_a_voter_keeps_its_promises_when_its_former_log_directory_is_back(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The quorum repaired a new metadata log meanwhile, with which it acknowledged a topic. The former log has none."""
+    both = {node_id: two(tmp_path / str(node_id)) for node_id in cluster.node_ids}
+    for node_id, paths in both.items():
+        await cluster.start(node_id, log_dirs=paths)
+    await cluster.ready()
+    await cluster.nodes.pop(1).stop()
+    await cluster.start(1, log_dirs=tmp_path / "1" / "two")
+    await cluster.ready()
+    await cluster.kill(3)
+    await create_topic(cluster.nodes[1], "orders", replicas=[[1, 2]])
+    await cluster.nodes.pop(1).stop()
+    await cluster.kill(2)
+    for node_id in (1, 3):
+        await cluster.start(node_id, log_dirs=both[node_id])
+    await cluster.ready()
+    assert cluster.nodes[3].image.topic("orders")
+    await eventually(lambda: cluster.nodes[1].image.topic("orders"), "the topic")
