@@ -68,22 +68,23 @@ def class_path() -> str:
 class ApacheKafka:
     """The nodes as processes."""
 
-    def __init__(self, directory: Path, jars: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, jars: str, settings: Mapping[str, str], nodes: int = NODES) -> None:
         self._directory = directory
         self._jars = jars
-        self._base_port = free_base_port(NODES)
+        self._nodes = nodes
+        self._base_port = free_base_port(nodes)
         self._settings = settings
         self._processes: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
 
     @property
     def bootstrap_servers(self) -> str:
         """Bootstrap servers for clients."""
-        return ",".join(f"{HOST}:{self._base_port + number}" for number in range(NODES))
+        return ",".join(f"{HOST}:{self._base_port + number}" for number in range(self._nodes))
 
     def start(self) -> None:
         """Format, start, and wait until each node sees all of them. NotHereError when they do not come up."""
         cluster_id = new_cluster_id()
-        for node_id in range(1, NODES + 1):
+        for node_id in range(1, self._nodes + 1):
             directory = self._directory / f"node-{node_id}"
             directory.mkdir(parents=True)
             properties = directory / "server.properties"
@@ -113,7 +114,9 @@ class ApacheKafka:
 
     def _properties(self, node_id: int) -> dict[str, str]:
         client, controller = (self._base_port + node_id - 1 + offset for offset in (0, 100))
-        voters = ",".join(f"{number}@{HOST}:{self._base_port + number - 1 + 100}" for number in range(1, NODES + 1))
+        voters = ",".join(
+            f"{number}@{HOST}:{self._base_port + number - 1 + 100}" for number in range(1, self._nodes + 1)
+        )
         return {
             "node.id": str(node_id),
             "process.roles": "broker,controller",
@@ -121,7 +124,7 @@ class ApacheKafka:
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
             "log.dirs": str(self._directory / f"node-{node_id}" / "data"),
-            **replication_defaults(NODES),
+            **replication_defaults(self._nodes),
             **self._settings,
         }
 
@@ -134,17 +137,17 @@ class ApacheKafka:
                     raise NotHereError(f"Apache Kafka ended with {process.returncode}: {' '.join(said[-3:])}")
             admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
             with suppress(KafkaException):
-                if len(admin.list_topics(timeout=2).brokers) == NODES:
+                if len(admin.list_topics(timeout=2).brokers) == self._nodes:
                     return
             time.sleep(0.2)
         raise NotHereError(f"Apache Kafka was not ready after {_READY_PATIENCE_S:g} s")
 
 
 @contextmanager
-def running_apache_kafka(jars: str, settings: Mapping[str, str]) -> Iterator[ApacheKafka]:
-    """Three nodes with `settings` besides; killed at the end."""
+def running_apache_kafka(jars: str, settings: Mapping[str, str], nodes: int = NODES) -> Iterator[ApacheKafka]:
+    """So many nodes, with `settings` besides; killed at the end."""
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
-        cluster = ApacheKafka(Path(directory), jars, settings)
+        cluster = ApacheKafka(Path(directory), jars, settings, nodes)
         try:
             cluster.start()
             yield cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from minikafka.chaos.report.run import ChaosRun
-    from minikafka.chaos.rounds.round import Options, Round
+    from minikafka.chaos.rounds.trial import Options, Trial
 
 LOADS = ("produce", "group", "transactions", "copy")
 
@@ -45,6 +45,16 @@ def run(
             file_okay=False,
         ),
     ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="SERVERS",
+            help="Of a cluster that is there, of any make: break it yourself meanwhile.",
+            show_default="a new cluster",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Break a cluster under load, mend it, read everything, and say whether anything was lost.
@@ -66,10 +76,12 @@ def run(
     from rich.console import Console
 
     from minikafka.chaos.report.values import as_dict
-    from minikafka.chaos.rounds.round import Options
+    from minikafka.chaos.rounds.trial import Options
 
     console = Console(stderr=as_json, highlight=False)
-    kinds = _kinds(faults)
+    if bootstrap and (faults or rounds > 1):
+        raise typer.BadParameter("its faults and its rounds are yours", param_hint="--bootstrap-server")
+    kinds = () if bootstrap else _kinds(faults)
     loads = LOADS if workload == "all" else (workload,)
     if not set(loads) <= set(LOADS):
         raise typer.BadParameter(f"{workload!r} is none of {', '.join(LOADS)}, all", param_hint="--workload")
@@ -78,7 +90,7 @@ def run(
     directory.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for number in range(rounds):
-        options = Options(first + number, duration, kinds, loads[number % len(loads)], rate)
+        options = Options(first + number, duration, kinds, loads[number % len(loads)], rate, bootstrap)
         outcomes.append(_round(options, directory / f"{options.load}-{options.seed}", console))
         _say(outcomes[-1], console)
     if as_json:
@@ -118,6 +130,7 @@ def _round(options: Options, directory: Path, console: Console) -> ChaosRun:
 
     from minikafka.chaos.history import History
     from minikafka.chaos.rounds.round import Round
+    from minikafka.chaos.rounds.visit import Visit
 
     if directory.exists():
         raise typer.BadParameter(f"{directory} exists; choose another --out", param_hint="--out")
@@ -130,24 +143,27 @@ def _round(options: Options, directory: Path, console: Console) -> ChaosRun:
 
     outcome: ChaosRun | None = None
     try:
-        with (
-            (directory / "history.jsonl").open("w") as file,
-            Round(options, directory / "cluster", History(file), say) as it,
-            _display(console, it),
-        ):
+        with ExitStack() as stack:
+            history = History(stack.enter_context((directory / "history.jsonl").open("w")))
+            it: Trial
+            if options.servers is None:
+                it = stack.enter_context(Round(options, directory / "cluster", history, say))
+            else:
+                it = Visit(options, history, say)
+            stack.enter_context(_display(console, it))
             outcome = it.run()
         _write_report(outcome, directory)
         console.print(f"report: {directory / 'report.html'}")
     finally:
         if outcome is not None and outcome.ok:
-            shutil.rmtree(directory / "cluster")
-        else:
+            shutil.rmtree(directory / "cluster", ignore_errors=True)
+        elif options.servers is None:
             print_note(f"the brokers' files and logs: {directory / 'cluster'}")
     return outcome
 
 
 @contextmanager
-def _display(console: Console, it: Round) -> Iterator[None]:
+def _display(console: Console, it: Trial) -> Iterator[None]:
     """On a terminal: faults in force, leaders and in-sync replicas, throughput."""
     if not console.is_terminal:
         yield
@@ -158,7 +174,7 @@ def _display(console: Console, it: Round) -> Iterator[None]:
         yield
 
 
-def _picture(it: Round) -> RenderableType:
+def _picture(it: Trial) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)

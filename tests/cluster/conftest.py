@@ -17,6 +17,7 @@ from live_wire import Wire
 from minikafka.chaos.local_cluster import LocalCluster
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[2]))  # benchmarks, which start Apache Kafka
 
 from cluster_load import Load
 from cluster_tools import Tools, running_tools

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from live_cluster import eventually
 from typer.main import get_command
 
 from minikafka.chaos.rounds.kinds import KINDS, Arena
 from minikafka.cli.main import app
 from minikafka.client import Admin
 from minikafka.model import TopicPartition
+from minikafka.testing import MiniKafka
 
 
 def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
@@ -30,7 +33,7 @@ def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("load", ["group", "transactions"])
 def test_a_round_of_kills_and_lost_answers_loses_nothing(load: str, tmp_path: Path) -> None:
-    status, outcome = run(tmp_path, "--workload", load, "--faults", "kill,requests,isolate", "--rate", "1000")
+    status, outcome = run(tmp_path, "--workload", load, "--faults", "kill,requests,isolate", "--rate", "500")
     assert (status, outcome["ok"]) == (0, True), outcome
     assert outcome["faults"]
     assert outcome["operations"]["succeeded"] > 1_000
@@ -44,8 +47,9 @@ def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, mon
 
     async def lose(servers: str) -> None:
         async with Admin(servers) as admin:
-            while not (await admin.delete_records({tp: -1}))[tp]:  # until there is something to delete
-                await asyncio.sleep(0.05)
+            deleted = 0
+            while not deleted:  # until there is something to delete
+                deleted = (await admin.delete_records({tp: -1}))[tp]
 
     @contextmanager
     def loss(arena: Arena) -> Iterator[str]:
@@ -59,3 +63,42 @@ def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, mon
     assert outcome["verdict"]["records"]["violations"]["lost-write"] > 0
     assert "acknowledged records are gone" in outcome["sentence"]
     assert list((tmp_path / "produce-5" / "cluster").glob("node-*/broker.log"))
+
+
+def test_a_cluster_that_is_there_is_judged_while_somebody_breaks_it(tmp_path: Path) -> None:
+    with MiniKafka(directory=tmp_path / "kafka") as kafka:
+
+        def breaking() -> None:
+            eventually(lambda: kafka.cluster.view().topic_ids, "the topic of the load")  # type: ignore[union-attr]
+            kafka.kill(kafka.leader_of("load"))
+            kafka.heal()
+
+        with ThreadPoolExecutor(1) as pool:
+            broken = pool.submit(breaking)
+            status, outcome = run(tmp_path / "out", "-b", kafka.bootstrap_servers, "--duration", "6")
+            broken.result()
+    assert (status, outcome["ok"], outcome["faults"]) == (0, True, [])
+    assert outcome["operations"]["succeeded"] > 1_000
+
+
+def test_apache_kafka_is_judged_as_well(tmp_path: Path) -> None:
+    from benchmarks.apache_kafka import NotHereError, class_path, running_apache_kafka
+
+    try:
+        with running_apache_kafka(class_path(), {}, nodes=1) as kafka:
+            status, outcome = run(tmp_path, "-b", kafka.bootstrap_servers, "--duration", "5", "--workload", "group")
+    except NotHereError as error:
+        pytest.skip(str(error))
+    assert (status, outcome["ok"]) == (0, True), outcome
+    assert outcome["operations"]["succeeded"] > 1_000
+
+
+def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
+    def said(*options: str) -> str:
+        result = CliRunner().invoke(get_command(app), ["chaos", "run", "--out", str(tmp_path), *options])
+        assert result.exit_code == 2
+        return " ".join(result.output.replace("│", " ").split())
+
+    assert "'lightning' is none of kill, kill-all, pause" in said("--faults", "kill,lightning")
+    assert "'sing' is none of produce, group, transactions, copy, all" in said("--workload", "sing")
+    assert "its faults and its rounds are yours" in said("-b", "127.0.0.1:1", "--faults", "kill")

@@ -5,6 +5,7 @@
 * ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_loads``,
   ``copy_load``: others
 * ``observer``    leaders, epochs and in-sync replicas all the time
-* ``round``       one round, from the start of the cluster to its outcome
+* ``trial``       one trial of one cluster, from its start to its outcome
+* ``round``       with a new cluster, which is broken by plan; ``visit``: with one that is there already
 * ``afterwards``  what is looked at when it is over
 """

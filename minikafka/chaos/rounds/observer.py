@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable
 from threading import Event, Thread
 from typing import Final, NamedTuple
 
-from minikafka.chaos.observed import ObservedCluster
 from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.report.run import PartitionState, Sample
 
 INTERVAL_S: Final = 0.25
 TIMEOUT_S: Final = 0.2
+
+
+Look = Callable[[], list[ClusterView | None]]
 
 
 class Epoch(NamedTuple):
@@ -29,14 +31,14 @@ class Observer(Thread):
 
     def __init__(
         self,
-        cluster: ObservedCluster,
+        look: Look,
         topics: Iterable[str],
         now_ms: Callable[[], int],
         counts: Callable[[], tuple[int, int]],
     ) -> None:
-        """``counts``: records acknowledged and read so far."""
+        """``look``: what each node answers now; ``counts``: records acknowledged and read so far."""
         super().__init__(name="observer", daemon=True)
-        self._cluster = cluster
+        self._ask = look
         self._topics = frozenset(topics)
         self._now_ms = now_ms
         self._counts = counts
@@ -60,8 +62,7 @@ class Observer(Thread):
 
     def _look(self) -> Sample:
         """Of the answers the one with the highest epochs: a node that is cut off knows old ones."""
-        views = [self._cluster.probe(node, TIMEOUT_S) for node in self._cluster.responsive()]
-        answers = [view for view in views if view is not None]
+        answers = [view for view in self._ask() if view is not None]
         for view in answers:
             for each in view.partitions:
                 if each.leader_id >= 0:

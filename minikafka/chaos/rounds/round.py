@@ -2,98 +2,41 @@
 
 from __future__ import annotations
 
-import platform
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import minikafka
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
-from minikafka.chaos.report.run import ChaosRun, Fault, Finding
+from minikafka.chaos.probe import ClusterView
+from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds import afterwards
-from minikafka.chaos.rounds.copy_load import Copy
-from minikafka.chaos.rounds.group_load import GroupLoad
-from minikafka.chaos.rounds.kinds import KINDS, Arena, mend
-from minikafka.chaos.rounds.loads import CLIENT_ID, Load, Produce
-from minikafka.chaos.rounds.observer import Observer
-from minikafka.chaos.rounds.plan import Spell, plan
-from minikafka.chaos.rounds.transaction_loads import Transactions
-from minikafka.ledger.judging import judge
+from minikafka.chaos.rounds.kinds import KINDS, Arena
+from minikafka.chaos.rounds.kinds import mend as mend_nodes
+from minikafka.chaos.rounds.loads import CLIENT_ID
+from minikafka.chaos.rounds.observer import TIMEOUT_S
+from minikafka.chaos.rounds.plan import plan
+from minikafka.chaos.rounds.trial import InForce, Options, Say, Trial
 
-LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions, Copy)}
 BROKERS: Final = 4
 VOTERS: Final = 3
-SETTINGS: Final = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-}
+SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 HEALED_S: Final = 90.0
-NEEDED: Final = 1_000
-"""Records that must be acknowledged, or a round proves too little."""
-
-Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a round is made of. ``kinds``: of faults."""
-
-    seed: int
-    duration_s: float = 60.0
-    kinds: tuple[str, ...] = tuple(KINDS)
-    load: str = Produce.name
-    rate: int = 2_000
-
-    @property
-    def command(self) -> str:
-        """What plans the same round again."""
-        chosen = "" if set(self.kinds) == set(KINDS) else f" --faults {','.join(self.kinds)}"
-        return (
-            f"minikafka chaos run --seed {self.seed} --duration {self.duration_s:g} --workload {self.load} "
-            f"--rate {self.rate}{chosen}"
-        )
-
-
-@dataclass(slots=True)
-class InForce:
-    """A fault and its time, in ms of the history; ``ended_ms`` is None while it is in force."""
-
-    kind: str
-    sentence: str
-    began_ms: int
-    ended_ms: int | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Round:
+class Round(Trial):
     """``with Round(options, directory, history, say) as it: it.run()``. The nodes end with the block."""
 
-    options: Options
-    directory: Path
-    history: History
-    say: Say = lambda sentence: None
-    faults: list[InForce] = field(default_factory=list)
-    cluster: LocalCluster = field(init=False)
-    load: Load = field(init=False)
-    observer: Observer = field(init=False)
-    findings: list[Finding] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.cluster = LocalCluster.create(
-            self.directory, brokers=VOTERS, base_port=free_base_port(BROKERS), settings=dict(SETTINGS), detached=False
+    def __init__(self, options: Options, directory: Path, history: History, say: Say) -> None:
+        self.cluster = cluster = LocalCluster.create(
+            directory, brokers=VOTERS, base_port=free_base_port(BROKERS), settings=dict(SETTINGS), detached=False
         )
-        options = self.options
-        servers = self.cluster.bootstrap_servers
-        self.load = load = LOADS[options.load](servers, self.history, options.rate, options.seed)
-        self.observer = Observer(self.cluster, load.topics, self.history.now_ms, load.counts)
+        super().__init__(options, cluster.bootstrap_servers, self._look, history, say)
 
     def __enter__(self) -> Round:
         return self
@@ -101,54 +44,24 @@ class Round:
     def __exit__(self, *error: object) -> None:
         self.cluster.kill_all()
 
-    # -- the round --------------------------------------------------------------------------------------------------
-
-    def run(self) -> ChaosRun:
-        """All of it. ClusterError when the cluster or the load cannot be started."""
+    def prepare(self) -> None:
         self.cluster.start()
         self.cluster.add_node()  # so that replicas have somewhere to move to
-        options = self.options
         self.load.create_topics(3, 2)
         self.cluster.wait_in_sync()
-        self.say(f"{BROKERS} brokers are ready; the load is {self.load.name}, {options.rate:,} records a second")
-        try:
-            with self._observed():
-                begin_ms = self.history.now_ms()
-                self.load.start()
-                self._break(plan(options.seed, options.duration_s, options.kinds))
-                end_ms = self.history.now_ms()
-                self._heal()
-                self._read_to_the_end()
-        except BaseException:
-            self.load.abandon()
-            raise
-        return ChaosRun(
-            command=options.command,
-            seed=options.seed,
-            versions=versions(),
-            settings=SETTINGS | self.load.settings(),
-            workload=options.load,
-            client=self.load.client,
-            duration_ms=end_ms - begin_ms,
-            load_begin_ms=begin_ms,
-            load_end_ms=end_ms,
-            faults=[Fault(each.kind, each.sentence, each.began_ms, each.ended_ms) for each in self.faults],
-            samples=self.observer.samples,
-            verdict=judge(self.history.events, has_order=True),
-            findings=self.findings,
-            succeeded=self.load.acknowledged,
-            needed=NEEDED,
-        )
+        self.say(f"{BROKERS} brokers are ready")
 
-    @contextmanager
-    def _observed(self) -> Iterator[None]:
-        self.observer.start()
-        try:
-            yield
-        finally:
-            self.observer.stop()
+    def settings(self) -> dict[str, str]:
+        return {"brokers": str(BROKERS), **SETTINGS}
 
-    def _break(self, spells: Sequence[Spell]) -> None:
+    def _look(self) -> list[ClusterView | None]:
+        return [self.cluster.probe(node, TIMEOUT_S) for node in self.cluster.responsive()]
+
+    # -- breaking ---------------------------------------------------------------------------------------------------
+
+    def disturb(self) -> None:
+        options = self.options
+        spells = plan(options.seed, options.duration_s, options.kinds)
         began = time.monotonic()
 
         def wait_until(at_s: float) -> None:
@@ -156,7 +69,7 @@ class Round:
 
         late_s = 0.0  # a fault may take longer than planned; those behind it begin later, if the time is not over
         for spell in spells:
-            if late_s and spell.end_s + late_s > self.options.duration_s:
+            if late_s and spell.end_s + late_s > options.duration_s:
                 break
             wait_until(spell.begin_s + late_s)
             with ExitStack() as stack:
@@ -168,7 +81,7 @@ class Round:
                 wait_until(spell.end_s + late_s)
             self.cluster.spawn(*self.cluster.node_ids)
             late_s = max(late_s, time.monotonic() - began - spell.end_s)
-        wait_until(self.options.duration_s)
+        wait_until(options.duration_s)
 
     def _arena(self) -> Arena:
         return Arena(self.cluster, self.load.topics, f"{CLIENT_ID}*", self._coordinator)
@@ -197,12 +110,12 @@ class Round:
 
     # -- afterwards -------------------------------------------------------------------------------------------------
 
-    def _heal(self) -> None:
+    def mend(self) -> None:
         cluster = self.cluster
         self.say("healing")
         began = time.monotonic()
         cluster.resume(*(node for node, process in cluster.running().items() if process.paused))
-        mend(cluster, None, *cluster.responsive())
+        mend_nodes(cluster, None, *cluster.responsive())
         sentence = "every replica was in sync"
         try:
             self._wait_until_whole()
@@ -226,31 +139,14 @@ class Round:
                     raise
                 time.sleep(0.5)
 
-    def _read_to_the_end(self) -> None:
-        self.say("the load ends; everything is read once more")
-        self.load.stop_sending()
+    def look_afterwards(self) -> None:
         try:
             self.cluster.wait_in_sync(HEALED_S)
         except ClusterError as error:
             self.findings.append(Finding("replicas are in sync at the end", False, str(error)))
-        self.load.drain()
-        self.load.stop_reading()
         layout, view = self.cluster.layout, self.cluster.view()
-        self.findings += self.load.findings()
         if view is not None:
             self.findings.append(afterwards.replicas_are_equal(layout, view, self.load.topics))
         self.findings.append(afterwards.metadata_logs_agree(layout))
         self.findings.append(afterwards.one_leader_per_epoch(self.observer.leaders))
         self.findings.append(afterwards.no_tracebacks(layout))
-
-
-def versions() -> dict[str, str]:
-    """Of what took part."""
-    import confluent_kafka
-
-    return {
-        "minikafka": minikafka.__version__,
-        "Python": platform.python_version(),
-        "confluent-kafka": version("confluent-kafka"),
-        "librdkafka": confluent_kafka.libversion()[0],
-    }

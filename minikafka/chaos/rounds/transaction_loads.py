@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
 
 PRODUCERS: Final = 3
-RECORDS: Final = 20
+RECORDS: Final = 100
 ABORTED: Final = 0.15
 PATIENCE_S: Final = 30.0
 TRANSACTION_TIMEOUT_MS: Final = 20_000

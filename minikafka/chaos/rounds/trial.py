@@ -1,0 +1,161 @@
+"""What all trials of a cluster have in common: load, its history, and what becomes of both."""
+
+from __future__ import annotations
+
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+import minikafka
+from minikafka.chaos.history import History
+from minikafka.chaos.report.run import ChaosRun, Fault, Finding
+from minikafka.chaos.rounds.copy_load import Copy
+from minikafka.chaos.rounds.group_load import GroupLoad
+from minikafka.chaos.rounds.kinds import KINDS
+from minikafka.chaos.rounds.loads import Load, Produce
+from minikafka.chaos.rounds.observer import Look, Observer
+from minikafka.chaos.rounds.transaction_loads import Transactions
+from minikafka.ledger.judging import judge
+
+LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions, Copy)}
+NEEDED: Final = 1_000
+"""Records that must be acknowledged, or a trial proves too little."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a round is made of. ``kinds``: of faults."""
+
+    seed: int
+    duration_s: float = 60.0
+    kinds: tuple[str, ...] = tuple(KINDS)
+    load: str = Produce.name
+    rate: int = 2_000
+    servers: str | None = None
+    """Of a cluster that is there already; None: a new one."""
+
+    @property
+    def command(self) -> str:
+        """What plans the same round again."""
+        if self.servers is not None:
+            return (
+                f"minikafka chaos run -b {self.servers} --duration {self.duration_s:g} --workload {self.load} "
+                f"--rate {self.rate}"
+            )
+        chosen = "" if set(self.kinds) == set(KINDS) else f" --faults {','.join(self.kinds)}"
+        return (
+            f"minikafka chaos run --seed {self.seed} --duration {self.duration_s:g} --workload {self.load} "
+            f"--rate {self.rate}{chosen}"
+        )
+
+
+@dataclass(slots=True)
+class InForce:
+    """A fault and its time, in ms of the history; ``ended_ms`` is None while it is in force."""
+
+    kind: str
+    sentence: str
+    began_ms: int
+    ended_ms: int | None = None
+
+
+class Trial(ABC):
+    """One trial of one cluster."""
+
+    def __init__(self, options: Options, servers: str, look: Look, history: History, say: Say) -> None:
+        self.options = options
+        self.history = history
+        self.say = say
+        self.faults: list[InForce] = []
+        self.findings: list[Finding] = []
+        self.load = LOADS[options.load](servers, history, options.rate, options.seed)
+        self.observer = Observer(look, self.load.topics, history.now_ms, self.load.counts)
+
+    # -- what differs -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Have a cluster, with the topics of the load. ClusterError: there is none."""
+
+    @abstractmethod
+    def disturb(self) -> None:
+        """While the load runs, for its duration."""
+
+    @abstractmethod
+    def mend(self) -> None:
+        """Before the load ends."""
+
+    @abstractmethod
+    def look_afterwards(self) -> None:
+        """When nobody writes any more."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, str]:
+        """Of the cluster, as a report names them."""
+
+    # -- the trial --------------------------------------------------------------------------------------------------
+
+    def run(self) -> ChaosRun:
+        """All of it. ClusterError when the cluster or the load cannot be started."""
+        options = self.options
+        self.prepare()
+        self.say(f"the load is {self.load.name}, {options.rate:,} records a second")
+        try:
+            with self._observed():
+                begin_ms = self.history.now_ms()
+                self.load.start()
+                self.disturb()
+                end_ms = self.history.now_ms()
+                self.mend()
+                self.say("the load ends; everything is read once more")
+                self.load.stop_sending()
+                self.load.drain()
+                self.load.stop_reading()
+                self.findings += self.load.findings()
+                self.look_afterwards()
+        except BaseException:
+            self.load.abandon()
+            raise
+        return ChaosRun(
+            command=options.command,
+            seed=options.seed,
+            versions=versions(),
+            settings=self.settings() | self.load.settings(),
+            workload=options.load,
+            client=self.load.client,
+            duration_ms=end_ms - begin_ms,
+            load_begin_ms=begin_ms,
+            load_end_ms=end_ms,
+            faults=[Fault(each.kind, each.sentence, each.began_ms, each.ended_ms) for each in self.faults],
+            samples=self.observer.samples,
+            verdict=judge(self.history.events, has_order=True),
+            findings=self.findings,
+            succeeded=self.load.acknowledged,
+            needed=NEEDED,
+        )
+
+    @contextmanager
+    def _observed(self) -> Iterator[None]:
+        self.observer.start()
+        try:
+            yield
+        finally:
+            self.observer.stop()
+
+
+def versions() -> dict[str, str]:
+    """Of what took part."""
+    import confluent_kafka
+
+    return {
+        "minikafka": minikafka.__version__,
+        "Python": platform.python_version(),
+        "confluent-kafka": version("confluent-kafka"),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }

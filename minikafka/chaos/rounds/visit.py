@@ -1,0 +1,48 @@
+"""A trial of a cluster that is there already, of any make: load and judgement, while somebody else breaks it."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from minikafka.chaos.history import History
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.probe import ClusterView, probe
+from minikafka.chaos.rounds import afterwards
+from minikafka.chaos.rounds.observer import TIMEOUT_S
+from minikafka.chaos.rounds.trial import Options, Say, Trial
+from minikafka.client.connections import parse_bootstrap_servers
+
+REPLICAS_MAX: Final = 3
+
+
+class Visit(Trial):
+    """``options.servers`` names it. Topics of the load must not be there yet, and stay."""
+
+    def __init__(self, options: Options, history: History, say: Say) -> None:
+        assert options.servers is not None
+        self._endpoints = parse_bootstrap_servers(options.servers)
+        super().__init__(options, options.servers, self._look, history, say)
+
+    def prepare(self) -> None:
+        views = [view for view in self._look() if view is not None]
+        if not views:
+            raise ClusterError(f"none of {self.options.servers} answers")
+        replicas = min(REPLICAS_MAX, len(views[0].broker_ids))
+        self.load.create_topics(replicas, max(1, replicas - 1))
+        self.say(f"{len(views[0].broker_ids)} brokers; break them as you like for {self.options.duration_s:g} s")
+
+    def disturb(self) -> None:
+        time.sleep(self.options.duration_s)
+
+    def mend(self) -> None:
+        self.say("the cluster must be whole from now on")
+
+    def look_afterwards(self) -> None:
+        self.findings.append(afterwards.one_leader_per_epoch(self.observer.leaders))
+
+    def settings(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.options.servers or ""}
+
+    def _look(self) -> list[ClusterView | None]:
+        return [probe(endpoint, TIMEOUT_S * 2) for endpoint in self._endpoints]
