@@ -251,9 +251,12 @@ async def test_without_an_authorizer_everything_may_be_done_with_a_group(client:
 async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     await client.ask(commit("g", 7, "orders"))
-    topics = [OffsetDeleteRequestTopic(name="orders", partitions=[OffsetDeleteRequestPartition(partition_index=0)])]
-    answer = await client.ask(OffsetDeleteRequest(group_id="g", topics=topics))
-    assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
+    two = [OffsetDeleteRequestPartition(partition_index=index) for index in (0, 9)]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=two) for name in ("orders", "nothing")]
+    deleted = (await client.ask(OffsetDeleteRequest(group_id="g", topics=topics))).topics
+    told = [(topic.name, each.partition_index, each.error_code) for topic in deleted for each in topic.partitions]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert told == [("orders", 0, 0), ("orders", 9, unknown), ("nothing", 0, unknown), ("nothing", 9, unknown)]
     assert await committed(client, "g", "orders") == {"orders": -1}
     await client.ask(commit("h", 7, "orders"))
     for version in range(ApiKey.DELETE_GROUPS.versions.first, ApiKey.DELETE_GROUPS.versions.last + 1):
