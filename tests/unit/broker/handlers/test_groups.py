@@ -16,6 +16,7 @@ from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.model import NO_EPOCH
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
@@ -246,6 +247,19 @@ async def test_without_an_authorizer_everything_may_be_done_with_a_group(client:
     for asked, operations in [(False, NOT_ASKED), (True, 3400)]:
         request = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=asked)
         assert [each.authorized_operations for each in (await client.ask(request)).groups] == [operations, NOT_ASKED]
+
+
+async def test_a_leader_epoch_that_the_partition_has_not_had_is_not_committed(node: Node, client: Client) -> None:
+    """It is that of an earlier topic with the name: Java's client would not read before there is such a leader."""
+    await create_topic(node, "orders")
+    asked = OffsetFetchRequestTopics(name="orders", partition_indexes=[0])
+    for told, kept in [(0, 0), (1, NO_EPOCH)]:
+        request = commit("g", 7, "orders")
+        request.topics[0].partitions[0].committed_leader_epoch = told
+        await client.ask(request)
+        fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[asked])])
+        found = (await client.ask(fetch)).groups[0].topics[0].partitions[0]
+        assert (found.committed_offset, found.committed_leader_epoch) == (7, kept)
 
 
 async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> None:
