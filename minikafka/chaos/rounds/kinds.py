@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,10 @@ CLOCK_MAX_MS: Final = 3_600_000
 REPLICAS: Final = 3
 
 
+class NothingLeftError(Exception):
+    """No node could be broken in this way."""
+
+
 @dataclass(slots=True)
 class Arena:
     """What a fault may touch."""
@@ -42,15 +47,15 @@ class Arena:
     broken: set[int] = field(default_factory=set)
     """Nodes of which another fault of this spell has taken hold."""
 
-    def choose(self) -> int | None:
-        """A node that is up and whole."""
+    def choose(self) -> int:
+        """A node that is up and whole. NothingLeftError: there is none."""
         whole = [node for node in self.cluster.responsive() if node not in self.broken]
-        return self.take(self.rng.choice(whole)) if whole else None
+        return self.take(self.rng.choice(whole) if whole else None)
 
-    def take(self, node: int | None) -> int | None:
-        """This node, unless another fault has it, or it is not up."""
+    def take(self, node: int | None) -> int:
+        """This node. NothingLeftError: another fault has it, or it is not up."""
         if node is None or node in self.broken or node not in self.cluster.responsive():
-            return None
+            raise NothingLeftError
         self.broken.add(node)
         return node
 
@@ -66,19 +71,37 @@ class Arena:
 Kind = Callable[[Arena], AbstractContextManager[str]]
 
 
-@contextmanager
+def _fault(steps: Callable[[Arena], Iterator[str]]) -> Kind:
+    """A kind from a generator: it breaks something, yields what, and mends it."""
+
+    @contextmanager
+    @wraps(steps)
+    def broken(arena: Arena) -> Iterator[str]:
+        going = steps(arena)
+        try:
+            sentence = next(going)
+        except NothingLeftError:
+            sentence = NOTHING
+        yield sentence
+        for _ in going:
+            raise AssertionError("a fault yields once")
+
+    return broken
+
+
+@_fault
 def kill(arena: Arena) -> Iterator[str]:
     """SIGKILL to one node, which is down until the spell ends."""
     yield from _killed(arena, arena.choose(), "node")
 
 
-@contextmanager
+@_fault
 def kill_controller(arena: Arena) -> Iterator[str]:
     """SIGKILL to the active controller."""
     yield from _killed(arena, arena.take(arena.cluster.quorum().leader_id), "the controller, node")
 
 
-@contextmanager
+@_fault
 def kill_coordinator(arena: Arena) -> Iterator[str]:
     """SIGKILL to the coordinator of the load's group or transactions; without one, to the leader of a partition."""
     node, what = arena.coordinated(), "the coordinator, node"
@@ -90,16 +113,13 @@ def kill_coordinator(arena: Arena) -> Iterator[str]:
     yield from _killed(arena, arena.take(node), what)
 
 
-def _killed(arena: Arena, node: int | None, what: str) -> Iterator[str]:
-    if node is None:
-        yield NOTHING
-        return
+def _killed(arena: Arena, node: int, what: str) -> Iterator[str]:
     arena.cluster.kill(node)
     yield f"SIGKILL to {what} {node}"
     arena.raise_up(node)
 
 
-@contextmanager
+@_fault
 def kill_all(arena: Arena) -> Iterator[str]:
     """SIGKILL to all nodes at once."""
     arena.cluster.kill_all()
@@ -107,25 +127,19 @@ def kill_all(arena: Arena) -> Iterator[str]:
     arena.raise_up(*arena.cluster.node_ids)
 
 
-@contextmanager
+@_fault
 def pause(arena: Arena) -> Iterator[str]:
     """SIGSTOP: it hangs, and comes back as a zombie."""
     node = arena.choose()
-    if node is None:
-        yield NOTHING
-        return
     arena.cluster.pause(node)
     yield f"SIGSTOP to node {node}"
     arena.cluster.resume(node)
 
 
-@contextmanager
+@_fault
 def isolate(arena: Arena) -> Iterator[str]:
     """All links of one node are cut."""
     node = arena.choose()
-    if node is None:
-        yield NOTHING
-        return
     others = arena.others(node)
     for other in others:
         arena.cluster.cut(node, other)
@@ -134,14 +148,11 @@ def isolate(arena: Arena) -> Iterator[str]:
         arena.cluster.join(node, other)
 
 
-@contextmanager
+@_fault
 def one_way(arena: Arena) -> Iterator[str]:
     """What one node sends to another does not arrive; or what clients send to it."""
     nodes = arena.cluster.responsive()
     source = arena.choose()
-    if source is None or len(nodes) < 2:
-        yield NOTHING
-        return
     others: list[Party] = [CLIENTS, *(node for node in nodes if node != source)]
     target = arena.rng.choice(others)
     parties = (source, target) if target != CLIENTS or arena.rng.random() < 0.5 else (target, source)
@@ -150,13 +161,10 @@ def one_way(arena: Arena) -> Iterator[str]:
     arena.cluster.join(*parties)
 
 
-@contextmanager
+@_fault
 def slow_link(arena: Arena) -> Iterator[str]:
     """Answers between a node and all others, and clients, come late or slowly."""
     node = arena.choose()
-    if node is None:
-        yield NOTHING
-        return
     others = arena.others(node)
     if arena.rng.random() < 0.5:
         delay_ms, rate = arena.rng.choice((20, 100, 400)), 0
@@ -171,13 +179,10 @@ def slow_link(arena: Arena) -> Iterator[str]:
         arena.cluster.join(node, other)
 
 
-@contextmanager
+@_fault
 def restart_storm(arena: Arena) -> Iterator[str]:
     """One node is killed and started again, several times in a row, sooner than it is back in sync."""
     node = arena.choose()
-    if node is None:
-        yield NOTHING
-        return
     for _ in range(STORM_RESTARTS):
         arena.cluster.kill(node)
         arena.raise_up(node)
@@ -185,7 +190,7 @@ def restart_storm(arena: Arena) -> Iterator[str]:
     yield f"node {node} was killed and started {STORM_RESTARTS} times"
 
 
-@contextmanager
+@_fault
 def rolling(arena: Arena) -> Iterator[str]:
     """Every node is stopped cleanly and started again, one after the other."""
     for node in arena.cluster.responsive():
@@ -195,7 +200,7 @@ def rolling(arena: Arena) -> Iterator[str]:
     yield "a rolling restart of all nodes"
 
 
-@contextmanager
+@_fault
 def reassign(arena: Arena) -> Iterator[str]:
     """Replicas of a topic of the load move to nodes drawn anew."""
     topic = arena.rng.choice(arena.topics)
@@ -218,41 +223,34 @@ async def _reassign(servers: str, moves: dict[TopicPartition, list[int]]) -> Non
         await admin.alter_partition_reassignments(moves)
 
 
-@contextmanager
+@_fault
 def disk_full(arena: Arena) -> Iterator[str]:
     """The disk of a node is full: it ends, as it must."""
     node = arena.choose()
-    if node is None:
-        yield NOTHING
-        return
     arena.cluster.disk(node, full=True)
     yield f"the disk of node {node} is full"
     mend(arena.cluster, "disk", node)
 
 
-@contextmanager
+@_fault
 def disk_slow(arena: Arena) -> Iterator[str]:
     """Each sync of one node, or of all, takes long."""
     nodes = arena.cluster.responsive() if arena.rng.random() < 0.5 else [arena.choose()]
     delay_ms = arena.rng.choice((50, 300, 1_000))
-    slowed = [node for node in nodes if node is not None]
-    for node in slowed:
+    for node in nodes:
         arena.cluster.disk(node, sync_delay_ms=delay_ms)
-    yield f"each sync of node {', '.join(map(str, slowed))} takes {delay_ms} ms longer" if slowed else NOTHING
-    mend(arena.cluster, "disk", *slowed)
+    yield f"each sync of node {', '.join(map(str, nodes))} takes {delay_ms} ms longer"
+    mend(arena.cluster, "disk", *nodes)
 
 
-@contextmanager
+@_fault
 def damage(arena: Arena) -> Iterator[str]:
     """Bytes of one replica's newest segment are overwritten while its node is down."""
     try:
         arena.cluster.wait_in_sync(IN_SYNC_S)
-        node = arena.choose()
     except ClusterError:  # not while other replicas lack something
-        node = None
-    if node is None:
-        yield NOTHING
-        return
+        raise NothingLeftError from None
+    node = arena.choose()
     arena.cluster.kill(node)
     victim = _damage(arena.cluster.layout.data_directory(node), arena.topics, arena.rng)
     arena.raise_up(node)
@@ -284,13 +282,10 @@ def _damage(directory: Path, topics: tuple[str, ...], rng: random.Random) -> str
     return f"{DAMAGED_BYTES} bytes of {name} from byte {at:,} on"
 
 
-@contextmanager
+@_fault
 def clock(arena: Arena) -> Iterator[str]:
     """The wall clock of a node jumps, and drifts."""
     node = arena.choose()
-    if node is None:
-        yield NOTHING
-        return
     off_ms, drift = arena.rng.randint(-CLOCK_MAX_MS, CLOCK_MAX_MS), arena.rng.choice((0.0, 0.0, -0.5, 2.0))
     arena.cluster.clock(node, off_ms, drift=drift)
     yield f"the clock of node {node} is wrong by {off_ms:+,} ms" + (f", and {drift:+g} s every second" if drift else "")
@@ -318,7 +313,7 @@ RULED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 
 
-@contextmanager
+@_fault
 def requests(arena: Arena) -> Iterator[str]:
     """Requests of the load fail, are answered late, or lose their answers, at every node."""
     nodes = arena.cluster.responsive()
