@@ -55,6 +55,8 @@ def demo(
         stack.enter_context(run)  # and left first: its nodes end before their files go
         with _progress(console, run):
             outcome = run.run()
+        if file is not None:
+            file.flush()  # so that somebody may judge it while the report is made
         if as_json:
             print_json(as_dict(outcome))
         else:
