@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.connection import Connection, FrameHandler, Shared
 from minikafka.net.links import Links
-from minikafka.net.outbox import Chunk
-from minikafka.net.reply import Reply, size_of
+from minikafka.net.outbox import Chunk, read_region, release
+from minikafka.net.reply import PLAIN, Reply, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,22 @@ class HeldReply(Reply):
         treatment = self._treatment
         if treatment is not None and chunks:
             if treatment.is_dropped:
-                _joined(chunks)
+                release(chunks)
                 return
             self.not_before_s = asyncio.get_running_loop().time() + treatment.delay_ms / 1000
             if treatment.change is not None:
-                changed = treatment.change(_joined(chunks))
+                changed = _changed(chunks, treatment.change)
                 if changed is None:
                     connection.close()
                     return
                 chunks = (changed,)
         self._held_chunks = chunks
         self.size = size_of(chunks)
+        self.hold(sum(len(chunk) for chunk in chunks if isinstance(chunk, PLAIN)))
         connection.pass_on(self)
 
-    def wait(self, timer: asyncio.TimerHandle) -> None:
-        """``timer`` lets it pass."""
+    def wait(self, timer: asyncio.TimerHandle | None) -> None:
+        """``timer`` lets it pass, if anything but a change of the link does."""
         self._stop_waiting()
         self._timer = timer
 
@@ -133,8 +134,8 @@ class BreakableConnection(Connection):
             reply.pass_on()
             return
         self._held[reply] = None
-        if due_s is not None:
-            reply.wait(self._loop.call_at(max(due_s, reply.not_before_s), self._pass, reply))
+        at_s = None if due_s is None else max(due_s, reply.not_before_s)
+        reply.wait(None if at_s is None else self._loop.call_at(at_s, self._pass, reply))
 
     def _pass(self, reply: HeldReply) -> None:
         del self._held[reply]
@@ -156,13 +157,12 @@ class BreakableConnection(Connection):
                 self.resume()
 
 
-def _joined(chunks: Sequence[Chunk]) -> bytes:
-    """The answer in memory; files are let go."""
-    parts: list[bytes | bytearray | memoryview] = []
-    for chunk in chunks:
-        if isinstance(chunk, (bytes, bytearray, memoryview)):
-            parts.append(chunk)
-        else:
-            parts.append(chunk.read())
-            chunk.release()
-    return b"".join(parts)
+def _changed(chunks: Sequence[Chunk], change: Callable[[bytes], bytes | None]) -> bytes | None:
+    """The changed answer, in memory. None also when a file cannot be read, as without a change."""
+    try:
+        frame = b"".join([chunk if isinstance(chunk, PLAIN) else read_region(chunk) for chunk in chunks])
+    except (OSError, EOFError):
+        return None
+    finally:
+        release(chunks)
+    return change(frame)

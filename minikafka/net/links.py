@@ -38,23 +38,24 @@ WHOLE: Final = Condition()
 class Link:
     """The way to one node, or to all clients."""
 
-    __slots__ = ("_free_at_s", "condition", "cut_at_s")
+    __slots__ = ("_cut_at_s", "_free_at_s", "condition")
 
     def __init__(self) -> None:
         self.condition = WHOLE
-        self.cut_at_s = 0.0
+        self._cut_at_s = 0.0  # since when nothing arrives from there
         self._free_at_s = 0.0  # when the last answer that has its place will have passed a slow link
 
     def change(self, condition: Condition, now_s: float) -> None:
         """From now on it is so."""
+        if condition.is_cut_in and not self.condition.is_cut_in:
+            self._cut_at_s = now_s
         self.condition = condition
-        self.cut_at_s = now_s
         self._free_at_s = now_s
 
     def due_s(self, size: int, opened_at_s: float, now_s: float) -> float | None:
         """When an answer of ``size`` bytes may leave, on a connection made at ``opened_at_s``; None: it may not."""
         condition = self.condition
-        if condition.is_cut_out or (condition.is_cut_in and opened_at_s >= self.cut_at_s):
+        if condition.is_cut_out or (condition.is_cut_in and opened_at_s >= self._cut_at_s):
             return None
         begin_s = now_s
         if condition.bytes_per_s:

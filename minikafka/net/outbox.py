@@ -93,7 +93,7 @@ class Outbox:
     def write(self, chunks: Sequence[Chunk]) -> None:
         """Send ``chunks`` after everything written before. Regions are released once sent."""
         if self._closed:
-            _release(chunks)
+            release(chunks)
             return
         plain: list[bytes | bytearray | memoryview] = []
         for index, chunk in enumerate(chunks):
@@ -106,9 +106,9 @@ class Outbox:
                 self._enqueue(_RegionInFlight(chunk), chunk.size)
             else:
                 try:
-                    plain.append(_read(chunk))
+                    plain.append(read_region(chunk))
                 except (OSError, EOFError) as error:
-                    _release(chunks[index:])
+                    release(chunks[index:])
                     self._fail(error)
                     return
                 chunk.release()
@@ -287,14 +287,16 @@ class Outbox:
         return piece
 
 
-def _read(region: FileRegion) -> bytes:
+def read_region(region: FileRegion) -> bytes:
+    """All of it. OSError; EOFError when the file ends inside it."""
     data = region.read()
     if len(data) != region.size:
         raise EOFError(_CUT)
     return data
 
 
-def _release(chunks: Sequence[Chunk]) -> None:
+def release(chunks: Sequence[Chunk]) -> None:
+    """Let go of the files."""
     for chunk in chunks:
         if not isinstance(chunk, (bytes, bytearray, memoryview)):
             chunk.release()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WAITING_BYTES: Final = 1024
 """What a request that waits holds at least: itself, its place, and what it waits in."""
-_PLAIN: Final = (bytes, bytearray, memoryview)
+PLAIN: Final = (bytes, bytearray, memoryview)
 
 
 class Reply:
@@ -62,7 +62,7 @@ class Reply:
             return
         held = 0
         for chunk in chunks:
-            if isinstance(chunk, _PLAIN):
+            if isinstance(chunk, PLAIN):
                 held += len(chunk)
             else:
                 held += chunk.size
@@ -92,11 +92,11 @@ class Reply:
 
     def _release(self) -> None:
         for chunk in self._chunks:
-            if not isinstance(chunk, _PLAIN):
+            if not isinstance(chunk, PLAIN):
                 chunk.release()
         self._chunks = ()
 
 
 def size_of(chunks: Sequence[Chunk]) -> int:
     """Bytes of an answer."""
-    return sum(len(chunk) if isinstance(chunk, _PLAIN) else chunk.size for chunk in chunks)
+    return sum(len(chunk) if isinstance(chunk, PLAIN) else chunk.size for chunk in chunks)
