@@ -34,6 +34,11 @@ log = structlog.get_logger(__name__)
 METHOD: Final = "faults"
 APIS: Final = {key.camel_name.lower(): key for key in ApiKey if "CLIENT" in key.listeners}
 """What rules may be for."""
+OFF_MS_MAX: Final = 20 * 365 * 24 * 3_600_000
+"""Of a clock: earlier and later times are none to Kafka, or to the log of the node."""
+COUNT_MAX: Final = 2**31 - 1
+DRIFT_MAX: Final = 1_000
+"""Of a clock: seconds for each second."""
 
 
 class Faults:
@@ -58,7 +63,7 @@ class Faults:
         """Carry out a command. KafkaError(INVALID_REQUEST) for one that cannot be."""
         try:
             answer = self._commands[body["do"]](body)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"no such fault: {body!r:.200} ({error!r})") from error
         if body["do"] != "list":
             log.warning("faults of a test", command=body, now=self.sentences() or "none")
@@ -75,16 +80,20 @@ class Faults:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _link(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        self.links.change(body["peer"], **body["changes"])
+        peer = body["peer"]
+        _check(peer is None or type(peer) is int, f"{peer!r} is no node")
+        self.links.change(peer, **_changes(Condition, body))
         return {}
 
     def _clock(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        self.clock.set(int(body["off_ms"]), float(body["drift"]))
+        off_ms, drift = body["off_ms"], float(body["drift"])
+        _check(type(off_ms) is int and abs(off_ms) <= OFF_MS_MAX, f"a clock is wrong by {OFF_MS_MAX:,} ms at most")
+        _check(abs(drift) <= DRIFT_MAX, f"a clock drifts by {DRIFT_MAX} s a second at most")
+        self.clock.set(off_ms, drift)
         return {}
 
     def _disk(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        for name, value in body["changes"].items():
-            _check(name in {field.name for field in fields(Trouble)}, f"a disk has no {name}")
+        for name, value in _changes(Trouble, body).items():
             setattr(self.disk.trouble, name, value)
         return {}
 
@@ -100,6 +109,7 @@ class Faults:
 
     def _heal(self, body: Mapping[str, Any]) -> dict[str, Any]:
         what = body.get("what")
+        _check(what in (None, "links", "clock", "disk", "rules"), f"nothing can be healed that is {what!r}")
         if what in (None, "links"):
             self.links.heal()
         if what in (None, "rules"):
@@ -129,16 +139,26 @@ def _parsed(body: Mapping[str, Any]) -> Rule:
             versions = VersionRange.parse(str(body["versions"]))
         except ValueError:
             raise _wrong(f"{body['versions']!r} are no versions; write 3, 0-3 or 5+") from None
-    return Rule(
-        api,
-        effect,
-        body.get("client_id"),
-        body.get("times"),
-        bool(body.get("is_after")),
-        error,
-        int(body.get("delay_ms") or 0),
-        versions,
-    )
+        first, last = max(versions.first, api.versions.first), min(versions.last, api.versions.last)
+        _check(first <= last, f"none of {versions} is a version of {api.camel_name} here: {api.versions}")
+    client_id, times, delay_ms = body.get("client_id"), body.get("times"), body.get("delay_ms") or 0
+    _check(client_id is None or isinstance(client_id, str), f"{client_id!r} is no pattern")
+    _check(times is None or _is_count(times, 1), f"a rule is for 1 request or more, not for {times!r}")
+    _check(_is_count(delay_ms), f"no answer comes {delay_ms!r} ms late")
+    return Rule(api, effect, client_id, times, bool(body.get("is_after")), error, delay_ms, versions)
+
+
+def _changes(kind: type[Condition] | type[Trouble], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The new values of fields, each of its field's type and not negative."""
+    types = {field.name: field.type for field in fields(kind)}
+    changes: dict[str, Any] = body["changes"]
+    for name, value in changes.items():
+        _check(types.get(name) == type(value).__name__ and _is_count(value), f"{name} cannot be {value!r}")
+    return changes
+
+
+def _is_count(value: Any, least: int = 0) -> bool:
+    return isinstance(value, int) and least <= value <= COUNT_MAX
 
 
 def _check(is_right: bool, message: str) -> None:

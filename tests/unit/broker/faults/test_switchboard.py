@@ -1,0 +1,60 @@
+"""Commands that cannot be carried out change nothing, and never end a node."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from minikafka.broker.faults.switchboard import OFF_MS_MAX, Faults
+from minikafka.errors import ErrorCode, KafkaError
+
+RULE = {"do": "rule", "api": "Produce", "effect": "drop"}
+
+
+def link(peer: Any = 2, **changes: Any) -> dict[str, Any]:
+    return {"do": "link", "peer": peer, "changes": changes}
+
+
+def disk(**changes: Any) -> dict[str, Any]:
+    return {"do": "disk", "changes": changes}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"do": "nothing"},
+        {"do": ["list"]},
+        {"do": "heal", "what": "link"},
+        {"do": "unrule", "number": "1"},
+        {"do": "link", "peer": 2, "changes": []},
+        link("clients", delay_ms=1),
+        link([], delay_ms=1),
+        link(delay_ms="1"),
+        link(delay_ms=-1),
+        link(delay_ms=True),
+        link(bytes_per_s=2**31),
+        link(is_cut_in=1),
+        link(is_cut=True),
+        disk(sync_delay_ms="1"),
+        disk(is_full=True, is_gone=True),
+        {"do": "clock", "off_ms": math.inf, "drift": 0},
+        {"do": "clock", "off_ms": OFF_MS_MAX + 1, "drift": 0},
+        {"do": "clock", "off_ms": 5, "drift": math.nan},
+        RULE | {"times": 0},
+        RULE | {"times": "3"},
+        RULE | {"client_id": 5},
+        RULE | {"effect": "delay", "delay_ms": -5},
+        RULE | {"effect": "versions", "versions": "3-1"},
+    ],
+)
+async def test_a_command_that_cannot_be_is_refused_and_changes_nothing(body: Any) -> None:
+    faults = Faults()
+    with pytest.raises(KafkaError) as refusal:
+        await faults.handle_call(2, body)
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert await faults.handle_call(2, {"do": "list"}) == {"faults": []}
