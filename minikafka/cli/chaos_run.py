@@ -122,6 +122,8 @@ def _kinds(faults: str | None) -> tuple[str, ...]:
     named = tuple(name.strip() for name in faults.split(",") if name.strip())
     if unknown := [name for name in named if name not in KINDS]:
         raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(KINDS)}", param_hint="--faults")
+    if not named:  # a round that breaks nothing would prove nothing
+        raise typer.BadParameter(f"none is named; there are {', '.join(KINDS)}", param_hint="--faults")
     return named
 
 

@@ -145,7 +145,9 @@ class Round(Trial):
         except ClusterError as error:
             self.findings.append(Finding("replicas are in sync at the end", False, str(error)))
         layout, view = self.cluster.layout, self.cluster.view()
-        if view is not None:
+        if view is None:
+            self.findings.append(Finding("replicas are byte-equal", False, "no node said where the replicas are"))
+        else:
             self.findings.append(afterwards.replicas_are_equal(layout, view, self.load.topics))
         self.findings.append(afterwards.metadata_logs_agree(layout))
         self.findings.append(afterwards.one_leader_per_epoch(self.observer.leaders))
