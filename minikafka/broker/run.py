@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -97,7 +98,7 @@ async def _run(config: BrokerConfig, secret: bytes, until_eof: bool) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
-    faults = Faults() if config.fault_injection_enable else None
+    faults = Faults(time.time, time.sleep) if config.fault_injection_enable else None
     disk = OsDisk() if faults is None else faults.disk
     node = Node(
         config,

@@ -31,7 +31,7 @@ def run(
     ] = None,
     faults: Annotated[
         str | None,
-        typer.Option(metavar="KIND,...", help="Kinds of faults; see `chaos kinds`.", show_default="all"),
+        typer.Option(metavar="KINDS", help="Kinds of faults; see `chaos kinds`.", show_default="all"),
     ] = None,
     workload: Annotated[str, typer.Option(help=f"{', '.join(LOADS)}, or all of them in turn.")] = "produce",
     rate: Annotated[int, typer.Option(metavar="N", help="Records a second.", min=10)] = 2_000,

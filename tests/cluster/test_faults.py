@@ -117,9 +117,9 @@ def test_answers_to_clients_come_late_or_slowly(kafka: MiniKafka) -> None:
     assert in_force(kafka) == []
 
 
-def test_what_does_not_arrive_from_clients_is_not_written(kafka: MiniKafka) -> None:
+def test_what_does_not_arrive_from_clients_is_not_answered(kafka: MiniKafka) -> None:
+    """It may arrive when the link is whole again, as with TCP: its outcome is unknown."""
     leader = kafka.leader_of(TOPIC)
-    before = values(kafka)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "message.timeout.ms": 1_000})
     producer.list_topics(TOPIC, 30)
     kafka.cut(CLIENTS, leader, one_way=True)
@@ -129,7 +129,7 @@ def test_what_does_not_arrive_from_clients_is_not_written(kafka: MiniKafka) -> N
     assert errors == ["_MSG_TIMED_OUT"]
     del producer
     kafka.mend()
-    assert [value for value in values(kafka) if value not in before] == []
+    assert values(kafka).count(b"lost") <= 1
 
 
 # -- disk and clock --------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_read_gets_its_error_too(kafka: MiniKafka) -> None:
 def test_an_older_broker_is_spoken_to_in_its_versions(kafka: MiniKafka) -> None:
     kafka.rule("Produce", versions="0-7")
     assert len(Outcome(kafka).acknowledged) == 5
-    kafka.rule("FindCoordinator", versions="99")  # which no client speaks
+    kafka.rule("FindCoordinator", versions="6")  # which librdkafka does not speak
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g", "log_level": 0})
     with pytest.raises(Exception, match=r"_TIMED_OUT|_WAIT_COORD|UNSUPPORTED"):
         consumer.committed([TopicPartition(TOPIC, 0)], timeout=1)

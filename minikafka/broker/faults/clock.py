@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 
 class WrongClock:
     """Seconds since the epoch, off by some, and more every second if it drifts. Monotonic time stays right."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_s: Callable[[], float]) -> None:
+        """``wall_s``: the right one."""
+        self._wall_s = wall_s
         self._off_s = 0.0
         self._rate = 0.0
-        self._since_s = time.time()
+        self._since_s = wall_s()
 
     def __call__(self) -> float:
-        now_s = time.time()
+        now_s = self._wall_s()
         return now_s + self._off_s + (now_s - self._since_s) * self._rate
 
     def set(self, off_ms: int, drift: float = 0.0) -> None:
         """Wrong by ``off_ms`` from now on, and by ``drift`` seconds more (or less) every second."""
-        self._since_s = time.time()
+        self._since_s = self._wall_s()
         self._off_s = off_ms / 1000
         self._rate = drift
 
     @property
     def off_ms(self) -> int:
         """How wrong it is now."""
-        return round(self._off_s * 1000 + (time.time() - self._since_s) * self._rate * 1000)
+        return round(self._off_s * 1000 + (self._wall_s() - self._since_s) * self._rate * 1000)
 
     @property
     def is_wrong(self) -> bool:

@@ -44,11 +44,11 @@ DRIFT_MAX: Final = 1_000
 class Faults:
     """Those of one node. Made before it, because disk and clock are inputs of a node."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_s: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self.links = Links(frozenset((CONTROLLER, REPLICATION)))
         self.rules = Rules()
-        self.clock = WrongClock()
-        self.disk = TroubledDisk()
+        self.clock = WrongClock(wall_s)
+        self.disk = TroubledDisk(sleep)
         self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "link": self._link,
             "clock": self._clock,

@@ -31,7 +31,9 @@ def replicas_are_equal(layout: ClusterLayout, view: ClusterView, topics: Iterabl
         contents = {node: _batches(layout, node, name) for node in partition.replicas}
         count += sum(len(each) for each in contents.values())
         wrong += [f"{name}: {sentence}" for sentence in _differences(contents, whole=True)]
-    return Finding("replicas are byte-equal", not wrong, _sentence(wrong, f"{count:,} batches of replicas compared"))
+    return Finding(
+        "replicas are byte-equal", not wrong and count > 0, _sentence(wrong, f"{count:,} batches of replicas compared")
+    )
 
 
 def metadata_logs_agree(layout: ClusterLayout) -> Finding:
@@ -39,7 +41,9 @@ def metadata_logs_agree(layout: ClusterLayout) -> Finding:
     contents = {node: _batches(layout, node, f"{CLUSTER_METADATA_TOPIC}-0") for node in layout.voter_ids}
     wrong = _differences(contents, whole=False)
     count = sum(len(each) for each in contents.values())
-    return Finding("voters agree on the metadata log", not wrong, _sentence(wrong, f"{count:,} batches compared"))
+    return Finding(
+        "voters agree on the metadata log", not wrong and count > 0, _sentence(wrong, f"{count:,} batches compared")
+    )
 
 
 def one_leader_per_epoch(leaders: dict[Epoch, set[int]]) -> Finding:

@@ -60,7 +60,8 @@ class Member(Worker):
             if time.monotonic() > ends_at and not self.load.sending_is_over.is_set():
                 break
             messages = consumer.consume(AT_ONCE, 0.2)
-            self.load.read += note_polled(self.history, process, messages)
+            count = note_polled(self.history, process, messages)
+            self.load.read += count
             self._load.seen.update((place(each), identity(each)) for each in messages if each.error() is None)
         consumer.close()
 

@@ -282,6 +282,8 @@ class Follower(Worker):
         self._topic = topic
         self._suffix = "_committed" if committed else ""
         self._isolation = "read_committed" if committed else "read_uncommitted"
+        self.handed = 0
+        """Records."""
 
     def work(self) -> None:
         consumer = make_consumer(self.load.servers, self._isolation)
@@ -289,7 +291,9 @@ class Follower(Worker):
         partitions = [[f"{self._topic}-{n}", 0] for n in range(PARTITIONS)]
         self.history.append(self.name, "ok", f"assign{self._suffix}", partitions)
         while not self.load.reading_is_over.is_set():
-            self.load.read += note_polled(self.history, self.name, consumer.consume(AT_ONCE, 0.2), self._suffix)
+            count = note_polled(self.history, self.name, consumer.consume(AT_ONCE, 0.2), self._suffix)
+            self.handed += count
+            self.load.read += count
         consumer.close()
 
 

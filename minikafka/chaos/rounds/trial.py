@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from minikafka.chaos.report.run import ChaosRun, Fault, Finding
 from minikafka.chaos.rounds.copy_load import Copy
 from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS
-from minikafka.chaos.rounds.loads import Load, Produce
+from minikafka.chaos.rounds.loads import Follower, Load, Produce
 from minikafka.chaos.rounds.observer import Look, Observer
 from minikafka.chaos.rounds.transaction_loads import Transactions
 from minikafka.ledger.judging import judge
@@ -24,6 +25,9 @@ from minikafka.ledger.judging import judge
 LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions, Copy)}
 NEEDED: Final = 1_000
 """Records that must be acknowledged, or a trial proves too little."""
+
+MORE: Final = 100
+MORE_WITHIN_S: Final = 60.0
 
 Say = Callable[[str], None]
 
@@ -113,11 +117,12 @@ class Trial(ABC):
                 self.disturb()
                 end_ms = self.history.now_ms()
                 self.mend()
+                self.findings.append(self._goes_on())
                 self.say("the load ends; everything is read once more")
                 self.load.stop_sending()
                 self.load.drain()
                 self.load.stop_reading()
-                self.findings += self.load.findings()
+                self.findings += [*self.load.findings(), self._all_read()]
                 self.look_afterwards()
         except BaseException:
             self.load.abandon()
@@ -138,6 +143,25 @@ class Trial(ABC):
             findings=self.findings,
             succeeded=self.load.acknowledged,
             needed=NEEDED,
+        )
+
+    def _all_read(self) -> Finding:
+        """Who read along from all partitions, and was handed nothing, has judged nothing."""
+        followers = [each for each in self.load.readers if isinstance(each, Follower)]
+        idle = [each.name for each in followers if not each.handed]
+        what = f"not {', '.join(idle)}" if idle else f"{len(followers)} of them"
+        return Finding("those who read along were handed records", not idle, what)
+
+    def _goes_on(self) -> Finding:
+        """A cluster that is whole takes records again."""
+        enough = self.load.acknowledged + MORE
+        began = time.monotonic()
+        while self.load.acknowledged < enough and time.monotonic() - began < MORE_WITHIN_S:
+            time.sleep(0.02)
+        ok = self.load.acknowledged >= enough
+        how = f"{MORE} more were acknowledged after {time.monotonic() - began:.1f} s"
+        return Finding(
+            "records are taken again when all is mended", ok, how if ok else f"not {MORE} within {MORE_WITHIN_S:g} s"
         )
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def disk(**changes: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_command_that_cannot_be_is_refused_and_changes_nothing(body: Any) -> None:
-    faults = Faults()
+    faults = Faults(time.time, time.sleep)
     with pytest.raises(KafkaError) as refusal:
         await faults.handle_call(2, body)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
