@@ -170,7 +170,8 @@ class Sender:
 
     def _why_late(self, batch: Batch[Delivery]) -> str:
         if batch.is_expired:
-            return f"attempt {batch.attempts} has no response"
+            before = f"; the one before: {batch.failure}" if batch.failure else ""
+            return f"attempt {batch.attempts} has no response{before}"
         if batch.attempts:
             return f"{batch.attempts} attempts failed, the last one: {batch.failure}"
         return f"it could not be sent: {self._why_unsent(batch.tp)}"
