@@ -36,7 +36,7 @@ class Breakable(ABC):
 
     @property
     @abstractmethod
-    def _broken(self) -> ClusterLayout:
+    def _nodes_layout(self) -> ClusterLayout:
         """Where its nodes are reached, and their secret."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Breakable(ABC):
 
     def isolate(self, node: int) -> None:
         """Cut all links of a node: to the others, and to clients."""
-        others: list[Party] = [each for each in self._broken.node_ids if each != node]
+        others: list[Party] = [each for each in self._nodes_layout.node_ids if each != node]
         self._change_links(cut for other in (*others, CLIENTS) for cut in _cuts(node, other, one_way=False))
 
     def slow(self, one: Party, other: Party, *, delay_ms: int = 0, bytes_per_s: int = 0) -> None:
@@ -123,7 +123,7 @@ class Breakable(ABC):
             raise ClusterError(f"a rule has one effect of {', '.join(effects)}; this one has {given}")
         body = {"do": "rule", "api": api, "effect": wanted[0], "error": error, "delay_ms": delay_ms}
         body |= {"versions": versions, "is_after": after, "client_id": client_id, "times": times}
-        answers = self._tell(brokers or self._broken.node_ids, body)
+        answers = self._tell(brokers or self._nodes_layout.node_ids, body)
         return {node: answer["number"] for node, answer in answers.items()}
 
     def remove_rule(self, numbers: Mapping[int, int]) -> None:
@@ -135,11 +135,11 @@ class Breakable(ABC):
 
     def mend(self, nodes: Iterable[int] = (), *, what: str | None = None) -> None:
         """Mend everything of these nodes (default: all), or one of ``links``, ``clock``, ``disk``, ``rules``."""
-        self._tell(nodes or self._broken.node_ids, {"do": "heal", "what": what})
+        self._tell(nodes or self._nodes_layout.node_ids, {"do": "heal", "what": what})
 
     def faults(self, nodes: Iterable[int] = ()) -> dict[int, list[str]]:
         """The faults of these nodes (default: all), a sentence each."""
-        answers = self._tell(nodes or self._broken.node_ids, {"do": "list"})
+        answers = self._tell(nodes or self._nodes_layout.node_ids, {"do": "list"})
         return {node: answer["faults"] for node, answer in answers.items()}
 
     # -- calls ------------------------------------------------------------------------------------------------------
@@ -152,25 +152,25 @@ class Breakable(ABC):
             (node, {"do": "link", "peer": None if peer == CLIENTS else peer, "changes": change})
             for node, peer, change in changes
         ]
-        _finished(self._call_all(commands))
+        finished(self._call_all(commands))
 
     def _tell(self, nodes: Iterable[int], body: dict[str, Any]) -> dict[int, dict[str, Any]]:
         nodes = list(nodes)
         self._check(nodes)
-        answers = _finished(self._call_all([(node, body) for node in nodes]))
+        answers = finished(self._call_all([(node, body) for node in nodes]))
         return dict(zip(nodes, answers, strict=True))
 
     def _check(self, nodes: Iterable[Party]) -> None:
         for node in nodes:
-            if node not in self._broken.node_ids:
-                names = ", ".join(map(str, self._broken.node_ids))
+            if node not in self._nodes_layout.node_ids:
+                names = ", ".join(map(str, self._nodes_layout.node_ids))
                 raise ClusterError(f"node {node!r} not found; the nodes of this cluster are {names}")
 
     async def _call_all(self, commands: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
         return await asyncio.gather(*(self._call(node, body) for node, body in commands))
 
     async def _call(self, node: int, body: dict[str, Any]) -> dict[str, Any]:
-        layout = self._broken
+        layout = self._nodes_layout
         secret = layout.secret_file.read_bytes().strip()
         identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32))
         link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]))
@@ -211,7 +211,7 @@ def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:
     return told
 
 
-def _finished(work: Coroutine[Any, Any, T]) -> T:
+def finished(work: Coroutine[Any, Any, T]) -> T:
     """Run it in a thread: the caller may have a running loop."""
     with ThreadPoolExecutor(1, thread_name_prefix="minikafka-faults") as thread:
         return thread.submit(asyncio.run, work).result()

@@ -72,7 +72,7 @@ class LocalCluster(Breakable, ObservedCluster):
     # --- looking ---
 
     @property
-    def _broken(self) -> ClusterLayout:
+    def _nodes_layout(self) -> ClusterLayout:
         return self.layout
 
     def _is_up(self, node: int) -> bool:

@@ -6,13 +6,12 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
-from minikafka.chaos.faults import Breakable
+from minikafka.chaos.faults import Breakable, finished
 from minikafka.chaos.layout import ClusterError, ClusterLayout, check_brokers
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.observed import READY_TIMEOUT_S
@@ -138,7 +137,7 @@ class MiniKafka(Breakable):
         return self._cluster
 
     @property
-    def _broken(self) -> ClusterLayout:
+    def _nodes_layout(self) -> ClusterLayout:
         return self.cluster.layout
 
     def _is_up(self, node: int) -> bool:
@@ -223,7 +222,7 @@ class MiniKafka(Breakable):
             self.heal(timeout_s)
         else:
             self._mend_running()
-        deleted = _finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
+        deleted = finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
         cluster.wait_until_without(deleted, timeout_s)
 
     # -- topics -----------------------------------------------------------------------------------------------------
@@ -256,20 +255,14 @@ class MiniKafka(Breakable):
 
     def records(self, topic: str, *, committed: bool = False) -> list[ConsumerRecord]:
         """All records of a topic up to its present end, by partition and offset; ``committed``: no others."""
-        return _finished(read_all(self.bootstrap_servers, topic, committed=committed))
+        return finished(read_all(self.bootstrap_servers, topic, committed=committed))
 
     def _with_admin(self, work: Callable[[Admin], Awaitable[None]]) -> None:
         async def run() -> None:
             async with Admin(self.bootstrap_servers) as admin:
                 await work(admin)
 
-        _finished(run())
-
-
-def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Run it in a thread: the caller may have a running loop."""
-    with ThreadPoolExecutor(1, thread_name_prefix="minikafka-testing") as thread:
-        return thread.submit(asyncio.run, work).result()
+        finished(run())
 
 
 def _text(value: Setting) -> str:

@@ -31,7 +31,7 @@ def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
     return result.exit_code, outcome
 
 
-@pytest.mark.parametrize("load", ["group", "transactions"])
+@pytest.mark.parametrize("load", ["copy", "transactions"])
 def test_a_round_of_kills_and_lost_answers_loses_nothing(load: str, tmp_path: Path) -> None:
     status, outcome = run(tmp_path, "--workload", load, "--faults", "kill,requests,isolate", "--rate", "500")
     assert (status, outcome["ok"]) == (0, True), outcome

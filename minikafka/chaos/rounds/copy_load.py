@@ -86,7 +86,8 @@ class Copier(Worker):
                     return
                 try:
                     records = await consumer.poll(200, RECORDS)
-                except KafkaError:
+                except KafkaError:  # it says so again while it lasts
+                    await asyncio.sleep(TICK_S)
                     continue
                 if not records:
                     continue

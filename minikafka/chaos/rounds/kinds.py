@@ -38,7 +38,7 @@ class Arena:
 
     cluster: LocalCluster
     topics: tuple[str, ...]
-    """Of the load, with their numbers of partitions from Metadata."""
+    """Of the load."""
     client_pattern: str
     """Client ids of the load: rules for requests are for these."""
     coordinated: Callable[[], int | None]

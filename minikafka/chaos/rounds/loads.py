@@ -63,7 +63,7 @@ def silent() -> logging.Logger:
     return logger
 
 
-class Worker(Thread):
+class Worker(Thread, ABC):
     """A thread of a load, with a client that it makes, ends, and makes again when it is fatally wrong."""
 
     def __init__(self, name: str, load: Load) -> None:
@@ -79,9 +79,9 @@ class Worker(Thread):
         except BaseException as error:
             self.failure = error
 
+    @abstractmethod
     def work(self) -> None:
         """Until the load is over."""
-        raise NotImplementedError
 
 
 class Load(ABC):

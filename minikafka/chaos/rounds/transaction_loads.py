@@ -58,6 +58,7 @@ class Transacting(Worker):
                 self.live(process, producer)
             except OutOfDateError as error:
                 self.history.append(process, "info", "fault", f"its producer gave up: {error}")
+                time.sleep(10 * TICK_S)
 
     def live(self, process: str, producer: Producer) -> None:
         """Transactions of one producer, until the load is over. OutOfDateError: it cannot go on."""
@@ -110,7 +111,7 @@ class Transacting(Worker):
                 raise OutOfDateError(str(why)) from error
             return self._abort(process, producer, name, items, topic)
         except SystemError as error:
-            # confluent-kafka 2.15 called a delivery report while it had an exception of its own (seen once in 60,000
+            # confluent-kafka 2.16 called a delivery report while it had an exception of its own (seen once in 60,000
             # records): what became of the transaction is not known.
             raise OutOfDateError(str(error)) from error
         self.history.append(process, "ok", "commit", [name])

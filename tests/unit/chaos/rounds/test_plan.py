@@ -9,6 +9,8 @@ import pytest
 
 from minikafka.chaos.rounds.kinds import KINDS
 from minikafka.chaos.rounds.plan import ALONE, FIRST_S, QUIET_S, SPELL_S, plan
+from minikafka.chaos.rounds.trial import LOADS
+from minikafka.cli import chaos_run
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -45,3 +47,7 @@ def test_nothing_is_planned_of_nothing() -> None:
 def test_a_short_round_has_a_spell(seed: int) -> None:
     (spell,) = plan(seed, 5, ("kill",))
     assert (spell.begin_s, spell.end_s <= 5) == (FIRST_S, True)
+
+
+def test_the_help_names_every_load() -> None:
+    assert tuple(LOADS) == chaos_run.LOADS
