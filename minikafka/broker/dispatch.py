@@ -20,8 +20,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-import structlog
-
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
@@ -32,6 +30,7 @@ from minikafka.broker.parts import Parts
 from minikafka.broker.places import Places
 from minikafka.broker.staging import Staging
 from minikafka.config.node import CLIENT, REPLICATION
+from minikafka.event_log import get_logger
 from minikafka.metadata.client_quotas import REQUEST_PERCENTAGE
 from minikafka.metrics.requests import ApiRequests, Requests
 from minikafka.net.connection import Connection
@@ -44,7 +43,7 @@ from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
 from minikafka.wire.schema import Message
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 AUTHENTICATION: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """What nodes may ask before they have proved the cluster's secret."""

@@ -15,17 +15,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
 from minikafka.broker.threads import FIRST_PAUSE_S, LAST_PAUSE_S, RunInThread, run_job
+from minikafka.event_log import get_logger
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Cut, Restart
 from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log import CutJob, FlushJob, Log
 
-logger = structlog.get_logger(__name__)
+logger = get_logger()
 
 
 class JobEvents(Protocol):

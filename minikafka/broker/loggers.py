@@ -25,7 +25,7 @@ _NAMES: Final = {"critical": "FATAL", "warning": "WARN"}
 
 
 class RootLogger:
-    """The first processor of structlog: lets through what has the level, or a higher one."""
+    """The first processor of events: lets through what has the level, or a higher one."""
 
     def __init__(self) -> None:
         self.level = "INFO"
@@ -55,7 +55,7 @@ class RootLogger:
 
 
 root_logger: Final = RootLogger()
-"""Of the process, as the configuration of structlog is."""
+"""Of the process, as the processors of ``event_log`` are."""
 
 
 def check_node(name: str, node_id: int) -> None:

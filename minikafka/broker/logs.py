@@ -1,4 +1,4 @@
-"""structlog for a node: one line per event on stderr, key=value for people or JSON for machines."""
+"""The log of a node: one line per event on stderr, key=value for people or JSON for machines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import select
 import time
 import traceback
-from typing import Any, Final, TextIO, cast
+from typing import Final
 
-import structlog
+from structlog.processors import JSONRenderer, format_exc_info
 
 from minikafka.broker.loggers import root_logger
 from minikafka.errors import KafkaError
+from minikafka.event_log import BASE, for_people, processors, write_to
 
 STANDARD_DESCRIPTORS: Final = range(3)
 STANDARD_ERROR: Final = 2
@@ -87,33 +88,14 @@ def keep_standard_descriptors() -> None:
 
 
 def configure_logging(*, node_id: int, level: str = "info", as_json: bool = False) -> None:
-    """Set structlog up for this process and bind the node's id to every line."""
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if as_json
-        else structlog.dev.ConsoleRenderer(
-            colors=os.isatty(STANDARD_ERROR),
-            exception_formatter=structlog.dev.plain_traceback,  # the other one prints local variables, secrets too
-        )
-    )
-    root_logger.configure(level)
-    processors: list[Any] = [
+    """Set the loggers of this process up: lines go to standard error, and have the node's id."""
+    processors[:] = [
         root_logger,
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso"),
-        structlog.processors.StackInfoRenderer(),
+        *BASE,
+        *((format_exc_info, JSONRenderer()) if as_json else (for_people(colors=os.isatty(STANDARD_ERROR)),)),
     ]
-    if as_json:
-        processors.append(structlog.processors.format_exc_info)
-    structlog.configure(
-        processors=[*processors, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(0),
-        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LogLines())),
-        cache_logger_on_first_use=True,
-    )
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(node=node_id)
+    root_logger.configure(level)
+    write_to(LogLines(), node=node_id)
 
 
 def one_line(error: BaseException) -> str:

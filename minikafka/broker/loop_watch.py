@@ -15,12 +15,13 @@ import sys
 import threading
 import time
 import traceback
+from contextvars import copy_context
 from types import FrameType
 from typing import Final
 
-import structlog
+from minikafka.event_log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 BEAT_S: Final = 0.01
 FRAMES_SHOWN: Final = 6
@@ -36,7 +37,7 @@ class LoopWatch:
         self._thread_id = threading.get_ident()
         self._timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
-        self._watcher = threading.Thread(target=self._look, name="loop watch", daemon=True)
+        self._watcher = threading.Thread(target=copy_context().run, args=(self._look,), name="loop watch", daemon=True)
         self._beats = 0
         self._beat_at_s = 0.0
         self._cpu_s = 0.0

@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.logs import one_line
+from minikafka.event_log import get_logger
 from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk
 from minikafka.storage.log_store import LogStore
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 LOSSES_FILE: Final = "losses"
 SIZE_MAX: Final = 256 * 1024  # bytes; later losses are in the node's log only

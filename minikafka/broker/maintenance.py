@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.log_jobs import LogJobs
@@ -18,6 +16,7 @@ from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.log import Log
@@ -25,7 +24,7 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.producer_state import PRODUCERS_MAX
 from minikafka.storage.retention import RetentionClock
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 FLUSH_CHECK_INTERVAL_S = 1.0
 COMPACTION_CHECK_INTERVAL_S = 15.0

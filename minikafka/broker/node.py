@@ -15,8 +15,6 @@ from collections.abc import Awaitable, Callable
 from errno import EDQUOT, ENOSPC
 from typing import Final
 
-import structlog
-
 from minikafka.broker import descriptors
 from minikafka.broker.absences import Absences
 from minikafka.broker.clock import Clock
@@ -43,6 +41,7 @@ from minikafka.broker.timers import Timers
 from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.metrics.requests import Requests
@@ -54,7 +53,7 @@ from minikafka.storage.errors import DISK_REMEDY, StorageFailure
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.meta import MetaError
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S: Final = 5.0
 HANDOVER_TIMEOUT_MS: Final = 1_000  # in-sync replicas are milliseconds behind

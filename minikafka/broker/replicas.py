@@ -12,13 +12,12 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.delayed import DelayedProduce, ProduceResult
 from minikafka.broker.partition import Partition
 from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.metrics.traffic import Traffic
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, ProducerIdentity, TopicPartition
@@ -33,7 +32,7 @@ from minikafka.storage.log import AppendInfo, StorageFailure
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.schema import Buffer
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 ALL_IN_SYNC = -1
 ROLLS_AT_ONCE: Final = 20

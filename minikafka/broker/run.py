@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-import structlog
 import uvloop
 
 from minikafka.broker.clock import Clock
@@ -28,10 +27,11 @@ from minikafka.broker.loop_watch import LoopWatch
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.meta import META_REMEDY, DamagedMetaError, MetaError, format_uuid, read_meta
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 MIN_SECRET_LENGTH = 16
 STANDARD_INPUT: Final = 0

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import structlog
-
 from minikafka.broker.logs import one_line
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 10.0

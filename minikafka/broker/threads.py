@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from typing import Any, Final, Protocol, TypeVar
 
 from minikafka.storage.errors import PassingFailure, is_passing
@@ -67,8 +68,14 @@ class Pool(ThreadPoolExecutor):
     """At most ``size`` threads for one ``purpose``, started when there is work."""
 
     def __init__(self, purpose: str, size: int) -> None:
-        super().__init__(max_workers=size, thread_name_prefix=purpose)
+        super().__init__(size, purpose, initializer=_adopt, initargs=(copy_context(),))
         self.size = size
+
+
+def _adopt(context: Context) -> None:
+    """What a thread logs is its node's, as what the node's tasks log."""
+    for variable, value in context.items():
+        variable.set(value)
 
 
 class Threads:

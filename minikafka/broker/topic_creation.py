@@ -9,12 +9,11 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-import structlog
-
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
@@ -25,7 +24,7 @@ from minikafka.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CREATE_TIMEOUT_S: Final = 5.0
 SEEN_TIMEOUT_S: Final = 2.0

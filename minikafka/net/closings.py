@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
+from minikafka.event_log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 LINES_MAX: Final = 20
 WINDOW_S: Final = 60.0

@@ -13,9 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import structlog
-
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import Endpoint
 from minikafka.net.channel import Channel, ChannelClosedError
 from minikafka.net.connection import Connection
@@ -33,7 +32,7 @@ from minikafka.wire.control import (
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import PREFIX_SIZE, FrameError
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 LISTENER: Final = "CONTROLLER"
 AUTHENTICATE: Final = "authenticate"

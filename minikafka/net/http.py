@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.model import Endpoint
 from minikafka.net.listener import bind
 from minikafka.net.tasks import TaskOwner
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CONNECTIONS_MAX: Final = 32
 HEAD_BYTES_MAX: Final = 8 * 1024

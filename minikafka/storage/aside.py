@@ -10,12 +10,11 @@ from collections.abc import Container
 from os.path import basename, dirname
 from typing import Final
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.records.batch import Buffer
 from minikafka.storage.disk import Disk
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CORRUPT_SUFFIX: Final = ".corrupt"
 TEMPORARY_SUFFIX: Final = ".tmp"

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-import structlog
 from crc32c import crc32c
 
+from minikafka.event_log import get_logger
 from minikafka.model import TopicPartition
 from minikafka.storage.disk import Disk
 from minikafka.storage.small_file import SmallFile, read_small_file
@@ -30,7 +30,7 @@ CHECKPOINT_FILES = (RECOVERY_POINT_FILE, LOG_START_FILE, CLEANER_FILE, HIGH_WATE
 
 _CHECKSUM_LINE = re.compile(rb"^crc32c [0-9a-f]{8}\n\Z", re.MULTILINE)
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 class DamagedCheckpointError(ValueError):

@@ -16,13 +16,12 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 DURABLE_END_FILE: Final = "durable-end"
 ROWS_MAX: Final = 4096

@@ -16,8 +16,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint, parse_number
 from minikafka.storage.disk import Disk
@@ -25,7 +24,7 @@ from minikafka.storage.small_file import SmallFile, read_small_file
 
 FILE_NAME = "leader-epoch-checkpoint"
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 class EpochEntry(NamedTuple):

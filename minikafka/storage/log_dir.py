@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import UUID
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.storage.aside import set_directories_aside
 from minikafka.storage.checkpoints import CHECKPOINT_FILES
@@ -51,7 +50,7 @@ from minikafka.storage.registration_file import REGISTRATION_FILE, Registration,
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.trash import Trash
 
-logger = structlog.get_logger(__name__)
+logger = get_logger()
 
 LOCK_FILE = ".lock"
 _FILES = (REPLACED_FILE, LOG_ENDS_FILE, REGISTRATION_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES)

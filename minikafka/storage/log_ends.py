@@ -38,8 +38,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
@@ -49,7 +48,7 @@ from minikafka.storage.small_file import UnreadableFileError, read_small_file
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
-logger = structlog.get_logger(__name__)
+logger = get_logger()
 
 LOG_ENDS_FILE: Final = "log-ends"
 

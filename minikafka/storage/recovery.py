@@ -28,8 +28,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.aside import CORRUPT_SUFFIX
@@ -62,7 +61,7 @@ from minikafka.storage.segment_names import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, fi
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SnapshotFiles
 
-logger = structlog.get_logger(__name__)
+logger = get_logger()
 
 
 class LoadedLog(NamedTuple):

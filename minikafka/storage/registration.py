@@ -23,8 +23,7 @@ from os.path import abspath
 from typing import Final
 from uuid import UUID
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.model import METADATA_PARTITION, NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.damage import remove_torn_mark
 from minikafka.storage.disk import Disk, NamesFile
@@ -40,7 +39,7 @@ from minikafka.storage.registration_file import (
 )
 from minikafka.storage.small_file import SmallFile
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 ANYTHING_LOST: Final = -2
 """Instead of an epoch: not even what was synced is sure to be there (-1: only that is)."""

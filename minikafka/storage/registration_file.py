@@ -11,13 +11,12 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.storage.disk import Disk
 from minikafka.storage.meta import format_uuid, parse_uuid
 from minikafka.storage.small_file import read_small_file
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 REGISTRATION_FILE: Final = "registration"
 REGISTRATION_VERSION: Final = 0

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable, Set
 from functools import partial
 from typing import Final, NamedTuple
 
-import structlog
 from crc32c import crc32c
 
+from minikafka.event_log import get_logger
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_rows, parse_rows
 from minikafka.storage.disk import Disk
 from minikafka.storage.segments import Segments
@@ -38,7 +38,7 @@ Sizes = dict[int, int]
 
 _UNREADABLE: Final[Sizes] = {}
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 class Listing(NamedTuple):

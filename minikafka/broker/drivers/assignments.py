@@ -9,12 +9,11 @@ from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.logs import one_line
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import TopicPartition
 from minikafka.net.channel import ChannelClosedError
 from minikafka.wire.messages.assign_replicas_to_dirs import (
@@ -25,7 +24,7 @@ from minikafka.wire.messages.assign_replicas_to_dirs import (
     TopicData,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CALL_TIMEOUT_S: Final = 5.0
 BATCH_SIZE: Final = 1000

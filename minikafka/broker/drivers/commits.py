@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-import structlog
-
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import OffsetAndEpoch
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 PAUSE_S: Final = 0.1
 """Pause before an unreadable log (for lack of descriptors, for example) is read again."""

@@ -19,13 +19,12 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.controller.controller import Controller, Portions
 from minikafka.metadata.controller.state import AcceptPartitions, accept_all
 from minikafka.metadata.delta import MetadataDelta
@@ -39,7 +38,7 @@ from minikafka.wire.messages.create_topics import CreateTopicsRequest
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest
 from minikafka.wire.schema import Message
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 NOT_LEADING: Final = -1
 UNCOMMITTED_MAX: Final = 20_000

@@ -7,8 +7,6 @@ from functools import partial
 from operator import attrgetter
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.drivers.group_topics import GroupTopics, concerns_groups
 from minikafka.broker.drivers.shards import Shard, Shards
 from minikafka.broker.logs import one_line
@@ -18,6 +16,7 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas, StagedMarker
 from minikafka.config import BrokerConfig, GroupConfig
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import MakeAssignment, ResolveRegexes
@@ -30,7 +29,7 @@ from minikafka.records.batch import BatchHeader
 from minikafka.records.control import parse_end_txn_marker
 from minikafka.records.record import Record
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 GroupShard = Shard[GroupCoordinator]
 

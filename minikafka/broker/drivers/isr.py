@@ -7,14 +7,13 @@ import random
 from collections.abc import Callable
 from itertools import groupby
 
-import structlog
-
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import TopicPartition
 from minikafka.net.channel import ChannelClosedError
 from minikafka.replication.isr import IsrProposal
@@ -27,7 +26,7 @@ from minikafka.wire.messages.alter_partition import (
     BrokerState,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CALL_TIMEOUT_S = 5.0
 

@@ -11,14 +11,13 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.logs import one_line
 from minikafka.broker.threads import RunInThread, run_job
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
 from minikafka.storage.registration import Registrations
@@ -30,7 +29,7 @@ from minikafka.wire.messages.broker_registration import (
     TopicReplicas,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 CALL_TIMEOUT_S = 2.0
 FIRST_WARNING_S, LAST_WARNING_S = 3.0, 300.0  # after so much silence, and at least so often

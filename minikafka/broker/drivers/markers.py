@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.shards import Shard
 from minikafka.broker.marker_writes import MARKERS_AT_ONCE, Wanted, write_markers
@@ -25,6 +23,7 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
+from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import NO_NODE, ProducerIdentity, TopicPartition
@@ -38,7 +37,7 @@ from minikafka.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 ANSWER_TIMEOUT_S: Final = 35.0
 """A leader waits for its followers for half a minute."""

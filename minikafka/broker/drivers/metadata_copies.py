@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import structlog
-
 from minikafka.broker.drivers.metadata_recovery import mark_for_repair
+from minikafka.event_log import get_logger
 from minikafka.model import METADATA_PARTITION, NO_EPOCH
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
@@ -26,7 +25,7 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration_file import Registration
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 KNOWN_COPY: Final = "older-copy"
 """Names the registration that showed it. So no start brings the mark for repair back that an operator removed."""

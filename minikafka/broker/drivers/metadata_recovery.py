@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-import structlog
-
 from minikafka.broker.drivers.metadata_snapshots import MetadataSnapshots
+from minikafka.event_log import get_logger
 from minikafka.raft import ElectionState, EpochEntry, LogSummary
 from minikafka.storage.checkpoints import without_checksum
 from minikafka.storage.damage import REFETCH_FILE
@@ -21,7 +20,7 @@ from minikafka.storage.errors import Corruption, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 QUORUM_STATE: Final = "quorum-state"
 REPAIR_MARK: Final = "repair-in-progress"

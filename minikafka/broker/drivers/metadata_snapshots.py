@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-import structlog
-
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft import Snapshot
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
@@ -32,7 +31,7 @@ from minikafka.records.record import Record
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import is_passing
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 RECORDS_PER_BATCH: Final = 1_000
 DAMAGED_SUFFIX: Final = ".damaged"

@@ -14,12 +14,11 @@ from os.path import abspath
 from typing import Final
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread, run_job
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
 from minikafka.replication.replica_condition import Condition
@@ -30,7 +29,7 @@ from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 CHUNK_BYTES: Final = 1 << 20

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.due import DueReplicas
 from minikafka.broker.drivers.moves import DirectoryMoves
@@ -24,6 +22,7 @@ from minikafka.broker.partition import Partition, log_config
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import ConfigResource, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import ConfigResourceType
@@ -38,7 +37,7 @@ from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.new_log import NewLog
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 TOPIC_CONFIGS_MAX: Final = 1_000
 """That are kept for further topics."""

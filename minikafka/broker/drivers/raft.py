@@ -12,13 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.commits import Commits, StateMachine
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.threads import patiently
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.control import ControlLink
@@ -36,7 +35,7 @@ from minikafka.raft.messages import (
 from minikafka.raft.role import UNKNOWN_MS
 from minikafka.storage.errors import StorageFailure, is_passing
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 METHOD: Final = "raft"
 ANSWER_MARGIN_S: Final = 1.0

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.replication import ReplicaFetchers
@@ -20,6 +18,7 @@ from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.losses import Losses
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
+from minikafka.event_log import get_logger
 from minikafka.model import NO_NODE, TopicPartition
 from minikafka.replication import replica_effects as do
 from minikafka.replication.isr import IsrProposal
@@ -28,7 +27,7 @@ from minikafka.storage.errors import Corruption, PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 class ReplicaDriver:

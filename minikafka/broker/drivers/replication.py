@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
-import structlog
-
 from minikafka.broker.clock import Clock
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
@@ -21,6 +19,7 @@ from minikafka.broker.replicas import Replicas
 from minikafka.broker.supervision import supervised
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import Endpoint, TopicPartition
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.identity import Identity
@@ -38,7 +37,7 @@ from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from minikafka.wire.schema import Message
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 R = TypeVar("R", bound=Message)
 

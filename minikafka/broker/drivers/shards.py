@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-import structlog
-
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.shard_loading import replay_log
 from minikafka.broker.logs import one_line
@@ -26,6 +24,7 @@ from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Write
 from minikafka.coordination.partitioning import partition_for
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
@@ -34,7 +33,7 @@ from minikafka.records.record import Record
 from minikafka.wire.errors import WireError
 from minikafka.wire.schema import Buffer
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 FIRST_RETRY_MS: Final = 50
 LAST_RETRY_MS: Final = 10_000

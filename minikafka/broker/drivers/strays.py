@@ -17,15 +17,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-import structlog
-
+from minikafka.event_log import get_logger
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CLUSTER_METADATA_TOPIC, ZERO_TOPIC_ID, TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 class Strays:

@@ -14,19 +14,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from uuid import UUID
 
-import structlog
-
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread, run_job
 from minikafka.config import TopicConfig
+from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.registration import RecordJob, Registrations
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 FLUSH_MESSAGES = TopicConfig.flush_messages.name
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import structlog
-
 from minikafka.broker.drivers.markers import Markers
 from minikafka.broker.drivers.shards import Shard, Shards
 from minikafka.broker.logs import one_line
@@ -20,6 +18,7 @@ from minikafka.config import BrokerConfig
 from minikafka.coordination.effects import Write
 from minikafka.coordination.phase import Phase
 from minikafka.errors import KafkaError
+from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.features import TRANSACTION_VERSION
 from minikafka.metadata.image import MetadataImage
@@ -30,7 +29,7 @@ from minikafka.transactions.limits import Memory
 from minikafka.transactions.records import encode_in_portions
 from minikafka.transactions.settings import TransactionSettings
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 TOLD_APART_MS: Final = 60_000
 

@@ -11,16 +11,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import structlog
-
 from minikafka.broker.partition import Partition
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import NO_NODE
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Verify
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 SAMPLES_APART_S: Final = 0.1

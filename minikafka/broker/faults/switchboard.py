@@ -17,19 +17,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-import structlog
-
 from minikafka.broker.faults.clock import WrongClock
 from minikafka.broker.faults.disk import Trouble, TroubledDisk
 from minikafka.broker.faults.rules import Effect, Rule, Rules
 from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.net.links import Condition, Links
 from minikafka.wire.api import ApiKey
 from minikafka.wire.refusals import has_error
 from minikafka.wire.schema import VersionRange
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 METHOD: Final = "faults"
 APIS: Final = {key.camel_name.lower(): key for key in ApiKey if "CLIENT" in key.listeners}

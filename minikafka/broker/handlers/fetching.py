@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
-import structlog
-
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
@@ -29,6 +27,7 @@ from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.net.outbox import Chunk
 from minikafka.net.tasks import TaskOwner
@@ -49,7 +48,7 @@ from minikafka.wire.messages.fetch import (
 )
 from minikafka.wire.schema import RecordsSlot
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 LONGEST_WAIT_MS: Final = 60_000
 """Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
@@ -37,6 +35,7 @@ from minikafka.broker.replicas import (
 )
 from minikafka.broker.staging import Staging
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
 from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST, TURN_COST
@@ -56,7 +55,7 @@ from minikafka.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 ALL_IN_SYNC, LEADER, NONE = -1, 1, 0
 _KNOWN_ACKS: Final = (ALL_IN_SYNC, LEADER, NONE)

@@ -7,15 +7,14 @@ from http import HTTPStatus
 from types import ModuleType
 from typing import Final
 
-import structlog
-
 from minikafka.broker.metrics.collect import Sources, collect
 from minikafka.broker.metrics.health import why_not_ready
 from minikafka.broker.ports import Ports
+from minikafka.event_log import get_logger
 from minikafka.model import Endpoint
 from minikafka.net.http import Answer, HttpListener, refuse
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 NAME: Final = "METRICS"
 INSTALL: Final = "prometheus-client is not installed; pip install 'minikafka[metrics]'"

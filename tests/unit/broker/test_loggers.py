@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pytest
-import structlog
 from broker_client import Client
 
 from minikafka.broker.loggers import DELETE, SET, RootLogger, root_logger
 from minikafka.broker.logs import configure_logging
 from minikafka.errors import ErrorCode
+from minikafka.event_log import get_logger, processors
 from minikafka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -77,17 +78,16 @@ async def test_what_is_wrong_changes_nothing(client: Client) -> None:
 
 
 def test_lines_below_the_level_are_dropped(capfd: pytest.CaptureFixture[str]) -> None:
-    before = structlog.get_config()
+    before = processors.copy()
     try:
-        configure_logging(node_id=1, level="warning")
-        log = structlog.get_logger("a")
+        copy_context().run(configure_logging, node_id=1, level="warning")
+        log = get_logger()
         for level in ("WARN", "TRACE", "FATAL"):
             root_logger.alter([change(level)], validate_only=False)
             for method in ("debug", "info", "warning", "error", "critical"):
                 getattr(log, method)(f"{method} at {level}")
     finally:
-        structlog.configure(**before)
-        structlog.contextvars.clear_contextvars()
+        processors[:] = before
     lines = capfd.readouterr().err
     written = [line for line in lines.splitlines() if " at " in line]
     assert [next(level for level in ("WARN", "TRACE", "FATAL") if level in line) for line in written] == [

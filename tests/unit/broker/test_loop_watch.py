@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from broker_node import eventually
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker.loop_watch import LoopWatch
 

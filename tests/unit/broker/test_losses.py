@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from broker_node import create_topic, eventually, led
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker import losses
 from minikafka.broker.node import Node

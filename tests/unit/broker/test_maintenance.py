@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
 from broker_node import FailingDisk, alter_topic, create_topic, delete_topic, eventually, in_time, led, turns
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node

@@ -22,7 +22,7 @@ from broker_node import (
     make_node,
     turns,
 )
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker import node as node_module
 from minikafka.broker.drivers import metadata as metadata_module

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.net.closings import LINES_MAX, WINDOW_S, Closings
 

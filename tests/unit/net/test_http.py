@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
 import pytest
+from captured_logs import capture_logs
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from minikafka.model import Endpoint
 from minikafka.net import http

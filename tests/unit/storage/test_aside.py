@@ -8,9 +8,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from captured_logs import capture_logs
 from simulator.disk import SimulatedDisk
 from storage_batches import all_values, append
-from structlog.testing import capture_logs
 
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.aside import replace_file

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from captured_logs import capture_logs
 from storage_batches import OpenLog, all_values, append
-from structlog.testing import capture_logs
 
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log

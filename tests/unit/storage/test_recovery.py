@@ -3,8 +3,8 @@ from __future__ import annotations
 import os
 
 import pytest
+from captured_logs import capture_logs
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, read_all
-from structlog.testing import capture_logs
 
 from minikafka.records.batch import iter_batches
 from minikafka.storage.disk import OsDisk

@@ -8,7 +8,7 @@ from shutil import rmtree
 from uuid import UUID
 
 import pytest
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.model import CLUSTER_METADATA_TOPIC_ID, METADATA_PARTITION, TopicPartition
 from minikafka.storage.config import LogConfig

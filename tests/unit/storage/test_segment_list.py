@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from captured_logs import capture_logs
 from storage_batches import NOW_MS, OpenLog, all_values, append
-from structlog.testing import capture_logs
 
 from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_client import Client
 from broker_node import PATIENCE_S, Cluster, alter_topic, create_topic, eventually, led
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node

@@ -14,7 +14,7 @@ import pytest
 from broker_client import Client, batch
 from broker_node import FailingDisk, ask_to_delete, create_topic, delete_topic, eventually, in_time, led, turns
 from broker_replicas import told
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker.drivers import shard_loading, shards
 from minikafka.broker.node import Node

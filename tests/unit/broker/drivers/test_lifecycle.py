@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from broker_node import Cluster, create_topic, eventually, turns
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker.drivers import lifecycle as lifecycle_module
 from minikafka.broker.drivers.controller_client import ControllerClient

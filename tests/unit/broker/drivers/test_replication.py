@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from broker_client import Client, batch, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, listener_of, turns
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker.drivers import replication as replication_module
 from minikafka.broker.node import Node

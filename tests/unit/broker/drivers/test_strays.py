@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, create_topic, delete_topic, eventually, led
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker.drivers.due import OPENED_AT_ONCE
 from minikafka.broker.node import Node

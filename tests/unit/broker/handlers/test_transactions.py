@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 import pytest
-import structlog
 from broker_client import Client, batch, produce_request
 from broker_node import create_topic, delete_topic, eventually, in_time, led, turns
+from captured_logs import capture_logs
 
 from minikafka.broker import transaction_admission
 from minikafka.broker.drivers import markers as marker_driver
@@ -508,7 +508,7 @@ async def test_what_would_be_beyond_a_limit_of_the_node_is_refused(start_node: S
     client = await dial(node)
     producer = await init(client)
     assert await add(client, producer, *long[:3]) == [0, 0, 0]
-    with structlog.testing.capture_logs() as lines:
+    with capture_logs() as lines:
         assert await add(client, producer, long[3]) == [E.RECORD_LIST_TOO_LARGE]
         assert await add(client, producer, long[3]) == [E.RECORD_LIST_TOO_LARGE]
     (told,) = (line for line in lines if line["event"] == "a transaction is refused")

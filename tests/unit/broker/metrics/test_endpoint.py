@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_node import Cluster, create_topic, eventually, in_time
 from broker_scrape import LISTENS, get
-from structlog.testing import capture_logs
+from captured_logs import capture_logs
 
 from minikafka.broker.metrics import collect as collect_module
 from minikafka.broker.metrics import endpoint as endpoint_module
