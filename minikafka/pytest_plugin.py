@@ -32,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--minikafka-set", action="append", default=[], metavar="NAME=VALUE", help="a setting of its brokers"
     )
+    group.addoption(
+        "--minikafka-in-process", action="store_true", help="its brokers are threads of this process, for a debugger"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,7 +54,9 @@ def minikafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             raise pytest.UsageError(f"--minikafka-set {each} is not NAME=VALUE")
         settings[name] = value
     brokers = request.config.getoption("--minikafka-brokers")
-    with MiniKafka(brokers, settings=settings, directory=tmp_path_factory.mktemp("minikafka")) as cluster:
+    in_process = request.config.getoption("--minikafka-in-process")
+    directory = tmp_path_factory.mktemp("minikafka")
+    with MiniKafka(brokers, settings=settings, directory=directory, in_process=in_process) as cluster:
         request.config.stash[_CLUSTER] = cluster
         yield cluster
         del request.config.stash[_CLUSTER]

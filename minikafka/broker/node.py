@@ -60,6 +60,10 @@ HANDOVER_TIMEOUT_MS: Final = 1_000  # in-sync replicas are milliseconds behind
 SNAPSHOT_CHECK_INTERVAL_S: Final = 5.0
 
 
+class AbortedError(Exception):
+    """The node is to end as if killed."""
+
+
 class Node:
     """Broker and controller in one process. :meth:`start`, wait for ``stopped``, :meth:`stop`."""
 
@@ -252,6 +256,12 @@ class Node:
             control.registrations.forget(self._unforgotten.popitem()[0])
         self.threads.close()
         log.info("stopped")
+
+    def abort(self) -> None:
+        """Stop as if killed: nothing is handed over, no log is synced, and no log directory is marked clean."""
+        if self.failure is None:
+            self.failure = AbortedError()
+        self.stopped.set()
 
     async def _leave_cluster(self) -> None:
         control = self.control_plane

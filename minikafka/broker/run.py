@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -36,6 +36,8 @@ log = get_logger()
 MIN_SECRET_LENGTH = 16
 STANDARD_INPUT: Final = 0
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as <malloc.h> has them
+CANNOT_RUN: Final = (MetaError, KafkaError, OSError)
+"""What a node cannot be made or started for, and says in one line."""
 START_AGAIN: Final = 3
 """The metadata log is damaged, and is repaired when the node starts again: the process begins anew, with its number."""
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
@@ -69,7 +71,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     keep_standard_descriptors()
     try:
         config = load_config(path, overrides)
-        secret = _secret(config)
+        secret = secret_of(config)
     except ConfigError as error:
         print(f"minikafka broker: {error}", file=sys.stderr)
         return 2
@@ -82,12 +84,12 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
         if status == START_AGAIN:
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
         return status
-    except (MetaError, KafkaError, OSError) as error:
-        log.critical("cannot run", why=_why(error))
+    except CANNOT_RUN as error:
+        log.critical("cannot run", why=why(error))
         return 1
 
 
-def _why(error: MetaError | KafkaError | OSError) -> str:
+def why(error: MetaError | KafkaError | OSError) -> str:
     """The error in one line, without class names for errors of our own."""
     if isinstance(error, OSError):
         return one_line(error)
@@ -98,9 +100,18 @@ async def _run(config: BrokerConfig, secret: bytes, until_eof: bool) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
+    node = make_node(config, secret)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stopped.set)
+    return await serve(node, on_started=_calm_garbage_collector)
+
+
+def make_node(config: BrokerConfig, secret: bytes) -> Node:
+    """A node of this machine, in the loop that runs. MetaError, KafkaError or OSError when its logs cannot be used."""
     faults = Faults(time.time, time.sleep) if config.fault_injection_enable else None
     disk = OsDisk() if faults is None else faults.disk
-    node = Node(
+    loop = asyncio.get_running_loop()
+    return Node(
         config,
         cluster_id=config.cluster_id or _single_node_cluster_id(config, disk),
         secret=secret,
@@ -110,13 +121,15 @@ async def _run(config: BrokerConfig, secret: bytes, until_eof: bool) -> int:
         boot_id=_boot_id(),
         faults=faults,
     )
-    loop.set_exception_handler(_log_unhandled)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.stopped.set)
-    watch = LoopWatch(config.loop_turn_warn_ms) if config.loop_turn_warn_ms else None
+
+
+async def serve(node: Node, *, on_started: Callable[[], None] = lambda: None) -> int:
+    """Start the node, wait until it is to stop, and stop it. Returns the exit status; START_AGAIN: make it anew."""
+    asyncio.get_running_loop().set_exception_handler(_log_unhandled)
+    watch = LoopWatch(node.config.loop_turn_warn_ms) if node.config.loop_turn_warn_ms else None
     try:
         await node.start()
-        _calm_garbage_collector()
+        on_started()
         if watch is not None:
             watch.start()
         await node.stopped.wait()
@@ -159,7 +172,8 @@ def _give_memory_back() -> None:
         c_library.mallopt(M_TRIM_THRESHOLD, 4 << 20)
 
 
-def _secret(config: BrokerConfig) -> bytes:
+def secret_of(config: BrokerConfig) -> bytes:
+    """What proves a node to the others. Raises ConfigError."""
     if config.cluster_secret_file is not None:
         try:
             secret = Path(config.cluster_secret_file).read_bytes().strip()

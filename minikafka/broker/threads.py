@@ -92,6 +92,7 @@ class Threads:
         self._upkeep = Pool("upkeep", UPKEEP_THREADS)
         self._match = Pool("match", 1)
         self._assign = Pool("assign", 1)
+        self._pools = (self._metadata, self._sync, self._read, self._upkeep, self._match, self._assign)
 
     def metadata(self, act: Callable[[], T]) -> asyncio.Future[T]:
         """Votes, and syncs of the metadata log: elections wait for these. One thread, in order."""
@@ -119,5 +120,10 @@ class Threads:
 
     def close(self) -> None:
         """Take no more jobs. A job that runs ends by itself; one that waits for a thread never starts."""
-        for pool in (self._metadata, self._sync, self._read, self._upkeep, self._match, self._assign):
+        for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        """Wait for the jobs that run. Not in the loop's thread."""
+        for pool in self._pools:
+            pool.shutdown()

@@ -9,6 +9,7 @@ The map:
 * ``faults``         commands that break running nodes, and mend them: links, clocks, disks, rules for requests
 * ``ports``          free ports of this machine
 * ``observed``       what the nodes of a cluster tell, and waiting until all is as it should be
+* ``managed``        a cluster whose nodes are started, paused and ended from here, be they processes or threads
 * ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
 * ``cluster_status`` the status of a local cluster
 * ``last_words``     why a node ended, from its log

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout
+from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout, NodeDownError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, Endpoint
 from minikafka.net.channel import ChannelClosedError
@@ -32,7 +32,9 @@ _METHOD: Final = "faults"
 
 
 class Breakable(ABC):
-    """A cluster of one layout. Methods raise ClusterError for what cannot be, and for a node that does not answer."""
+    """A cluster of one layout. Methods raise ClusterError for what cannot be, and for a node that does not answer;
+    NodeDownError if it has ended.
+    """
 
     @property
     @abstractmethod
@@ -167,7 +169,9 @@ class Breakable(ABC):
                 raise ClusterError(f"node {node!r} not found; the nodes of this cluster are {names}")
 
     async def _call_all(self, commands: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-        return await asyncio.gather(*(self._call(node, body) for node, body in commands))
+        """Also when one of them fails, the others are carried out."""
+        answers = await asyncio.gather(*(self._call(node, body) for node, body in commands), return_exceptions=True)
+        return [_checked(answer) for answer in answers]
 
     async def _call(self, node: int, body: dict[str, Any]) -> dict[str, Any]:
         layout = self._nodes_layout
@@ -183,7 +187,8 @@ class Breakable(ABC):
             raise
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {_TIMEOUT_S:.0f} s"
-            raise ClusterError(f"node {node} does not answer; is it up? ({why})") from error
+            kind = ClusterError if self._is_up(node) else NodeDownError
+            raise kind(f"node {node} does not answer; is it up? ({why})") from error
         finally:
             link.close()
 
@@ -197,6 +202,12 @@ class Breakable(ABC):
                 if not self._is_up(link.peer_id):
                     raise
                 await asyncio.sleep(_RETRY_S)
+
+
+def _checked(answer: dict[str, Any] | BaseException) -> dict[str, Any]:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:

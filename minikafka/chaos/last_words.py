@@ -14,6 +14,7 @@ _CONSOLE: Final = re.compile(r"\[critical *\] (.*)")
 _FIELDS: Final = re.compile(r" +(?=[a-z_]+=)")
 _FIELD: Final = re.compile(r"""\b(why|remedy)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S+)""")
 
+_LOG_SIZE_MAX: Final = 16 << 20
 _LINES_SHOWN: Final = 15
 _LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT|\{")
 _STOPPED: Final = re.compile(r"\[info +\] stopped\b|\"event\": \"stopped\"")
@@ -41,6 +42,15 @@ def reason(line: str) -> str | None:
 
 def _value(text: str) -> str:
     return str(literal_eval(text)) if text[0] in "'\"" else text
+
+
+def begin_log(layout: ClusterLayout, node_id: int) -> None:
+    """Before a start: the log exists, is not too long, and where the new lines begin is known."""
+    log_file = layout.log_file(node_id)
+    if log_file.exists() and log_file.stat().st_size > _LOG_SIZE_MAX:
+        log_file.rename(log_file.with_suffix(".log.1"))
+    with log_file.open("ab") as log:
+        layout.log_start_file(node_id).write_text(f"{log.tell()}\n")
 
 
 def last_words(layout: ClusterLayout, node_id: int) -> str | None:

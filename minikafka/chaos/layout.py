@@ -39,6 +39,10 @@ class ClusterError(Exception):
     """A problem of a local cluster. The message has the problem and the remedy."""
 
 
+class NodeDownError(ClusterError):
+    """A node has no process, or thread: it was told something, and ended meanwhile."""
+
+
 def default_directory() -> Path:
     """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``. Raises ClusterError for a user without a home directory."""
     if named := os.environ.get(DIRECTORY_VARIABLE):

@@ -2,8 +2,7 @@
 
 Detached processes, the default, outlive their starter. A later :class:`LocalCluster` for the same directory finds them
 by their pid files. Other processes end with their starter, whatever ends it, and even if they are paused: so tests
-leave no process behind. *Ready* means that every node answers clients, all of them are live members, and there is a
-controller.
+leave no process behind.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from minikafka.chaos.faults import Breakable
 from minikafka.chaos.forks import ForkedNode, fork_server, lifeline
-from minikafka.chaos.last_words import last_log_lines, last_words
+from minikafka.chaos.last_words import begin_log, last_log_lines, last_words
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
-from minikafka.chaos.observed import POLL_INTERVAL_S, READY_TIMEOUT_S, ObservedCluster
-from minikafka.chaos.ports import is_free
+from minikafka.chaos.managed import STOP_TIMEOUT_S, ManagedCluster
+from minikafka.chaos.observed import READY_TIMEOUT_S
+from minikafka.chaos.ports import check_ports
 from minikafka.chaos.processes import (
     RunningProcess,
     commands,
@@ -34,14 +33,11 @@ from minikafka.chaos.processes import (
     wait_until_stopped,
 )
 
-STOP_TIMEOUT_S: Final = 15.0
 _SIGNAL_TIMEOUT_S: Final = 10.0
-_PORT_PATIENCE_S: Final = 0.5
-_LOG_SIZE_MAX: Final = 16 << 20
 _WRONG_SETTINGS: Final = 2  # the exit code of a node (broker/run.py); its log has one line then
 
 
-class LocalCluster(Breakable, ObservedCluster):
+class LocalCluster(ManagedCluster):
     """The nodes of one layout as processes."""
 
     def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
@@ -71,13 +67,6 @@ class LocalCluster(Breakable, ObservedCluster):
 
     # --- looking ---
 
-    @property
-    def _nodes_layout(self) -> ClusterLayout:
-        return self.layout
-
-    def _is_up(self, node: int) -> bool:
-        return self.process(node) is not None
-
     def process(self, node_id: int) -> RunningProcess | None:
         """The node's process, or None when it is down.
 
@@ -101,59 +90,11 @@ class LocalCluster(Breakable, ObservedCluster):
         processes = ((node_id, self.process(node_id)) for node_id in self.node_ids)
         return {node_id: process for node_id, process in processes if process is not None}
 
-    def responsive(self) -> list[int]:
-        """The nodes that are up, and not paused."""
-        return [node_id for node_id, process in self.running().items() if not process.paused]
-
     def remedy(self, command: str, call: str) -> str:
         """The command line, or the call: no command can start a node that ends with this process."""
         return self.layout.command(command) if self._lifeline is None else call
 
     # --- starting ---
-
-    def check(self) -> None:
-        """Raise ClusterError if the nodes cannot be started, because of their settings or ports."""
-        from minikafka.config import BrokerConfig, ConfigError, parse_properties
-
-        for node_id in self.node_ids:
-            try:
-                BrokerConfig(parse_properties(self.layout.server_properties(node_id)))
-            except ConfigError as error:
-                raise ClusterError("; ".join(error.problems)) from None
-        for node_id in self.node_ids:
-            self._check_ports(node_id)
-
-    def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
-        """Start the nodes that are down, and wait until the cluster is ready. Returns the started nodes.
-
-        If one of them dies, or the cluster does not become ready, the started nodes are killed. Nodes that somebody
-        else has just started are waited for, too. ClusterError when one is paused: it will not be ready.
-        """
-        if paused := [str(node_id) for node_id, process in self.running().items() if process.paused]:
-            resume = self.remedy(f"cluster resume {' '.join(paused)}", f"resume({', '.join(paused)})")
-            raise ClusterError(f"paused: node {', '.join(paused)}; resume with: {resume}")
-        started: list[int] = []
-        try:
-            self._spawn_missing(self.node_ids, started)
-            self.wait_ready(timeout_s=timeout_s)
-        except BaseException:
-            self._kill_children(started)
-            raise
-        return started
-
-    def start_node(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Start one node that is down. Waits until it is a live member, if there is a quorum."""
-        self.check_node(node_id)
-        started: list[int] = []
-        self._spawn_missing([node_id], started)
-        if not started:
-            raise ClusterError(f"node {node_id} is already up")
-        if self._has_quorum():
-            self.wait_ready([node_id], timeout_s)
-
-    def spawn(self, *node_ids: int) -> None:
-        """Start those of these nodes that are down, and do not wait for them."""
-        self._spawn_missing(node_ids, [])
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
         """Start one more node, a broker without a vote. Returns its id once it is a live member."""
@@ -164,11 +105,11 @@ class LocalCluster(Breakable, ObservedCluster):
         before, self.layout = self.layout, self.layout.with_added_node()
         node_id = self.layout.node_ids[-1]
         try:
-            self._check_ports(node_id)
+            check_ports(self.layout, node_id)
             self.layout.save()
             self.start_node(node_id, timeout_s)
         except BaseException:
-            self._kill_children([node_id])
+            self._kill_started([node_id])
             self._forget(before, node_id)
             raise
         return node_id
@@ -184,10 +125,6 @@ class LocalCluster(Breakable, ObservedCluster):
         self.layout = layout
         layout.save()
         shutil.rmtree(layout.node_directory(node_id), ignore_errors=True)
-
-    def _has_quorum(self) -> bool:
-        voters = self.layout.voter_ids
-        return len({*self.responsive()} & {*voters}) > len(voters) // 2
 
     def check_alive(self, node_id: int) -> None:
         """Raise ClusterError with the reason when a node that was started has ended."""
@@ -209,12 +146,12 @@ class LocalCluster(Breakable, ObservedCluster):
             self.layout.write_files()
             missing = [node_id for node_id in node_ids if self.process(node_id) is None]
             for node_id in missing:
-                self._check_ports(node_id)
+                check_ports(self.layout, node_id)
             for node_id in missing:
                 started.append(node_id)
                 self._spawn(node_id)
 
-    def _kill_children(self, node_ids: Iterable[int]) -> None:
+    def _kill_started(self, node_ids: Iterable[int]) -> None:
         for child in [self._children[node_id] for node_id in node_ids if node_id in self._children]:
             child.kill()
             child.wait()
@@ -225,26 +162,8 @@ class LocalCluster(Breakable, ObservedCluster):
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _check_ports(self, node_id: int) -> None:
-        give_up_s = time.monotonic() + _PORT_PATIENCE_S
-        metrics_port = self.layout.metrics_port(node_id)
-        for port in (*self.layout.ports(node_id), *([] if metrics_port is None else [metrics_port])):
-            # The kernel may take a moment to free the resources of a killed process.
-            while not is_free(port) and time.monotonic() < give_up_s:
-                time.sleep(POLL_INTERVAL_S)
-            if not is_free(port):
-                raise ClusterError(
-                    f"port {port}, which node {node_id} needs, is in use; "
-                    "stop what uses it (`minikafka cluster list`, `docker compose ps`), or start a cluster elsewhere "
-                    "with --dir and --base-port"
-                )
-
     def _spawn(self, node_id: int) -> None:
-        log_file = self.layout.log_file(node_id)
-        if log_file.exists() and log_file.stat().st_size > _LOG_SIZE_MAX:
-            log_file.rename(log_file.with_suffix(".log.1"))
-        with log_file.open("ab") as log:
-            self.layout.log_start_file(node_id).write_text(f"{log.tell()}\n")
+        begin_log(self.layout, node_id)
         try:
             child = fork_server().start(
                 [
@@ -253,7 +172,7 @@ class LocalCluster(Breakable, ObservedCluster):
                     *([] if self._lifeline is None else ["--until-eof"]),
                 ],
                 directory=self.layout.node_directory(node_id),
-                log=log_file,
+                log=self.layout.log_file(node_id),
                 environment={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
                 lifeline=self._lifeline,
             )
@@ -274,13 +193,6 @@ class LocalCluster(Breakable, ObservedCluster):
         """Stop one node by SIGTERM. True when it was killed because it did not end in time."""
         return bool(self._stop({node_id: self._running(node_id)}, timeout_s))
 
-    def restart(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Start a node that is down, or stop and start one that is up."""
-        self.check_node(node_id)
-        if self.process(node_id) is not None:
-            self.stop_node(node_id)
-        self.start_node(node_id, timeout_s)
-
     def kill(self, *node_ids: int) -> None:
         """SIGKILL to all of them, then wait until they are gone."""
         processes = [self._running(node_id) for node_id in node_ids]
@@ -290,10 +202,6 @@ class LocalCluster(Breakable, ObservedCluster):
             if not wait_until_gone(process, _SIGNAL_TIMEOUT_S):
                 raise ClusterError(f"process {process.pid} survived SIGKILL for {_SIGNAL_TIMEOUT_S:g} s")
         self.running()  # reaps those that are children
-
-    def kill_all(self) -> None:
-        """SIGKILL to every node that is up."""
-        self.kill(*self.running())
 
     def pause(self, *node_ids: int) -> None:
         """SIGSTOP: the process answers nothing, and does not see time pass. Returns once all threads are stopped."""
@@ -330,15 +238,8 @@ class LocalCluster(Breakable, ObservedCluster):
         self.check_node(node_id)
         process = self.process(node_id)
         if process is None:
-            restart = self.remedy(f"cluster restart {node_id}", f"restart({node_id})")
-            raise ClusterError(f"node {node_id} is down; start it with: {restart}")
+            raise self._down(node_id)
         return process
-
-    def check_node(self, node_id: int) -> None:
-        """Raise ClusterError unless the cluster has such a node."""
-        if node_id not in self.node_ids:
-            names = ", ".join(map(str, self.node_ids))
-            raise ClusterError(f"node {node_id!r} not found; the nodes of this cluster are {names}")
 
 
 def running_directories() -> list[Path]:

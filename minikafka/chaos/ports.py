@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import socket
+import time
+from typing import Final
 
 from minikafka.chaos.layout import (
     CONTROLLER_PORT_OFFSET,
@@ -11,7 +13,11 @@ from minikafka.chaos.layout import (
     METRICS_PORT_OFFSET,
     REPLICATION_PORT_OFFSET,
     ClusterError,
+    ClusterLayout,
 )
+
+_PATIENCE_S: Final = 0.5
+_POLL_INTERVAL_S: Final = 0.02
 
 
 def is_free(port: int) -> bool:
@@ -25,6 +31,22 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def check_ports(layout: ClusterLayout, node_id: int) -> None:
+    """Raise ClusterError if somebody has a port of the node."""
+    give_up_s = time.monotonic() + _PATIENCE_S
+    metrics_port = layout.metrics_port(node_id)
+    for port in (*layout.ports(node_id), *([] if metrics_port is None else [metrics_port])):
+        # The kernel may take a moment to free the resources of a killed process.
+        while not is_free(port) and time.monotonic() < give_up_s:
+            time.sleep(_POLL_INTERVAL_S)
+        if not is_free(port):
+            raise ClusterError(
+                f"port {port}, which node {node_id} needs, is in use; "
+                "stop what uses it (`minikafka cluster list`, `docker compose ps`), or start a cluster elsewhere "
+                "with --dir and --base-port"
+            )
 
 
 class ReservedPorts:

@@ -14,13 +14,14 @@ class MiniKafkaCase(unittest.TestCase):
 
     brokers: ClassVar[int] = 3
     settings: ClassVar[Mapping[str, Setting]] = {}
+    in_process: ClassVar[bool] = False
     kafka: ClassVar[MiniKafka]
 
     @classmethod
     def setUpClass(cls) -> None:
         """Start it."""
         super().setUpClass()
-        cls.kafka = cls.enterClassContext(MiniKafka(cls.brokers, settings=cls.settings))
+        cls.kafka = cls.enterClassContext(MiniKafka(cls.brokers, settings=cls.settings, in_process=cls.in_process))
 
     def setUp(self) -> None:
         """Mend what an earlier test broke."""

@@ -1,4 +1,4 @@
-"""A cluster for a test of an application: its brokers are processes, which end with it."""
+"""A cluster for a test of an application: its brokers are processes or threads, which end with it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from minikafka.chaos.faults import Breakable, finished
-from minikafka.chaos.layout import ClusterError, ClusterLayout, check_brokers
+from minikafka.chaos.layout import ClusterError, ClusterLayout, NodeDownError, check_brokers
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.managed import ManagedCluster
 from minikafka.chaos.observed import READY_TIMEOUT_S
 from minikafka.chaos.ports import ReservedPorts
-from minikafka.chaos.processes import wait_until_gone
 from minikafka.client import Admin, ConsumerRecord
 from minikafka.testing import resetting
 from minikafka.testing.reading import read_all
@@ -26,7 +27,6 @@ T = TypeVar("T")
 
 Setting = str | int | float
 _CLUSTER_DEFAULT: Final = -1
-_END_TIMEOUT_S: Final = 5.0
 
 
 class MiniKafka(Breakable):
@@ -36,6 +36,9 @@ class MiniKafka(Breakable):
     an error in the block: a note to the exception names the brokers' logs. They stay when the process is killed, too,
     in a folder ``minikafka-*`` of the temporary directory. In ``directory`` (empty or missing) they stay in any case:
     for a fixture, which does not see the errors of its tests.
+
+    They are processes, or, with ``in_process``, threads of this one: for a debugger or coverage, or where no process
+    may start. Then a kill ends a broker between two turns of its loop, and they share the interpreter with the test.
 
     Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
     1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
@@ -53,11 +56,13 @@ class MiniKafka(Breakable):
         *,
         settings: Mapping[str, Setting] | None = None,
         directory: str | Path | None = None,
+        in_process: bool = False,
     ) -> None:
         self._brokers = brokers
         self._settings = resetting.SETTINGS | {name: _text(value) for name, value in (settings or {}).items()}
         self._directory = directory
-        self._cluster: LocalCluster | None = None
+        self._is_in_process = in_process
+        self._cluster: ManagedCluster | None = None
         self._ports: ReservedPorts | None = None
         self._starter = 0
         self._ended = False
@@ -72,13 +77,7 @@ class MiniKafka(Breakable):
         ports = ReservedPorts(self._brokers)
         chosen = Path(self._directory or tempfile.mkdtemp(prefix="minikafka-"))
         try:
-            cluster = LocalCluster.create(
-                chosen,
-                brokers=self._brokers,
-                base_port=ports.base_port,
-                settings=self._settings,
-                detached=False,
-            )
+            cluster = self._create(chosen, ports.base_port)
             cluster.check()
         except BaseException:
             ports.close()
@@ -92,6 +91,15 @@ class MiniKafka(Breakable):
             self.close(error)
             raise
         return self
+
+    def _create(self, directory: Path, base_port: int) -> ManagedCluster:
+        if self._is_in_process:
+            from minikafka.testing.in_process import ThreadCluster  # the code of a broker, which takes long to import
+
+            return ThreadCluster.create(directory, brokers=self._brokers, base_port=base_port, settings=self._settings)
+        return LocalCluster.create(
+            directory, brokers=self._brokers, base_port=base_port, settings=self._settings, detached=False
+        )
 
     def close(self, error: BaseException | None = None) -> None:
         """Kill the brokers, and remove their files; after an ``error`` they are kept, and a note to it names them.
@@ -128,8 +136,8 @@ class MiniKafka(Breakable):
     # -- who is who -------------------------------------------------------------------------------------------------
 
     @property
-    def cluster(self) -> LocalCluster:
-        """Its processes and files. Raises ClusterError before :meth:`start`, and after :meth:`close`."""
+    def cluster(self) -> ManagedCluster:
+        """Its nodes and files. Raises ClusterError before :meth:`start`, and after :meth:`close`."""
         if self._cluster is None:
             raise ClusterError("this cluster was not started yet: `with MiniKafka() as kafka:` does that")
         if self._ended:
@@ -141,7 +149,7 @@ class MiniKafka(Breakable):
         return self.cluster.layout
 
     def _is_up(self, node: int) -> bool:
-        return self.cluster.process(node) is not None
+        return node in self.cluster.running()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -163,24 +171,24 @@ class MiniKafka(Breakable):
     # -- breaking and mending ---------------------------------------------------------------------------------------
 
     def kill(self, *brokers: int) -> None:
-        """SIGKILL, to all of them at once."""
+        """End them at once, as SIGKILL does to processes."""
         self.cluster.kill(*brokers)
 
     def kill_all(self) -> None:
-        """SIGKILL to every broker that is up."""
+        """Kill every broker that is up."""
         self.cluster.kill_all()
 
     def stop(self, *brokers: int) -> None:
-        """SIGTERM, one after the other: each hands over what it leads, and ends."""
+        """Stop them, one after the other, as SIGTERM does: each hands over what it leads, and ends."""
         for broker in brokers:
             self.cluster.stop_node(broker)
 
     def pause(self, *brokers: int) -> None:
-        """SIGSTOP: they answer nothing, and do not see time pass."""
+        """Hold them, as SIGSTOP does: they answer nothing, and do not see time pass."""
         self.cluster.pause(*brokers)
 
     def resume(self, *brokers: int) -> None:
-        """SIGCONT: paused ones go on as if nothing had happened."""
+        """Let go: paused ones go on as if nothing had happened."""
         self.cluster.resume(*brokers)
 
     def restart(self, *brokers: int) -> None:
@@ -193,19 +201,16 @@ class MiniKafka(Breakable):
         in sync.
         """
         cluster = self.cluster
-        cluster.resume(*(broker for broker, process in cluster.running().items() if process.paused))
+        cluster.resume(*(broker for broker, node in cluster.running().items() if node.paused))
         self._mend_running()
         if len(cluster.running()) < len(cluster.node_ids):
             cluster.start(timeout_s)
         self.wait_until_healthy(timeout_s)
 
     def _mend_running(self) -> None:
-        for broker, process in self.cluster.running().items():
-            try:
+        for broker in self.cluster.running():
+            with suppress(NodeDownError):  # a full disk, say, ends it just now
                 self.mend([broker])
-            except ClusterError:
-                if not wait_until_gone(process, _END_TIMEOUT_S):  # one with a full disk, say, is about to end
-                    raise
 
     def wait_until_healthy(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until all brokers are live members, and every replica is in sync."""

@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.managed import RunningNode
+from minikafka.chaos.processes import RunningProcess
 from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer
 from minikafka.client.admin import FeatureChange
@@ -22,6 +24,7 @@ from minikafka.errors import KafkaError
 from minikafka.testing import MiniKafka
 
 CLIENT = QuotaEntity(None, "app", has_user=False, has_client_id=True)
+IN_BOTH = pytest.mark.parametrize("in_process", [False, True], ids=["processes", "threads"])
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +44,9 @@ def test_nothing_is_left_of_a_cluster() -> None:
     assert not directory.exists()
 
 
-def test_who_coordinates_and_who_controls_is_told() -> None:
-    with MiniKafka() as kafka:
+@IN_BOTH
+def test_who_coordinates_and_who_controls_is_told(in_process: bool) -> None:
+    with MiniKafka(in_process=in_process) as kafka:
         assert kafka.controller() in kafka.cluster.node_ids
         with pytest.raises(ClusterError, match="group 'work' has no coordinator yet"):
             kafka.coordinator_of("work")
@@ -55,8 +59,9 @@ def test_who_coordinates_and_who_controls_is_told() -> None:
         consumer.close()
 
 
-def test_what_is_broken_is_healed_and_records_are_there() -> None:
-    with MiniKafka() as kafka:
+@IN_BOTH
+def test_what_is_broken_is_healed_and_records_are_there(in_process: bool) -> None:
+    with MiniKafka(in_process=in_process) as kafka:
         kafka.create_topic("t", partitions=2, replication_factor=3, settings={"min.insync.replicas": 2})
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "linger.ms": 0})
         values = [str(number).encode() for number in range(10)]
@@ -81,8 +86,9 @@ async def fail_in_a_transaction(producer: MiniProducer) -> None:
         print(1 / 0)
 
 
-async def test_it_is_used_in_coroutines_as_well() -> None:
-    async with MiniKafka(brokers=1) as kafka:
+@IN_BOTH
+async def test_it_is_used_in_coroutines_as_well(in_process: bool) -> None:
+    async with MiniKafka(brokers=1, in_process=in_process) as kafka:
         kafka.create_topic("t", partitions=1)
         async with MiniProducer(kafka.bootstrap_servers, transactional_id="id") as producer:
             async with producer.transaction():
@@ -197,10 +203,11 @@ def test_a_number_of_brokers_that_cannot_be_is_refused() -> None:
             MiniKafka(brokers).start()
 
 
-def test_a_cluster_begins_anew_with_the_same_brokers() -> None:
-    with MiniKafka() as kafka:
+@IN_BOTH
+def test_a_cluster_begins_anew_with_the_same_brokers(in_process: bool) -> None:
+    with MiniKafka(in_process=in_process) as kafka:
         servers = kafka.bootstrap_servers
-        before = {node_id: process.pid for node_id, process in kafka.cluster.running().items()}
+        before = {node_id: _number(node) for node_id, node in kafka.cluster.running().items()}
         for round_ in range(2):
             for number in range(5):
                 kafka.create_topic(f"t-{number}", partitions=2)
@@ -218,7 +225,7 @@ def test_a_cluster_begins_anew_with_the_same_brokers() -> None:
             kafka.pause(1)  # a reset heals first
             kafka.reset()
             assert asyncio.run(_what_is_left(servers)) == ([], {}, [], [], [], [])
-        assert {node_id: process.pid for node_id, process in kafka.cluster.running().items()} == before
+        assert {node_id: _number(node) for node_id, node in kafka.cluster.running().items()} == before
 
 
 def test_a_producer_that_goes_on_does_not_keep_a_cluster_from_beginning_anew() -> None:
@@ -232,6 +239,10 @@ def test_a_producer_that_goes_on_does_not_keep_a_cluster_from_beginning_anew() -
                 producer.produce("t", b"meanwhile")
                 kafka.reset()
         assert [record.value for record in kafka.records("t")][-1] == b"after"
+
+
+def _number(node: RunningNode) -> int:
+    return node.pid if isinstance(node, RunningProcess) else id(node)
 
 
 async def _change_settings(servers: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from minikafka.chaos.faults import CLIENTS, Party
-from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.layout import ClusterError, NodeDownError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
 from minikafka.errors import KafkaError
@@ -114,7 +114,7 @@ def kill_coordinator(arena: Arena) -> Iterator[str]:
 
 
 def _killed(arena: Arena, node: int, what: str) -> Iterator[str]:
-    arena.cluster.kill(node)
+    tell(arena.cluster.kill, node)
     yield f"SIGKILL to {what} {node}"
     arena.raise_up(node)
 
@@ -122,7 +122,7 @@ def _killed(arena: Arena, node: int, what: str) -> Iterator[str]:
 @_fault
 def kill_all(arena: Arena) -> Iterator[str]:
     """SIGKILL to all nodes at once."""
-    arena.cluster.kill_all()
+    tell(arena.cluster.kill_all)
     yield "SIGKILL to all nodes"
     arena.raise_up(*arena.cluster.node_ids)
 
@@ -131,9 +131,9 @@ def kill_all(arena: Arena) -> Iterator[str]:
 def pause(arena: Arena) -> Iterator[str]:
     """SIGSTOP: it hangs, and comes back as a zombie."""
     node = arena.choose()
-    arena.cluster.pause(node)
+    tell(arena.cluster.pause, node)
     yield f"SIGSTOP to node {node}"
-    arena.cluster.resume(node)
+    tell(arena.cluster.resume, node)
 
 
 @_fault
@@ -142,10 +142,10 @@ def isolate(arena: Arena) -> Iterator[str]:
     node = arena.choose()
     others = arena.others(node)
     for other in others:
-        arena.cluster.cut(node, other)
+        tell(arena.cluster.cut, node, other)
     yield f"node {node} is cut off from all others and from clients"
     for other in others:
-        arena.cluster.join(node, other)
+        tell(arena.cluster.join, node, other)
 
 
 @_fault
@@ -156,9 +156,9 @@ def one_way(arena: Arena) -> Iterator[str]:
     others: list[Party] = [CLIENTS, *(node for node in nodes if node != source)]
     target = arena.rng.choice(others)
     parties = (source, target) if target != CLIENTS or arena.rng.random() < 0.5 else (target, source)
-    arena.cluster.cut(*parties, one_way=True)
+    tell(arena.cluster.cut, *parties, one_way=True)
     yield f"what {_named(parties[0])} sends does not arrive at {_named(parties[1])}"
-    arena.cluster.join(*parties)
+    tell(arena.cluster.join, *parties)
 
 
 @_fault
@@ -173,10 +173,10 @@ def slow_link(arena: Arena) -> Iterator[str]:
         delay_ms, rate = 0, arena.rng.choice((100_000, 500_000))
         how = f"pass at {rate:,} bytes a second"
     for other in others:
-        arena.cluster.slow(node, other, delay_ms=delay_ms, bytes_per_s=rate)
+        tell(arena.cluster.slow, node, other, delay_ms=delay_ms, bytes_per_s=rate)
     yield f"answers to and from node {node} {how}"
     for other in others:
-        arena.cluster.join(node, other)
+        tell(arena.cluster.join, node, other)
 
 
 @_fault
@@ -184,7 +184,7 @@ def restart_storm(arena: Arena) -> Iterator[str]:
     """One node is killed and started again, several times in a row, sooner than it is back in sync."""
     node = arena.choose()
     for _ in range(STORM_RESTARTS):
-        arena.cluster.kill(node)
+        tell(arena.cluster.kill, node)
         arena.raise_up(node)
         time.sleep(arena.rng.uniform(0.0, STORM_PAUSE_S))
     yield f"node {node} was killed and started {STORM_RESTARTS} times"
@@ -194,9 +194,10 @@ def restart_storm(arena: Arena) -> Iterator[str]:
 def rolling(arena: Arena) -> Iterator[str]:
     """Every node is stopped cleanly and started again, one after the other."""
     for node in arena.cluster.responsive():
-        arena.cluster.stop_node(node)
+        tell(arena.cluster.stop_node, node)
         arena.raise_up(node)
-        arena.cluster.wait_ready([node])
+        with suppress(ClusterError):  # whether it becomes ready is seen at the end
+            arena.cluster.wait_ready([node])
     yield "a rolling restart of all nodes"
 
 
@@ -227,7 +228,7 @@ async def _reassign(servers: str, moves: dict[TopicPartition, list[int]]) -> Non
 def disk_full(arena: Arena) -> Iterator[str]:
     """The disk of a node is full: it ends, as it must."""
     node = arena.choose()
-    arena.cluster.disk(node, full=True)
+    tell(arena.cluster.disk, node, full=True)
     yield f"the disk of node {node} is full"
     mend(arena.cluster, "disk", node)
 
@@ -238,7 +239,7 @@ def disk_slow(arena: Arena) -> Iterator[str]:
     nodes = arena.cluster.responsive() if arena.rng.random() < 0.5 else [arena.choose()]
     delay_ms = arena.rng.choice((50, 300, 1_000))
     for node in nodes:
-        arena.cluster.disk(node, sync_delay_ms=delay_ms)
+        tell(arena.cluster.disk, node, sync_delay_ms=delay_ms)
     yield f"each sync of node {', '.join(map(str, nodes))} takes {delay_ms} ms longer"
     mend(arena.cluster, "disk", *nodes)
 
@@ -251,7 +252,7 @@ def damage(arena: Arena) -> Iterator[str]:
     except ClusterError:  # not while other replicas lack something
         raise NothingLeftError from None
     node = arena.choose()
-    arena.cluster.kill(node)
+    tell(arena.cluster.kill, node)
     victim = _damage(arena.cluster.layout.data_directory(node), arena.topics, arena.rng)
     arena.raise_up(node)
     yield f"damaged on node {node}: {victim}" if victim else NOTHING
@@ -287,7 +288,7 @@ def clock(arena: Arena) -> Iterator[str]:
     """The wall clock of a node jumps, and drifts."""
     node = arena.choose()
     off_ms, drift = arena.rng.randint(-CLOCK_MAX_MS, CLOCK_MAX_MS), arena.rng.choice((0.0, 0.0, -0.5, 2.0))
-    arena.cluster.clock(node, off_ms, drift=drift)
+    tell(arena.cluster.clock, node, off_ms, drift=drift)
     yield f"the clock of node {node} is wrong by {off_ms:+,} ms" + (f", and {drift:+g} s every second" if drift else "")
     mend(arena.cluster, "clock", node)
 
@@ -319,7 +320,8 @@ def requests(arena: Arena) -> Iterator[str]:
     nodes = arena.cluster.responsive()
     chosen = arena.rng.sample(RULED, 3)
     for api, rule in chosen:
-        arena.cluster.rule(api, **rule, client_id=arena.client_pattern, brokers=nodes)
+        for node in nodes:
+            tell(arena.cluster.rule, api, **rule, client_id=arena.client_pattern, brokers=[node])
     yield "; ".join(f"{api} {_ruled(rule)}" for api, rule in chosen)
     mend(arena.cluster, "rules", *nodes)
 
@@ -330,13 +332,15 @@ def _ruled(rule: dict[str, Any]) -> str:
 
 
 def mend(cluster: LocalCluster, what: str | None, *nodes: int) -> None:
-    """Mend nodes that are up; one that ended, or ends now, has no fault any more."""
+    """Mend nodes that are up."""
     for node in nodes:
-        try:
-            cluster.mend([node], what=what)
-        except ClusterError:
-            if cluster.process(node) is not None:
-                raise
+        tell(cluster.mend, [node], what=what)
+
+
+def tell(command: Callable[..., object], *words: Any, **more: Any) -> None:
+    """A command to nodes. One that ended, or ends now, say for its full disk, has no fault any more, and needs none."""
+    with suppress(NodeDownError):
+        command(*words, **more)
 
 
 def _named(party: Party) -> str:

@@ -1,0 +1,146 @@
+"""A cluster whose nodes are started, paused and ended from here. What a node is, a process or a thread, subclasses say.
+
+*Ready* means that every node answers clients, all of them are live members, and there is a controller.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from minikafka.chaos.faults import Breakable
+from minikafka.chaos.layout import ClusterError, ClusterLayout, NodeDownError
+from minikafka.chaos.observed import READY_TIMEOUT_S, ObservedCluster
+from minikafka.chaos.ports import check_ports
+
+STOP_TIMEOUT_S: Final = 15.0
+
+
+class RunningNode(Protocol):
+    """One that was started, and has not ended."""
+
+    @property
+    def paused(self) -> bool:
+        """It answers nothing."""
+        ...
+
+
+class ManagedCluster(Breakable, ObservedCluster):
+    """The nodes of one layout."""
+
+    # --- what a node is ---
+
+    @abstractmethod
+    def running(self) -> Mapping[int, RunningNode]:
+        """The nodes that are up or paused."""
+
+    @abstractmethod
+    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+        """Start those that are down, and do not wait. Each is in ``started`` before it is started: Ctrl-C may come at
+        any time.
+        """
+
+    @abstractmethod
+    def _kill_started(self, node_ids: Iterable[int]) -> None:
+        """Kill those of them that this object started."""
+
+    @abstractmethod
+    def kill(self, *node_ids: int) -> None:
+        """Kill all of them, then wait until they are gone."""
+
+    @abstractmethod
+    def pause(self, *node_ids: int) -> None:
+        """Stop them where they are: they answer nothing. Returns once that is so."""
+
+    @abstractmethod
+    def resume(self, *node_ids: int) -> None:
+        """Paused nodes go on as if nothing had happened."""
+
+    @abstractmethod
+    def stop_node(self, node_id: int, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Stop one node in order. True when it was killed because it did not end in time."""
+
+    # --- looking ---
+
+    @property
+    def _nodes_layout(self) -> ClusterLayout:
+        return self.layout
+
+    def _is_up(self, node: int) -> bool:
+        return node in self.running()
+
+    def responsive(self) -> list[int]:
+        """The nodes that are up, and not paused."""
+        return [node_id for node_id, node in self.running().items() if not node.paused]
+
+    def check_node(self, node_id: int) -> None:
+        """Raise ClusterError unless the cluster has such a node."""
+        if node_id not in self.node_ids:
+            names = ", ".join(map(str, self.node_ids))
+            raise ClusterError(f"node {node_id!r} not found; the nodes of this cluster are {names}")
+
+    def _down(self, node_id: int) -> NodeDownError:
+        restart = self.remedy(f"cluster restart {node_id}", f"restart({node_id})")
+        return NodeDownError(f"node {node_id} is down; start it with: {restart}")
+
+    def _has_quorum(self) -> bool:
+        voters = self.layout.voter_ids
+        return len({*self.responsive()} & {*voters}) > len(voters) // 2
+
+    # --- starting and ending ---
+
+    def check(self) -> None:
+        """Raise ClusterError if the nodes cannot be started, because of their settings or ports."""
+        from minikafka.config import BrokerConfig, ConfigError, parse_properties
+
+        for node_id in self.node_ids:
+            try:
+                BrokerConfig(parse_properties(self.layout.server_properties(node_id)))
+            except ConfigError as error:
+                raise ClusterError("; ".join(error.problems)) from None
+        for node_id in self.node_ids:
+            check_ports(self.layout, node_id)
+
+    def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
+        """Start the nodes that are down, and wait until the cluster is ready. Returns the started nodes.
+
+        If one of them dies, or the cluster does not become ready, the started nodes are killed. Nodes that somebody
+        else has just started are waited for, too. ClusterError when one is paused: it will not be ready.
+        """
+        if paused := [str(node_id) for node_id, node in self.running().items() if node.paused]:
+            resume = self.remedy(f"cluster resume {' '.join(paused)}", f"resume({', '.join(paused)})")
+            raise ClusterError(f"paused: node {', '.join(paused)}; resume with: {resume}")
+        started: list[int] = []
+        try:
+            self._spawn_missing(self.node_ids, started)
+            self.wait_ready(timeout_s=timeout_s)
+        except BaseException:
+            self._kill_started(started)
+            raise
+        return started
+
+    def start_node(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Start one node that is down. Waits until it is a live member, if there is a quorum."""
+        self.check_node(node_id)
+        started: list[int] = []
+        self._spawn_missing([node_id], started)
+        if not started:
+            raise ClusterError(f"node {node_id} is already up")
+        if self._has_quorum():
+            self.wait_ready([node_id], timeout_s)
+
+    def spawn(self, *node_ids: int) -> None:
+        """Start those of these nodes that are down, and do not wait for them."""
+        self._spawn_missing(node_ids, [])
+
+    def restart(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Start a node that is down, or stop and start one that is up."""
+        self.check_node(node_id)
+        if self._is_up(node_id):
+            self.stop_node(node_id)
+        self.start_node(node_id, timeout_s)
+
+    def kill_all(self) -> None:
+        """Kill every node that is up."""
+        self.kill(*self.running())

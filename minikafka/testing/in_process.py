@@ -1,0 +1,234 @@
+"""The brokers of a test as threads of its process: under its debugger, in its coverage, where no process may start.
+
+Each has an event loop of its own, and logs to its own file. To kill one is to end it without a handover, a sync or a
+clean mark, between two turns of its loop; only a process can be killed at any instruction. A paused one holds its loop:
+sockets stay open, and nothing is answered. They share the process's descriptors, its interpreter lock, and one level of
+log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Self
+
+import uvloop
+
+from minikafka.broker.logs import LogLines
+from minikafka.broker.node import Node
+from minikafka.broker.run import CANNOT_RUN, START_AGAIN, make_node, secret_of, serve, why
+from minikafka.chaos.last_words import begin_log, last_log_lines, last_words
+from minikafka.chaos.layout import ClusterError, ClusterLayout
+from minikafka.chaos.managed import STOP_TIMEOUT_S, ManagedCluster
+from minikafka.chaos.ports import check_ports
+from minikafka.config import BrokerConfig, parse_properties
+from minikafka.event_log import get_logger, write_to
+
+log = get_logger()
+
+_END_TIMEOUT_S: Final = 10.0
+
+
+class _LogFile(LogLines):
+    """A node's log. It is closed when nothing is left of the node that could write to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        super().__init__(self._file)
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+
+class NodeThread:
+    """One node, from its start to its end."""
+
+    def __init__(self, config: BrokerConfig, lines: LogLines) -> None:
+        self._config = config
+        self._lines = lines
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._node: Node | None = None
+        self._is_to_abort = False
+        self._may_go_on = threading.Event()
+        self._may_go_on.set()
+        self._turn = threading.Lock()  # of what other threads tell the node
+        self._thread = threading.Thread(target=self._run, name=f"minikafka-node-{config.node_id}", daemon=True)
+
+    def start(self) -> Self:
+        """Begin; it ends with the process at the latest."""
+        atexit.register(self.kill)
+        self._thread.start()
+        return self
+
+    @property
+    def is_up(self) -> bool:
+        """It has not ended, by itself or otherwise."""
+        return self._thread.is_alive()
+
+    @property
+    def paused(self) -> bool:
+        """Its loop is held."""
+        return not self._may_go_on.is_set()
+
+    def pause(self) -> bool:
+        """Hold its loop. False when that is not so after a while: one that has just begun has none yet."""
+        held = threading.Event()
+
+        def hold() -> None:
+            held.set()
+            self._may_go_on.wait()
+
+        self._may_go_on.clear()
+        with self._turn:
+            if self._loop is None:
+                self._may_go_on.set()
+                return False
+            self._loop.call_soon_threadsafe(hold)
+        return held.wait(_END_TIMEOUT_S)
+
+    def resume(self) -> None:
+        """Let its loop go on."""
+        self._may_go_on.set()
+
+    def begin_stop(self) -> None:
+        """Have it hand over what it leads, sync, and end."""
+        with self._turn:
+            if self._loop is not None and self._node is not None:
+                self._loop.call_soon_threadsafe(self._node.stopped.set)
+        self.resume()
+
+    def begin_kill(self) -> None:
+        """Have it end without any of that."""
+        with self._turn:
+            self._is_to_abort = True
+            if self._loop is not None and self._node is not None:
+                self._loop.call_soon_threadsafe(self._node.abort)
+        self.resume()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end. False when it has not."""
+        self._thread.join(timeout_s)
+        return not self.is_up
+
+    def kill(self) -> None:
+        """End it, and wait for that."""
+        self.begin_kill()
+        self.join(_END_TIMEOUT_S)
+
+    def _run(self) -> None:
+        write_to(self._lines, node=self._config.node_id)
+        try:
+            while self._run_once() == START_AGAIN:
+                pass
+        except BaseException as error:
+            said, bug = (why(error), None) if isinstance(error, CANNOT_RUN) else (repr(error), error)
+            log.critical("cannot run", why=said, exc_info=bug)
+        finally:
+            atexit.unregister(self.kill)
+
+    def _run_once(self) -> int:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(self._serve())
+
+    async def _serve(self) -> int:
+        node = make_node(self._config, secret_of(self._config))
+        with self._turn:
+            self._loop, self._node = asyncio.get_running_loop(), node
+            if self._is_to_abort:
+                node.abort()
+        try:
+            return await serve(node)
+        finally:
+            await asyncio.to_thread(node.threads.join)  # it must write nothing once it has ended
+            with self._turn:
+                self._loop = self._node = None
+
+
+class ThreadCluster(ManagedCluster):
+    """The nodes of one layout as threads."""
+
+    def __init__(self, layout: ClusterLayout) -> None:
+        self.layout = layout
+        self._nodes: dict[int, NodeThread] = {}
+
+    @classmethod
+    def create(cls, directory: Path, *, brokers: int, base_port: int, settings: dict[str, str]) -> ThreadCluster:
+        """A new cluster in an empty or missing directory. No node is started."""
+        return cls(ClusterLayout.create(directory, brokers, base_port, settings))
+
+    # --- looking ---
+
+    def running(self) -> dict[int, NodeThread]:
+        """The nodes that are up or paused."""
+        return {node_id: node for node_id, node in self._nodes.items() if node.is_up}
+
+    def remedy(self, command: str, call: str) -> str:
+        """The call: no command reaches a node in this process."""
+        return call
+
+    def check_alive(self, node_id: int) -> None:
+        """Raise ClusterError with the reason when a node that was started has ended."""
+        node = self._nodes.get(node_id)
+        if node is not None and not node.is_up:
+            words = last_words(self.layout, node_id) or last_log_lines(self.layout, node_id)
+            raise ClusterError(f"node {node_id} ended: {words}\nits log: {self.layout.log_file(node_id)}")
+
+    # --- starting and ending ---
+
+    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+        self.layout.write_files()
+        missing = [node_id for node_id in node_ids if node_id not in self.running()]
+        for node_id in missing:
+            check_ports(self.layout, node_id)
+        for node_id in missing:
+            begin_log(self.layout, node_id)
+            config = BrokerConfig(parse_properties(self.layout.config_file(node_id).read_text()))
+            started.append(node_id)
+            self._nodes[node_id] = NodeThread(config, _LogFile(self.layout.log_file(node_id))).start()
+
+    def _kill_started(self, node_ids: Iterable[int]) -> None:
+        self.kill(*(self.running().keys() & set(node_ids)))
+
+    def kill(self, *node_ids: int) -> None:
+        """End all of them as if killed, and wait until they have ended."""
+        self._join({node_id: self._running(node_id) for node_id in node_ids})
+
+    def stop_node(self, node_id: int, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Stop one node in order. True when it was killed because it did not end in time."""
+        node = self._running(node_id)
+        node.begin_stop()
+        if node.join(timeout_s):
+            return False
+        self._join({node_id: node})
+        return True
+
+    def _join(self, nodes: dict[int, NodeThread]) -> None:
+        for node in nodes.values():
+            node.begin_kill()
+        for node_id, node in nodes.items():
+            if not node.join(_END_TIMEOUT_S):
+                raise ClusterError(f"node {node_id} has not ended within {_END_TIMEOUT_S:g} s of being killed")
+
+    # --- breaking and mending ---
+
+    def pause(self, *node_ids: int) -> None:
+        """Hold their loops, until they are resumed."""
+        for node_id in node_ids:
+            if not self._running(node_id).pause():
+                raise ClusterError(f"node {node_id} could not be paused: its loop does not come to it")
+
+    def resume(self, *node_ids: int) -> None:
+        """Paused nodes go on as if nothing had happened."""
+        for node_id in node_ids:
+            self._running(node_id).resume()
+
+    def _running(self, node_id: int) -> NodeThread:
+        self.check_node(node_id)
+        node = self.running().get(node_id)
+        if node is None:
+            raise self._down(node_id)
+        return node

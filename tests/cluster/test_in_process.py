@@ -1,0 +1,99 @@
+"""Brokers as threads: they fail, are repaired and end as processes do, and leave the test's process as it was."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+import structlog
+from live_cluster import eventually
+
+from minikafka.chaos.layout import ClusterError, NodeDownError
+from minikafka.chaos.ports import free_base_port
+from minikafka.testing import MiniKafka
+from minikafka.testing.in_process import ThreadCluster
+
+
+@pytest.fixture(autouse=True)
+def temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_nothing_is_left_of_threads_also_of_a_paused_one(caplog: pytest.LogCaptureFixture) -> None:
+    before, configured = set(threading.enumerate()), structlog.get_config()
+    with caplog.at_level(logging.DEBUG), MiniKafka(in_process=True) as kafka:
+        cluster = kafka.cluster
+        directory = cluster.layout.directory
+        kafka.pause(2)
+        assert cluster.responsive() == [1, 3]
+        assert "node=1" in cluster.layout.log_file(1).read_text()
+    assert cluster.running() == {}
+    assert not directory.exists()
+    assert set(threading.enumerate()) <= before
+    assert structlog.get_config() == configured
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_broker_that_cannot_go_on_ends_alone_and_says_why() -> None:
+    with MiniKafka(in_process=True) as kafka:
+        kafka.disk(2, full=True)
+        kafka.create_topic("t", partitions=3)
+        eventually(lambda: 2 not in kafka.cluster.running(), "its end")
+        with pytest.raises(ClusterError, match=r"node 2 ended: the node stops: .*No space left"):
+            kafka.cluster.check_alive(2)
+        assert sorted(kafka.cluster.running()) == [1, 3]
+        with pytest.raises(NodeDownError, match="node 2 does not answer"):
+            kafka.cut(1, 2)
+        assert kafka.faults([1]) == {1: ["nothing arrives from node 2", "nothing arrives at node 2"]}, "the other half"
+        kafka.heal()
+        assert kafka.faults() == {1: [], 2: [], 3: []}
+
+
+def test_a_damaged_metadata_log_is_repaired_in_the_same_thread() -> None:
+    with MiniKafka(in_process=True) as kafka:
+        kafka.create_topic("t")
+        voter = next(node for node in (1, 2, 3) if node != kafka.controller())
+        kafka.kill(voter)
+        (log,) = kafka.cluster.layout.data_directory(voter).glob("__cluster_metadata-0/*.log")
+        with log.open("r+b") as file:
+            file.seek(log.stat().st_size // 2)
+            file.write(b"\xff" * 16)
+        kafka.restart(voter)
+        kafka.wait_until_healthy()
+        assert "the metadata log is damaged" in kafka.cluster.layout.log_file(voter).read_text()
+
+
+def test_a_broker_that_cannot_begin_ends_the_start(tmp_path: Path) -> None:
+    cluster = ThreadCluster.create(tmp_path / "c", brokers=1, base_port=free_base_port(1), settings={})
+    cluster.layout.write_files()
+    cluster.layout.data_directory(1).joinpath("meta.properties").write_text("version=1\nnode.id=7\n")
+    with pytest.raises(ClusterError, match=r"node 1 ended: cannot run: .*meta\.properties"):
+        cluster.start()
+    assert cluster.running() == {}
+
+
+def test_a_process_that_forgets_its_brokers_ends() -> None:
+    program = (
+        "from minikafka.testing import MiniKafka\n"
+        "if __name__ == '__main__':\n"
+        "    kafka = MiniKafka(in_process=True).start()\n"
+        "    kafka.pause(1)\n"
+        "    print('ready', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
+
+
+def test_a_paused_leader_is_deposed() -> None:
+    with MiniKafka(in_process=True, settings={"broker.session.timeout.ms": 1000}) as kafka:
+        kafka.create_topic("t", partitions=1)
+        leader = kafka.leader_of("t")
+        kafka.pause(leader)
+        eventually(lambda: kafka.leader_of("t") != leader, "another leader")
+        kafka.resume(leader)
+        kafka.wait_until_healthy()
