@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from minikafka.chaos.report.run import ChaosRun
+    from minikafka.chaos.rounds.loads import Clients
     from minikafka.chaos.rounds.trial import Options, Trial
 
 LOADS = ("produce", "group", "transactions", "copy")
+CLIENTS = ("confluent", "minikafka", "java")
 
 
 def run(
@@ -34,6 +36,7 @@ def run(
         typer.Option(metavar="KINDS", help="Kinds of faults; see `chaos kinds`.", show_default="all"),
     ] = None,
     workload: Annotated[str, typer.Option(help=f"{', '.join(LOADS)}, or all of them in turn.")] = "produce",
+    client: Annotated[str, typer.Option(help=f"Whose clients: {', '.join(CLIENTS)}.")] = CLIENTS[0],
     rate: Annotated[int, typer.Option(metavar="N", help="Records a second.", min=10)] = 2_000,
     rounds: Annotated[int, typer.Option(metavar="N", help="Rounds, each with a cluster of its own.", min=1)] = 1,
     out: Annotated[
@@ -85,14 +88,17 @@ def run(
     loads = LOADS if workload == "all" else (workload,)
     if not set(loads) <= set(LOADS):
         raise typer.BadParameter(f"{workload!r} is none of {', '.join(LOADS)}, all", param_hint="--workload")
+    if client not in CLIENTS:
+        raise typer.BadParameter(f"{client!r} is none of {', '.join(CLIENTS)}", param_hint="--client")
     first = random.randrange(10_000) if seed is None else seed
     directory = out or Path(tempfile.mkdtemp(prefix="minikafka-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     outcomes = []
-    for number in range(rounds):
-        options = Options(first + number, duration, kinds, loads[number % len(loads)], rate, bootstrap)
-        outcomes.append(_round(options, directory / f"{options.load}-{options.seed}", console))
-        _say(outcomes[-1], console)
+    with _clients(client) as clients:
+        for number in range(rounds):
+            options = Options(first + number, duration, kinds, loads[number % len(loads)], rate, client, bootstrap)
+            outcomes.append(_round(options, clients, directory / f"{options.load}-{options.seed}", console))
+            _say(outcomes[-1], console)
     if as_json:
         print_json([as_dict(outcome) for outcome in outcomes])
     failed = sum(not outcome.ok for outcome in outcomes)
@@ -127,7 +133,24 @@ def _kinds(faults: str | None) -> tuple[str, ...]:
     return named
 
 
-def _round(options: Options, directory: Path, console: Console) -> ChaosRun:
+@contextmanager
+def _clients(named: str) -> Iterator[Clients]:
+    import tempfile
+
+    from minikafka.chaos.rounds.confluent_clients import ConfluentClients
+    from minikafka.chaos.rounds.java_clients import JavaClients
+    from minikafka.chaos.rounds.minikafka_clients import MinikafkaClients
+
+    makers: dict[str, Callable[[Path], Clients]] = {
+        "confluent": lambda _: ConfluentClients(),
+        "minikafka": lambda _: MinikafkaClients(),
+        "java": JavaClients,
+    }
+    with tempfile.TemporaryDirectory(prefix="minikafka-chaos-") as directory:
+        yield makers[named](Path(directory))
+
+
+def _round(options: Options, clients: Clients, directory: Path, console: Console) -> ChaosRun:
     import shutil
 
     from minikafka.chaos.history import History
@@ -149,9 +172,9 @@ def _round(options: Options, directory: Path, console: Console) -> ChaosRun:
             history = History(stack.enter_context((directory / "history.jsonl").open("w")))
             it: Trial
             if options.servers is None:
-                it = stack.enter_context(Round(options, directory / "cluster", history, say))
+                it = stack.enter_context(Round(options, directory / "cluster", history, say, clients))
             else:
-                it = Visit(options, history, say)
+                it = Visit(options, history, say, clients)
             stack.enter_context(_display(console, it))
             outcome = it.run()
         _write_report(outcome, directory)

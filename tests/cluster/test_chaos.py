@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from live_cluster import eventually
+from live_java import LIBRARIES_OF_CLIENTS, NotHereError, compiled
 from typer.main import get_command
 
+from minikafka.chaos.rounds import java_clients
 from minikafka.chaos.rounds.kinds import KINDS, Arena
 from minikafka.cli.main import app
 from minikafka.client import Admin
 from minikafka.model import TopicPartition
 from minikafka.testing import MiniKafka
+
+JAVA_PROGRAM = Path(java_clients.__file__).with_name("ChaosClient.java")
 
 
 def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
@@ -31,15 +35,27 @@ def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
     return result.exit_code, outcome
 
 
-@pytest.mark.parametrize("load", ["copy", "transactions"])
-def test_a_round_of_kills_and_lost_answers_loses_nothing(load: str, tmp_path: Path) -> None:
-    status, outcome = run(tmp_path, "--workload", load, "--faults", "kill,requests,isolate", "--rate", "500")
+@pytest.mark.parametrize(
+    ("load", "client"),
+    [("copy", "confluent"), ("transactions", "confluent"), ("transactions", "minikafka"), ("group", "java")],
+)
+def test_a_round_of_kills_and_lost_answers_loses_nothing(
+    load: str, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if client == "java":
+        try:
+            class_path = compiled(tmp_path, JAVA_PROGRAM, LIBRARIES_OF_CLIENTS, "org.apache.kafka:kafka-clients:4.3.1")
+        except NotHereError as error:
+            pytest.skip(str(error))
+        monkeypatch.setenv("CLASSPATH", class_path)
+    words = ("--workload", load, "--client", client)
+    status, outcome = run(tmp_path / "out", *words, "--faults", "kill,requests,isolate", "--rate", "500")
     assert (status, outcome["ok"]) == (0, True), outcome
     assert outcome["faults"]
     assert outcome["operations"]["succeeded"] > 1_000
-    kept = {path.name for path in (tmp_path / f"{load}-5").iterdir()}
+    kept = {path.name for path in (tmp_path / "out" / f"{load}-5").iterdir()}
     assert kept == {"history.jsonl", "report.html", "report.json"}
-    assert outcome == json.loads((tmp_path / f"{load}-5" / "report.json").read_text())
+    assert outcome == json.loads((tmp_path / "out" / f"{load}-5" / "report.json").read_text())
 
 
 def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

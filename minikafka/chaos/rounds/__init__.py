@@ -2,8 +2,10 @@
 
 * ``plan``        when what is broken, from a seed (pure)
 * ``kinds``       the kinds of faults
-* ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_loads``,
+* ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_load``,
   ``copy_load``: others
+* ``confluent_clients``, ``minikafka_clients``, ``java_clients``: whose clients a load has
+* ``records``     what they send; ``reading``: it is all read at the end
 * ``observer``    leaders, epochs and in-sync replicas all the time
 * ``trial``       one trial of one cluster, from its start to its outcome
 * ``round``       with a new cluster, which is broken by plan; ``visit``: with one that is there already

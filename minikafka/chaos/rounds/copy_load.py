@@ -1,6 +1,6 @@
 """The load of exactly-once processing: applications copy a topic in transactions, with their offsets in these.
 
-They use minikafka's own client; what they copy is written by librdkafka.
+They use minikafka's own client: librdkafka hangs in send_offsets_to_transaction (its issues 5511 and 5456).
 """
 
 from __future__ import annotations
@@ -9,22 +9,13 @@ import asyncio
 import time
 from typing import Any, Final
 
-from minikafka.chaos.rounds.loads import (
-    CLIENT_ID,
-    DRAIN_S,
-    PARTITIONS,
-    TICK_S,
-    TOPIC,
-    Follower,
-    Load,
-    Worker,
-    Writer,
-    read_all,
-    value_of,
-)
-from minikafka.chaos.rounds.transaction_loads import ABORTED, TRANSACTION_TIMEOUT_MS, note_stable_ends
+from minikafka.chaos.rounds.loads import DRAIN_S, Load, Worker
+from minikafka.chaos.rounds.minikafka_clients import REQUEST_TIMEOUT_MS, Living, transact, transactional_producer
+from minikafka.chaos.rounds.reading import CLIENT_ID, TICK_S, note_stable_ends, read_all
+from minikafka.chaos.rounds.records import PARTITIONS, TOPIC, place
+from minikafka.chaos.rounds.transaction_load import STABLE_S
 from minikafka.client import Admin, Consumer, ConsumerRecord, Producer
-from minikafka.client.errors import FencedError, TransactionAbortedError
+from minikafka.client.errors import FencedError
 from minikafka.errors import KafkaError
 from minikafka.model import Isolation, TopicPartition
 
@@ -35,38 +26,16 @@ RECORDS: Final = 200
 LIFE_S: Final = (4.0, 15.0)
 
 
-class _OnPurposeError(Exception):
-    """So many transactions are aborted."""
-
-
-class Copier(Worker):
+class Copier(Living):
     """An application with a transactional id; it ends after some seconds, and another one takes over."""
 
-    def work(self) -> None:
-        life = 0
-        while not self.load.reading_is_over.is_set():
-            life += 1
-            try:
-                asyncio.run(self._live(f"{self.name}.{life}"))
-            except KafkaError as error:  # it could not begin, or not end
-                self.history.append(f"{self.name}.{life}", "info", "fault", f"the application gave up: {error}")
-                time.sleep(10 * TICK_S)
-
-    async def _live(self, process: str) -> None:
+    async def live(self, process: str) -> None:
         """Until its time is over, or somebody else has its id."""
-        servers = self.load.servers
-        self.history.append(process, "invoke", "take_over", [self.name])
+        self.note(process, "invoke", "take_over", [self.name])
         async with (
-            Producer(
-                servers,
-                client_id=CLIENT_ID,
-                transactional_id=self.name,
-                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-                request_timeout_ms=5_000,
-                delivery_timeout_ms=30_000,
-            ) as producer,
+            transactional_producer(self) as producer,
             Consumer(
-                servers,
+                self.load.servers,
                 TOPIC,
                 client_id=CLIENT_ID,
                 group_id=GROUP,
@@ -75,13 +44,13 @@ class Copier(Worker):
                 isolation_level=Isolation.READ_COMMITTED,
                 session_timeout_ms=3_000,
                 heartbeat_interval_ms=300,
-                request_timeout_ms=5_000,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
             ) as consumer,
         ):
-            self.history.append(process, "ok", "take_over", [self.name])
+            self.note(process, "ok", "take_over", [self.name])
             ends_at = time.monotonic() + self.load.rng.uniform(*LIFE_S)
             number = 0
-            while not self.load.reading_is_over.is_set():
+            while not self.is_over:
                 if time.monotonic() > ends_at and not self.load.sending_is_over.is_set():
                     return
                 try:
@@ -93,59 +62,27 @@ class Copier(Worker):
                     continue
                 number += 1
                 try:
-                    await self._copy(process, number, producer, consumer, records)
+                    is_committed = await self._copy(process, f"{process}/{number}", producer, consumer, records)
                 except FencedError:
                     return
                 except KafkaError:  # nothing is copied, or nobody knows: the offsets tell
+                    is_committed = False
+                if not is_committed:
                     consumer.rewind()
 
     async def _copy(
-        self, process: str, number: int, producer: Producer, consumer: Consumer, records: list[ConsumerRecord]
-    ) -> None:
-        """One transaction. KafkaError: it is aborted, or its outcome is not known."""
-        name = f"{process}/{number}"
+        self, process: str, name: str, producer: Producer, consumer: Consumer, records: list[ConsumerRecord]
+    ) -> bool:
         copies = [(record.offset % PARTITIONS, f"{(record.key or b'').decode()}@{name}") for record in records]
-        items = [[f"{COPIES}-{partition}", key] for partition, key in copies]
-        history = self.history
-        history.append(process, "invoke", "begin", [name])
-        history.append(
-            process,
-            "invoke",
-            "copy",
-            [
-                [key, GROUP, f"{TOPIC}-{each.partition}", each.offset]
-                for (_, key), each in zip(copies, records, strict=True)
-            ],
-        )
-        history.append(process, "invoke", "send", items)
-        is_asked = False
-        try:
-            async with producer.transaction():
-                sent = [
-                    await producer.send(COPIES, value_of(key), key=key.encode(), partition=partition)
-                    for partition, key in copies
-                ]
-                await producer.send_offsets(consumer.progress())
-                if self.load.rng.random() < ABORTED:
-                    raise _OnPurposeError
-                is_asked = True
-                history.append(process, "invoke", "commit", [name])
-        except (_OnPurposeError, TransactionAbortedError):
-            history.append(process, "fail", "commit", [name])
-            history.append(process, "fail", "send", items)
-            consumer.rewind()
-            return
-        except BaseException:
-            if is_asked:
-                history.append(process, "info", "commit", [name])
-            else:
-                history.append(process, "fail", "commit", [name])
-            history.append(process, "info", "send", items)
-            raise
-        history.append(process, "ok", "commit", [name])
-        offsets = [each.result().offset for each in sent]
-        history.append(process, "ok", "send", [[*item, at] for item, at in zip(items, offsets, strict=True)])
-        self.load.read += len(items)
+        sources = [[GROUP, place(record.topic, record.partition), record.offset] for record in records]
+        self.note(process, "invoke", "begin", [name])
+        rows = [[key, *source] for (_, key), source in zip(copies, sources, strict=True)]
+        self.note(process, "invoke", "copy", rows)
+
+        async def send_offsets() -> None:
+            await producer.send_offsets(consumer.progress())
+
+        return await transact(self, process, name, producer, COPIES, copies, send_offsets)
 
 
 class Copy(Load):
@@ -155,20 +92,24 @@ class Copy(Load):
     topics = (TOPIC, COPIES)
     is_transactional = True
     group = GROUP
-    client = "librdkafka, and minikafka's own"
 
-    def make_writers(self) -> list[Worker]:
-        return [Writer(f"producer-{n}", self, self.rate / 2) for n in (1, 2)]
+    @property
+    def client(self) -> str:
+        return f"{self.clients.name}; minikafka's own to copy"
 
     def make_readers(self) -> list[Worker]:
         copiers: list[Worker] = [Copier(f"copier-{n}", self) for n in range(1, COPIERS + 1)]
-        return [*copiers, Follower("follower", self, COPIES, committed=True)]
+        return [*copiers, self.clients.follower("follower", self, COPIES, committed=True)]
+
+    @property
+    def followers(self) -> list[Worker]:
+        return self.readers[COPIERS:]
 
     def drain(self) -> None:
         """The applications go on until everything is copied."""
         asyncio.run(self._wait_until_copied())
         self.stop_reading()
-        note_stable_ends(self.servers, self.history, COPIES)
+        note_stable_ends(self.servers, self.history, COPIES, STABLE_S)
         asyncio.run(self._note_positions())
         for topic in self.topics:
             for committed in (False, True):
@@ -189,7 +130,5 @@ class Copy(Load):
     async def _note_positions(self) -> None:
         async with Admin(self.servers) as admin:
             offsets = await admin.group_offsets(GROUP)
-        rows: list[list[Any]] = [
-            [GROUP, f"{tp.topic}-{tp.partition}", committed.offset] for tp, committed in offsets.items()
-        ]
+        rows: list[list[Any]] = [[GROUP, place(*tp), committed.offset] for tp, committed in offsets.items()]
         self.history.append("reader", "ok", "position", rows)

@@ -7,63 +7,13 @@ from collections import Counter
 from typing import Any, Final
 
 from minikafka.chaos.report.run import Finding
-from minikafka.chaos.rounds.loads import (
-    AT_ONCE,
-    DRAIN_S,
-    PARTITIONS,
-    TICK_S,
-    TOPIC,
-    Load,
-    Worker,
-    Writer,
-    identity,
-    make_consumer,
-    note_polled,
-    place,
-)
+from minikafka.chaos.rounds.loads import DRAIN_S, Load, Worker
+from minikafka.chaos.rounds.reading import TICK_S
+from minikafka.chaos.rounds.records import PARTITIONS
+from minikafka.ledger.events import EventType
 
 GROUP: Final = "chaos-group"
 MEMBERS: Final = 3
-LIFE_S: Final = (3.0, 15.0)
-
-
-class Member(Worker):
-    """A member of the group, which leaves and comes back as another one."""
-
-    def __init__(self, name: str, load: GroupLoad) -> None:
-        super().__init__(name, load)
-        self._load = load
-
-    def work(self) -> None:
-        life = 0
-        while not self.load.reading_is_over.is_set():
-            life += 1
-            self._live(f"{self.name}.{life}")
-
-    def _live(self, process: str) -> None:
-        def on_assign(consumer: Any, partitions: list[Any]) -> None:
-            self.history.append(process, "ok", "assign", [f"{each.topic}-{each.partition}" for each in partitions])
-
-        consumer = make_consumer(
-            self.load.servers,
-            "read_uncommitted",
-            group_id=GROUP,
-            group_protocol=self._load.protocol,
-            enable_auto_commit=True,
-            auto_commit_interval_ms=500,
-            auto_offset_reset="earliest",
-            **({"session_timeout_ms": 6_000} if self._load.protocol == "classic" else {}),
-        )
-        consumer.subscribe([TOPIC], on_assign=on_assign)
-        ends_at = time.monotonic() + self._load.rng.uniform(*LIFE_S)
-        while not self.load.reading_is_over.is_set():
-            if time.monotonic() > ends_at and not self.load.sending_is_over.is_set():
-                break
-            messages = consumer.consume(AT_ONCE, 0.2)
-            count = note_polled(self.history, process, messages)
-            self.load.read += count
-            self._load.seen.update((place(each), identity(each)) for each in messages if each.error() is None)
-        consumer.close()
 
 
 class GroupLoad(Load):
@@ -74,14 +24,21 @@ class GroupLoad(Load):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.protocol = self.rng.choice(("classic", "consumer"))
+        self.protocol = self.rng.choice(self.clients.protocols)
         self.seen: Counter[tuple[str, str]] = Counter()
 
-    def make_writers(self) -> list[Worker]:
-        return [Writer(f"producer-{n}", self, self.rate / 2) for n in (1, 2)]
-
     def make_readers(self) -> list[Worker]:
-        return [Member(f"member-{n}", self) for n in range(1, MEMBERS + 1)]
+        return [self.clients.member(f"member-{n}", self, GROUP, self.protocol) for n in range(1, MEMBERS + 1)]
+
+    @property
+    def followers(self) -> list[Worker]:
+        return []
+
+    def note(self, process: str, type: EventType, function: str, value: Any) -> None:
+        super().note(process, type, function, value)
+        if function == "poll":
+            with self._counting:
+                self.seen.update((place, key) for place, key, _ in value)
 
     def drain(self) -> None:
         """The group goes on until it has been handed all that was acknowledged, before it ends."""

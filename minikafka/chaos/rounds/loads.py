@@ -1,66 +1,25 @@
 """Load for a cluster that is being broken: clients that write and read, and the history of what they were told.
 
-A record's key is its id in the history, its value some bytes made from it. The clients are librdkafka's, in threads.
 What a load promises, the ledger judges: each record that was acknowledged is there once, at its place, for every
 reader.
 """
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, ClassVar, Final
-from zlib import crc32
+from threading import Event, Lock, Thread
+from typing import Any, ClassVar, Final, Protocol
 
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.report.run import Finding
+from minikafka.chaos.rounds.reading import read_all
+from minikafka.chaos.rounds.records import PARTITIONS, TOPIC
+from minikafka.ledger.events import EventType
 
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, Producer
-
-TOPIC: Final = "load"
-PARTITIONS: Final = 6
-TICK_S: Final = 0.02
-CLIENT_ID: Final = "chaos"
 DRAIN_S: Final = 120.0
-STALL_S: Final = 30.0
-AT_ONCE: Final = 2_000
-COMMON: Final = {
-    "client.id": CLIENT_ID,
-    "log_level": 0,
-    "socket.timeout.ms": 5_000,
-    "reconnect.backoff.max.ms": 500,
-    "retry.backoff.ms": 50,
-}
-"""A request to a node that hangs ends before the spell does."""
-
-
-def value_of(key: str) -> bytes:
-    """100 bytes that belong to a record."""
-    return (key + "/" + f"{crc32(key.encode()):08x}" * 12)[:100].encode()
-
-
-def identity(message: Message) -> str:
-    """The id of a record that was handed out; another one, if it is not what was sent."""
-    key = (message.key() or b"").decode(errors="replace")
-    return key if message.value() == value_of(key) else f"{key}#damaged"
-
-
-def place(message: Message) -> str:
-    """``topic-partition``."""
-    return f"{message.topic()}-{message.partition()}"
-
-
-def silent() -> logging.Logger:
-    """A logger for clients: brokers go away here on purpose."""
-    logger = logging.Logger("chaos")
-    logger.addHandler(logging.NullHandler())
-    return logger
 
 
 class Worker(Thread, ABC):
@@ -69,8 +28,9 @@ class Worker(Thread, ABC):
     def __init__(self, name: str, load: Load) -> None:
         super().__init__(name=name, daemon=True)
         self.load = load
-        self.history = load.history
         self.failure: BaseException | None = None
+        self.handed = 0
+        """Records that it read."""
 
     def run(self) -> None:
         """The thread."""
@@ -83,6 +43,42 @@ class Worker(Thread, ABC):
     def work(self) -> None:
         """Until the load is over."""
 
+    def note(self, process: str, type: EventType, function: str, value: Any) -> None:
+        """What its client did, or was told."""
+        if function.startswith("poll"):
+            self.handed += len(value)
+        self.load.note(process, type, function, value)
+
+
+class Clients(Protocol):
+    """Clients of one make. Each method makes a thread; loads put them together."""
+
+    @property
+    def name(self) -> str:
+        """For reports, with the version."""
+        ...
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Of groups, that they speak."""
+        ...
+
+    def writer(self, name: str, load: Load, rate: float) -> Worker:
+        """Sends to all partitions in turn, with acks=all and idempotence."""
+        ...
+
+    def follower(self, name: str, load: Load, topic: str, *, committed: bool = False) -> Worker:
+        """Reads along from all partitions, without a group."""
+        ...
+
+    def member(self, name: str, load: Load, group: str, protocol: str) -> Worker:
+        """A member of a group, which leaves after some seconds and comes back as another one."""
+        ...
+
+    def transactor(self, name: str, load: Load, rate: float) -> Worker:
+        """Sends in transactions, of which it aborts some. Its name is its transactional id."""
+        ...
+
 
 class Load(ABC):
     """One kind of load: its topics, its threads, and who reads all of it at the end."""
@@ -91,23 +87,34 @@ class Load(ABC):
     topics: ClassVar[tuple[str, ...]] = (TOPIC,)
     is_transactional: ClassVar[bool] = False
     group: ClassVar[str | None] = None
-    client: ClassVar[str] = "librdkafka"
 
-    def __init__(self, servers: str, history: History, rate: int, seed: int) -> None:
+    def __init__(self, servers: str, history: History, rate: int, seed: int, clients: Clients) -> None:
         self.servers = servers
         self.history = history
         self.rate = rate
         self.rng = random.Random(seed)
+        self.clients = clients
         self.sending_is_over = Event()
         self.reading_is_over = Event()
         self.acknowledged = 0
         self.read = 0
         self.writers: list[Worker] = []
         self.readers: list[Worker] = []
+        self._counting = Lock()
 
     def counts(self) -> tuple[int, int]:
         """Records acknowledged and read so far."""
         return self.acknowledged, self.read
+
+    @property
+    def client(self) -> str:
+        """Whose clients it has."""
+        return self.clients.name
+
+    @property
+    def followers(self) -> list[Worker]:
+        """Those who read along from all partitions."""
+        return self.readers
 
     # -- what a runner does -----------------------------------------------------------------------------------------
 
@@ -146,9 +153,9 @@ class Load(ABC):
         self.sending_is_over.set()
         self.reading_is_over.set()
 
-    @abstractmethod
     def make_writers(self) -> list[Worker]:
         """Threads that send."""
+        return [self.clients.writer(f"producer-{n}", self, self.rate / 2) for n in (1, 2)]
 
     @abstractmethod
     def make_readers(self) -> list[Worker]:
@@ -169,6 +176,15 @@ class Load(ABC):
         return []
 
     # -- for threads ------------------------------------------------------------------------------------------------
+
+    def note(self, process: str, type: EventType, function: str, value: Any) -> None:
+        """What a client did, or was told."""
+        self.history.append(process, type, function, value)
+        with self._counting:
+            if function == "send" and type == "ok":
+                self.acknowledged += len(value)
+            elif function.startswith("poll"):
+                self.read += len(value)
 
     def _end(self, workers: list[Worker]) -> None:
         deadline = time.monotonic() + DRAIN_S
@@ -198,191 +214,10 @@ class Pace:
         return count
 
 
-class Writer(Worker):
-    """Sends to all partitions in turn, with acks=all and idempotence."""
-
-    def __init__(self, name: str, load: Load, rate: float) -> None:
-        super().__init__(name, load)
-        self._rate = rate
-        self._number = 0
-        self._told: list[list[Any]] = []
-        self._untold: list[list[Any]] = []
-
-    def work(self) -> None:
-        life = 0
-        while not self.load.sending_is_over.is_set():
-            life += 1
-            self._live(f"{self.name}.{life}")
-
-    def _live(self, process: str) -> None:
-        """One producer, until it is fatally wrong or the load is over."""
-        from confluent_kafka import Producer
-
-        fatal: list[Any] = []
-        settings = {"linger.ms": 5, "acks": "all", "enable.idempotence": True, "message.timeout.ms": 60_000}
-
-        def on_error(error: Any) -> None:
-            if error.fatal():
-                fatal.append(error)
-
-        producer = Producer(
-            {**COMMON, **settings, "bootstrap.servers": self.load.servers, "error_cb": on_error}, logger=silent()
-        )
-        pace = Pace(self._rate)
-        while not (self.load.sending_is_over.is_set() or fatal):
-            self._send(producer, process, pace.due())
-            producer.poll(TICK_S)
-            self._record(process)
-        if fatal:
-            self.history.append(process, "info", "fault", f"its producer gave up: {fatal[0]}")
-        deadline = time.monotonic() + DRAIN_S
-        while len(producer) and time.monotonic() < deadline:
-            producer.poll(TICK_S)
-            self._record(process)
-
-    def _send(self, producer: Producer, process: str, count: int) -> None:
-        if not count:
-            return
-        items = []
-        for _ in range(count):
-            items.append((self._number % PARTITIONS, f"{process}-{self._number}"))
-            self._number += 1
-        self.history.append(process, "invoke", "send", [[f"{TOPIC}-{partition}", key] for partition, key in items])
-        for partition, key in items:
-            while True:
-                try:
-                    producer.produce(TOPIC, value_of(key), key, partition, on_delivery=self._on_delivery)
-                    break
-                except BufferError:  # its queue is full while the cluster takes nothing
-                    producer.poll(TICK_S)
-                    self._record(process)
-
-    def _on_delivery(self, error: Any, message: Message) -> None:
-        item = [place(message), identity(message)]
-        if error is not None:  # it may be written nevertheless
-            self._untold.append(item)
-        else:
-            self._told.append([*item, -1 if message.offset() is None else message.offset()])
-
-    def _record(self, process: str) -> None:
-        told, self._told = self._told, []
-        untold, self._untold = self._untold, []
-        if told:
-            self.load.acknowledged += len(told)
-            self.history.append(process, "ok", "send", told)
-        if untold:
-            self.history.append(process, "info", "send", untold)
-
-
-class Follower(Worker):
-    """Reads along from all partitions, without a group."""
-
-    def __init__(self, name: str, load: Load, topic: str, *, committed: bool = False) -> None:
-        super().__init__(name, load)
-        self._topic = topic
-        self._suffix = "_committed" if committed else ""
-        self._isolation = "read_committed" if committed else "read_uncommitted"
-        self.handed = 0
-        """Records."""
-
-    def work(self) -> None:
-        consumer = make_consumer(self.load.servers, self._isolation)
-        assign_all(consumer, self._topic)
-        partitions = [[f"{self._topic}-{n}", 0] for n in range(PARTITIONS)]
-        self.history.append(self.name, "ok", f"assign{self._suffix}", partitions)
-        while not self.load.reading_is_over.is_set():
-            count = note_polled(self.history, self.name, consumer.consume(AT_ONCE, 0.2), self._suffix)
-            self.handed += count
-            self.load.read += count
-        consumer.close()
-
-
 class Produce(Load):
     """Two producers, and two consumers that read along."""
 
     name = "produce"
 
-    def make_writers(self) -> list[Worker]:
-        return [Writer(f"producer-{n}", self, self.rate / 2) for n in (1, 2)]
-
     def make_readers(self) -> list[Worker]:
-        return [Follower(f"consumer-{n}", self, TOPIC) for n in (1, 2)]
-
-
-# -- consumers -----------------------------------------------------------------------------------------------
-
-
-def make_consumer(servers: str, isolation: str, **settings: str | int | bool) -> Consumer:
-    """Without a group, unless ``settings`` name one."""
-    from confluent_kafka import Consumer
-
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    own = {"group.id": "none", "enable.auto.commit": False, "isolation.level": isolation}
-    limits = {"auto.offset.reset": "error", "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50}
-    return Consumer(
-        {**COMMON, **own, **limits, **named, "bootstrap.servers": servers, "error_cb": lambda error: None},
-        logger=silent(),
-    )
-
-
-def assign_all(consumer: Consumer, topic: str) -> None:
-    """From the first record on."""
-    from confluent_kafka import TopicPartition
-
-    consumer.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
-
-
-def ends_of(consumer: Consumer, topic: str) -> dict[int, int]:
-    """Where each partition ends for this consumer: its last stable offset, if that is read_committed."""
-    from confluent_kafka import KafkaException, TopicPartition
-
-    ends: dict[int, int] = {}
-    deadline = time.monotonic() + STALL_S
-    while len(ends) < PARTITIONS and time.monotonic() < deadline:
-        for n in range(PARTITIONS):
-            try:
-                ends[n] = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1]
-            except KafkaException:
-                time.sleep(TICK_S)
-    return ends
-
-
-def note_polled(history: History, process: str, messages: list[Message], suffix: str = "") -> int:
-    """What a consumer was handed, for the history; how much it was."""
-    handed = [[place(each), identity(each), each.offset()] for each in messages if each.error() is None]
-    if handed:
-        history.append(process, "ok", f"poll{suffix}", handed)
-    return len(handed)
-
-
-def read_all(servers: str, topic: str, history: History, *, committed: bool) -> None:
-    """Read a topic from the beginning to the end with a new consumer. Who gets no further for 30 s stops.
-
-    What it did not get then counts as unseen.
-    """
-    from confluent_kafka import KafkaError
-
-    suffix = "_committed" if committed else ""
-    process = f"reader{suffix}"
-    isolation = "read_committed" if committed else "read_uncommitted"
-    consumer = make_consumer(servers, isolation, enable_partition_eof=True, auto_offset_reset="earliest")
-    names = [f"{topic}-{n}" for n in range(PARTITIONS)]
-    ends = ends_of(consumer, topic)
-    assign_all(consumer, topic)
-    history.append(process, "ok", f"assign{suffix}", [[name, 0] for name in names])
-    unread = dict(ends)
-    progress_at = time.monotonic()
-    while unread and time.monotonic() - progress_at < STALL_S:
-        messages = consumer.consume(AT_ONCE, 0.2)
-        if note_polled(history, process, messages, suffix):
-            progress_at = time.monotonic()
-        for each in messages:  # a position does not pass the end of a transaction; an end of the partition does
-            error, partition, offset = each.error(), each.partition() or 0, each.offset() or 0
-            is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-            if is_end and offset >= unread.get(partition, 0):
-                unread.pop(partition, None)
-    history.append(process, "ok", f"drained{suffix}", names)
-    consumer.close()
-
-
-LoadType = Callable[[str, History, int, int], Load]
+        return [self.clients.follower(f"consumer-{n}", self, TOPIC) for n in (1, 2)]

@@ -18,9 +18,10 @@ from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds import afterwards
 from minikafka.chaos.rounds.kinds import KINDS, Arena
 from minikafka.chaos.rounds.kinds import mend as mend_nodes
-from minikafka.chaos.rounds.loads import CLIENT_ID
+from minikafka.chaos.rounds.loads import Clients
 from minikafka.chaos.rounds.observer import TIMEOUT_S
 from minikafka.chaos.rounds.plan import plan
+from minikafka.chaos.rounds.reading import CLIENT_ID
 from minikafka.chaos.rounds.trial import InForce, Options, Say, Trial
 
 BROKERS: Final = 4
@@ -30,13 +31,13 @@ HEALED_S: Final = 90.0
 
 
 class Round(Trial):
-    """``with Round(options, directory, history, say) as it: it.run()``. The nodes end with the block."""
+    """``with Round(options, directory, history, say, clients) as it: it.run()``. The nodes end with the block."""
 
-    def __init__(self, options: Options, directory: Path, history: History, say: Say) -> None:
+    def __init__(self, options: Options, directory: Path, history: History, say: Say, clients: Clients) -> None:
         self.cluster = cluster = LocalCluster.create(
             directory, brokers=VOTERS, base_port=free_base_port(BROKERS), settings=dict(SETTINGS), detached=False
         )
-        super().__init__(options, cluster.bootstrap_servers, self._look, history, say)
+        super().__init__(options, cluster.bootstrap_servers, self._look, history, say, clients)
 
     def __enter__(self) -> Round:
         return self

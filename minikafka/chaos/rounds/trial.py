@@ -17,9 +17,9 @@ from minikafka.chaos.report.run import ChaosRun, Fault, Finding
 from minikafka.chaos.rounds.copy_load import Copy
 from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS
-from minikafka.chaos.rounds.loads import Follower, Load, Produce
+from minikafka.chaos.rounds.loads import Clients, Load, Produce
 from minikafka.chaos.rounds.observer import Look, Observer
-from minikafka.chaos.rounds.transaction_loads import Transactions
+from minikafka.chaos.rounds.transaction_load import Transactions
 from minikafka.ledger.judging import judge
 
 LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions, Copy)}
@@ -29,6 +29,7 @@ NEEDED: Final = 1_000
 MORE: Final = 100
 MORE_WITHIN_S: Final = 60.0
 
+CLIENTS: Final = ("confluent", "minikafka", "java")
 Say = Callable[[str], None]
 
 
@@ -41,22 +42,19 @@ class Options:
     kinds: tuple[str, ...] = tuple(KINDS)
     load: str = Produce.name
     rate: int = 2_000
+    client: str = CLIENTS[0]
     servers: str | None = None
     """Of a cluster that is there already; None: a new one."""
 
     @property
     def command(self) -> str:
         """What plans the same round again."""
+        whose = "" if self.client == CLIENTS[0] else f" --client {self.client}"
+        load = f"--duration {self.duration_s:g} --workload {self.load} --rate {self.rate}{whose}"
         if self.servers is not None:
-            return (
-                f"minikafka chaos run -b {self.servers} --duration {self.duration_s:g} --workload {self.load} "
-                f"--rate {self.rate}"
-            )
+            return f"minikafka chaos run -b {self.servers} {load}"
         chosen = "" if set(self.kinds) == set(KINDS) else f" --faults {','.join(self.kinds)}"
-        return (
-            f"minikafka chaos run --seed {self.seed} --duration {self.duration_s:g} --workload {self.load} "
-            f"--rate {self.rate}{chosen}"
-        )
+        return f"minikafka chaos run --seed {self.seed} {load}{chosen}"
 
 
 @dataclass(slots=True)
@@ -72,13 +70,15 @@ class InForce:
 class Trial(ABC):
     """One trial of one cluster."""
 
-    def __init__(self, options: Options, servers: str, look: Look, history: History, say: Say) -> None:
+    def __init__(
+        self, options: Options, servers: str, look: Look, history: History, say: Say, clients: Clients
+    ) -> None:
         self.options = options
         self.history = history
         self.say = say
         self.faults: list[InForce] = []
         self.findings: list[Finding] = []
-        self.load = LOADS[options.load](servers, history, options.rate, options.seed)
+        self.load = LOADS[options.load](servers, history, options.rate, options.seed, clients)
         self.observer = Observer(look, self.load.topics, history.now_ms, self.load.counts)
 
     # -- what differs -----------------------------------------------------------------------------------------------
@@ -112,8 +112,9 @@ class Trial(ABC):
         self.say(f"the load is {self.load.name}, {options.rate:,} records a second")
         try:
             with self._observed():
-                begin_ms = self.history.now_ms()
                 self.load.start()
+                self._wait_for(1)  # a client of Java takes a second to begin
+                begin_ms = self.history.now_ms()
                 self.disturb()
                 end_ms = self.history.now_ms()
                 self.mend()
@@ -147,22 +148,26 @@ class Trial(ABC):
 
     def _all_read(self) -> Finding:
         """Who read along from all partitions, and was handed nothing, has judged nothing."""
-        followers = [each for each in self.load.readers if isinstance(each, Follower)]
+        followers = self.load.followers
         idle = [each.name for each in followers if not each.handed]
         what = f"not {', '.join(idle)}" if idle else f"{len(followers)} of them"
         return Finding("those who read along were handed records", not idle, what)
 
     def _goes_on(self) -> Finding:
         """A cluster that is whole takes records again."""
-        enough = self.load.acknowledged + MORE
         began = time.monotonic()
-        while self.load.acknowledged < enough and time.monotonic() - began < MORE_WITHIN_S:
-            time.sleep(0.02)
-        ok = self.load.acknowledged >= enough
+        ok = self._wait_for(self.load.acknowledged + MORE)
         how = f"{MORE} more were acknowledged after {time.monotonic() - began:.1f} s"
         return Finding(
             "records are taken again when all is mended", ok, how if ok else f"not {MORE} within {MORE_WITHIN_S:g} s"
         )
+
+    def _wait_for(self, acknowledged: int) -> bool:
+        """False: they were not so many in time."""
+        deadline = time.monotonic() + MORE_WITHIN_S
+        while self.load.acknowledged < acknowledged and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.load.acknowledged >= acknowledged
 
     @contextmanager
     def _observed(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.probe import ClusterView, probe
 from minikafka.chaos.rounds import afterwards
+from minikafka.chaos.rounds.loads import Clients
 from minikafka.chaos.rounds.observer import TIMEOUT_S
 from minikafka.chaos.rounds.trial import Options, Say, Trial
 from minikafka.client.connections import parse_bootstrap_servers
@@ -19,10 +20,10 @@ REPLICAS_MAX: Final = 3
 class Visit(Trial):
     """``options.servers`` names it. Topics of the load must not be there yet, and stay."""
 
-    def __init__(self, options: Options, history: History, say: Say) -> None:
+    def __init__(self, options: Options, history: History, say: Say, clients: Clients) -> None:
         assert options.servers is not None
         self._endpoints = parse_bootstrap_servers(options.servers)
-        super().__init__(options, options.servers, self._look, history, say)
+        super().__init__(options, options.servers, self._look, history, say, clients)
 
     def prepare(self) -> None:
         views = [view for view in self._look() if view is not None]

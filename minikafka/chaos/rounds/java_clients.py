@@ -1,0 +1,128 @@
+"""Kafka's own clients in Java: a process for each thread of a load, ``ChaosClient.java``, which tells what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import deque
+from pathlib import Path
+from threading import Thread
+from typing import IO, Final
+
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.rounds.loads import Load, Worker
+from minikafka.chaos.rounds.reading import CLIENT_ID
+from minikafka.chaos.rounds.records import PARTITIONS, TOPIC
+from minikafka.chaos.rounds.transaction_load import TRANSACTION_TIMEOUT_MS
+
+_PROGRAM: Final = Path(__file__).with_name("ChaosClient.java")
+_REPOSITORY: Final = Path.home() / ".m2" / "repository"
+_CLIENTS: Final = "org/apache/kafka/kafka-clients/*/kafka-clients-*.jar"
+_OTHERS: Final = ("org/slf4j/slf4j-api/1.7*/slf4j-api-*.jar",)
+_FAST: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+_LAST_LINES: Final = 5
+_ARTIFACT: Final = "org.apache.kafka:kafka-clients:4.3.1"
+
+
+class JavaClients:
+    """See ``loads.Clients``. With the jars in CLASSPATH, or the newest in Maven's repository."""
+
+    protocols = ("classic", "consumer")
+
+    def __init__(self, directory: Path) -> None:
+        """``directory``: of the compiled program. ClusterError says what to install."""
+        if not (shutil.which("java") and shutil.which("javac")):
+            raise ClusterError("--client java needs java and javac (17 or newer), for example openjdk-17-jdk-headless")
+        jars, self.name = _jars()
+        self.class_path = ":".join([str(directory), jars])
+        compiler = ["javac", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-cp", jars, "-d", str(directory)]
+        compiled = subprocess.run([*compiler, str(_PROGRAM)], capture_output=True, text=True, check=False)
+        if compiled.returncode:
+            raise ClusterError(f"the clients could not be compiled with {self.name}:\n{compiled.stderr[:2000]}")
+
+    def writer(self, name: str, load: Load, rate: float) -> Worker:
+        """See ``loads.Clients``."""
+        return JavaWorker(name, load, self.class_path, "writer", {"rate": f"{rate}"})
+
+    def follower(self, name: str, load: Load, topic: str, *, committed: bool = False) -> Worker:
+        """See ``loads.Clients``."""
+        return JavaWorker(
+            name, load, self.class_path, "follower", {"topic": topic, "committed": str(committed).lower()}
+        )
+
+    def member(self, name: str, load: Load, group: str, protocol: str) -> Worker:
+        """See ``loads.Clients``."""
+        return JavaWorker(name, load, self.class_path, "member", {"group": group, "protocol": protocol})
+
+    def transactor(self, name: str, load: Load, rate: float) -> Worker:
+        """See ``loads.Clients``."""
+        own = {"rate": f"{rate}", "timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
+        return JavaWorker(name, load, self.class_path, "transactor", own)
+
+
+class JavaWorker(Worker):
+    """A thread with a process, whose events it notes."""
+
+    def __init__(self, name: str, load: Load, class_path: str, kind: str, own: dict[str, str]) -> None:
+        super().__init__(name, load)
+        given = {
+            "servers": load.servers,
+            "topic": TOPIC,
+            "partitions": str(PARTITIONS),
+            "seed": str(load.rng.randrange(1 << 31)),
+            "client.id": CLIENT_ID,
+        } | own
+        words = [f"{key}={value}" for key, value in given.items()]
+        self._command = ["java", *_FAST, "-cp", class_path, "ChaosClient", kind, name, *words]
+        self._is_writer = kind in ("writer", "transactor")
+
+    def work(self) -> None:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+            threads = [
+                Thread(target=self._tell, args=(process.stdin,), daemon=True),
+                Thread(target=last_lines.extend, args=(process.stderr,), daemon=True),
+            ]
+            for each in threads:
+                each.start()
+            try:
+                for line in process.stdout:
+                    self.note(*json.loads(line))
+            except BaseException:
+                process.kill()
+                raise
+        threads[1].join()
+        if process.returncode:
+            raise ClusterError(f"{self.name}, a client in Java, ended:\n{''.join(last_lines)}")
+
+    def _tell(self, stdin: IO[str]) -> None:
+        """That nobody sends any more; and its own end."""
+        self.load.sending_is_over.wait()
+        try:
+            if not self._is_writer:
+                stdin.write("\n")
+                stdin.flush()
+                self.load.reading_is_over.wait()
+            stdin.close()
+        except BrokenPipeError:
+            pass
+
+
+def _jars() -> tuple[str, str]:
+    """A class path, and what it is called."""
+    if given := os.environ.get("CLASSPATH"):
+        return given, "Java clients of CLASSPATH"
+    found = sorted(_REPOSITORY.glob(_CLIENTS), key=lambda jar: [int(n) for n in re.findall(r"\d+", jar.parent.name)])
+    others = [sorted(_REPOSITORY.glob(pattern)) for pattern in _OTHERS]
+    if not found or not all(others):
+        raise ClusterError(
+            f"--client java needs Kafka's clients, in CLASSPATH or by: mvn dependency:get -Dartifact={_ARTIFACT}"
+        )
+    return ":".join(map(str, [found[-1], *(each[-1] for each in others)])), f"Java clients {found[-1].parent.name}"
