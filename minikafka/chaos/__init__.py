@@ -15,6 +15,7 @@ The map:
 * ``last_words``     why a node ended, from its log
 * ``probe``          requests over a bare socket: who is up, leads, is in sync (also the health check), leads the quorum
 * ``history``        collects what clients do and see (``minikafka.ledger`` judges it: lost, duplicated, reordered, ...)
+* ``lab/``         experiments that show what a setting is good for
 * ``report/``        the report of a chaos run: a page and JSON
 * ``workload``       the records that the demonstration sends, and the clients that send and read them
 * ``demo``           the demonstration: load, faults, read back, verdict

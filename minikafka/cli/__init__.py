@@ -5,6 +5,7 @@
 * ``with_cluster``  ``minikafka run``: a cluster for as long as a command runs
 * ``cluster``  ``minikafka cluster ...``: a cluster of background processes on this machine, and faults on demand
 * ``chaos``    ``minikafka chaos ...``; ``chaos_run``: its rounds by a plan; ``chaos_check``, ``judgements``: the judge
+* ``chaos_lab``  ``minikafka chaos lab``: experiments
 * ``faults``   the verbs of ``chaos`` that break nodes, and mend them
 * ``status``, ``logs``, ``inventory``  ``minikafka cluster status``, ``logs``, ``list`` and ``delete``
 * ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go

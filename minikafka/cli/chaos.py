@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from minikafka.cli import chaos_check, chaos_run, faults
+from minikafka.cli import chaos_check, chaos_lab, chaos_run, faults
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -12,6 +12,7 @@ app = typer.Typer(
 )
 app.command("run")(chaos_run.run)
 app.command("kinds")(chaos_run.kinds)
+app.command("lab")(chaos_lab.lab)
 app.command("check")(chaos_check.check)
 app.command("cut")(faults.cut)
 app.command("slow")(faults.slow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,11 @@ from minikafka.cli import main
 
 COMMAND = get_command(main.app)
 """Made once: to make all verbs takes a tenth of a second."""
+
+
+def take_ctrl_c() -> None:
+    """A job in the background of a shell, as tests may be, ignores it, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class CommandLine:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cluster_cli import CommandLine
+from cluster_cli import CommandLine, take_ctrl_c
 from live_cluster import StartCluster, eventually
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -25,17 +25,12 @@ def cluster(start_cluster: StartCluster) -> LocalCluster:
     return start_cluster(1)
 
 
-def _take_ctrl_c() -> None:
-    """A job in the background of a shell, as tests may be, ignores it, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @contextmanager
 def begun(*words: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
     """Killed at the end if the verb did not end by itself: a test that fails must not hang."""
     command = [sys.executable, "-m", "minikafka", *words, "--dir", str(directory)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=_take_ctrl_c) as verb:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=take_ctrl_c) as verb:
         try:
             yield verb
         finally:
