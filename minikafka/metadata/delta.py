@@ -32,6 +32,7 @@ from minikafka.metadata.records import (
     ConfigRecord,
     ConfigResourceType,
     FeatureLevelRecord,
+    FirstLeaderEpochRecord,
     MetadataVersionRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -162,6 +163,7 @@ class ImageBuilder:
         self._next_producer_id = image.next_producer_id
         self._features = _Draft(image.features)
         self._client_quotas = _Draft(image.client_quotas)
+        self._first_leader_epoch = image.first_leader_epoch
         self.touched_topics: set[str] = set()
         self.touched_configs: set[ConfigResource] = set()
 
@@ -183,6 +185,7 @@ class ImageBuilder:
             self._next_producer_id,
             self._features.now,
             self._client_quotas.now,
+            self._first_leader_epoch,
         )
 
     @singledispatchmethod
@@ -214,6 +217,10 @@ class ImageBuilder:
         self._features.own()[record.name] = record.level
         if not record.level:
             del self._features.own()[record.name]
+
+    @replay.register
+    def _(self, record: FirstLeaderEpochRecord) -> None:
+        self._first_leader_epoch = record.leader_epoch
 
     @replay.register
     def _(self, record: RegisterBrokerRecord) -> None:
@@ -253,6 +260,8 @@ class ImageBuilder:
         del self._topics.own()[topic.name]
         del self._topic_names.own()[topic.topic_id]
         self._partitions.pop(topic.name, None)
+        epochs = (partition.leader_epoch for partition in topic.partitions.values())
+        self._first_leader_epoch = max(self._first_leader_epoch, max(epochs, default=NO_EPOCH) + 1)
         self.touched_topics.add(topic.name)
         resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
         if resource in self._configs.now:

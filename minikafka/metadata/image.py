@@ -142,6 +142,8 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)
     """Levels in force, by name; those at 0 are not in it."""
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    first_leader_epoch: int = 0
+    """What new partitions begin with: later than all leader epochs of deleted ones."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name."""

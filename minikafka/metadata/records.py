@@ -7,8 +7,8 @@ a fact that is new to it. Then, as for an unknown type, it raises :class:`Unknow
 
 ``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
 registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features,
-version 5 quotas of clients, version 6 settings of groups. A new controller raises it to its own version; all nodes are
-upgraded together.
+version 5 quotas of clients, version 6 settings of groups, version 7 the leader epoch that new partitions begin with. A
+new controller raises it to its own version; all nodes are upgraded together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
 
-METADATA_VERSION: Final = 6
+METADATA_VERSION: Final = 7
 """The newest metadata version this code knows."""
 
 
@@ -226,6 +226,14 @@ class ClientQuotaRecord(Record):
     entity: tuple[QuotaPart, ...]
     key: str
     value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLeaderEpochRecord(Record):
+    """The leader epoch that new partitions begin with. Written in snapshots only: deletions tell it otherwise."""
+
+    TYPE: ClassVar[int] = 14
+    leader_epoch: int
 
 
 class _Shape(NamedTuple):

@@ -10,6 +10,7 @@ from minikafka.metadata.records import (
     ClusterIdRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    FirstLeaderEpochRecord,
     MetadataVersionRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -30,6 +31,8 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
         yield FeatureLevelRecord(name, level)
     if image.next_producer_id:
         yield ProducerIdsRecord(NO_NODE, NO_EPOCH, image.next_producer_id)
+    if image.first_leader_epoch:
+        yield FirstLeaderEpochRecord(image.first_leader_epoch)
     for _, broker in sorted(image.brokers.items()):
         yield RegisterBrokerRecord(*BROKER_FIELDS(broker))
     for _, topic in sorted(image.topics_by_name.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -32,7 +33,11 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from live_cluster import PATIENCE_S, eventually
+from live_cluster import PATIENCE_S, eventually, leader_of, wait_until_known
+
+import minikafka.client
+import minikafka.model
+from minikafka.chaos.local_cluster import LocalCluster
 
 CLIENT = "confluent-kafka"
 
@@ -507,3 +512,35 @@ def test_preferred_leaders_are_elected(admin: AdminClient, topic: str, create: C
     assert result[1] is None or result[1].name() == "ELECTION_NOT_NEEDED"
     everything = admin.elect_leaders(ElectionType.UNCLEAN).result()
     assert all(error is None or error.name() == "ELECTION_NOT_NEEDED" for error in everything.values())
+
+
+def test_clients_go_on_when_their_topic_is_made_anew(
+    cluster: LocalCluster,
+    servers: str,
+    topic: str,
+    admin: AdminClient,
+    producer: Producer,
+    consumer: Callable[..., Consumer],
+) -> None:
+    """It has another leader then. With a lower leader epoch than they know they would not go there (decision 0031)."""
+
+    async def move_to(broker: int) -> None:
+        async with minikafka.client.Admin(servers) as ours:
+            await ours.alter_partition_reassignments({minikafka.model.TopicPartition(topic, 0): [broker]})
+
+    def goes_on(value: bytes) -> None:
+        producer.produce(topic, value)
+        flush(producer)
+        eventually(lambda: (message := reader.poll(0.05)) is not None and message.value() == value, "the record")
+
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0)])
+    for value in (b"before", b"anew"):
+        admin.create_topics([NewTopic(topic, 1, replica_assignment=[[1]])])[topic].result(PATIENCE_S)
+        wait_until_known(cluster, topic, 1)
+        goes_on(value)
+        asyncio.run(move_to(2))
+        eventually(lambda: leader_of(cluster, topic) == 2, "the move")
+        goes_on(value + b" moved")
+        admin.delete_topics([topic])[topic].result(PATIENCE_S)
+        wait_until_known(cluster, topic, 0)

@@ -243,11 +243,20 @@ def _check_manual(request: _Request, assignments: Sequence[Sequence[int]], repli
 def _new_partitions(
     state: ControllerState, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
 ) -> Iterable[PartitionRecord]:
+    """Leader epochs begin above those of deleted partitions (decision 0031)."""
     for index, replicas in enumerate(assignments, start=first):
         isr = tuple(broker_id for broker_id in replicas if _is_usable(state.image.brokers[broker_id]))
         assert isr, "a new partition has a usable replica"
         directories = directories_of(map(state.directory_for, replicas))
-        yield PartitionRecord(topic_id, index, tuple(replicas), isr, leader=isr[0], directories=directories)
+        yield PartitionRecord(
+            topic_id,
+            index,
+            tuple(replicas),
+            isr,
+            leader=isr[0],
+            leader_epoch=state.image.first_leader_epoch,
+            directories=directories,
+        )
 
 
 # -- deletion ---------------------------------------------------------------------------------------------------------

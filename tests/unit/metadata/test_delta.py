@@ -104,6 +104,24 @@ def test_topics_come_and_go_with_their_settings(small: MetadataImage, orders: UU
     assert small.topic_overrides("orders")
 
 
+def test_new_partitions_begin_above_the_leader_epochs_of_all_deleted_ones(small: MetadataImage, orders: UUID) -> None:
+    other = UUID(int=11)
+    first = [small.first_leader_epoch]
+    after = small
+    for record in (
+        PartitionChangeRecord(orders, 1, leader=1),
+        RemoveTopicRecord(orders),
+        TopicRecord("other", other),
+        PartitionRecord(other, 0, (1,), (1,), 1, leader_epoch=2),
+        RemoveTopicRecord(other),
+    ):
+        after, _ = applied(after, record)
+        first.append(after.first_leader_epoch)
+    assert first == [0, 0, 5, 5, 5, 5]
+    after, _ = applied(small, TopicRecord("other", other), RemoveTopicRecord(other))
+    assert after.first_leader_epoch == 0
+
+
 def test_a_topic_deleted_and_created_in_one_batch_is_both(small: MetadataImage, orders: UUID) -> None:
     again = UUID(int=12)
     after, delta = applied(

@@ -60,6 +60,7 @@ def test_types_are_those_that_were_given_out() -> None:
         11: "ProducerIdsRecord",
         12: "FeatureLevelRecord",
         13: "ClientQuotaRecord",
+        14: "FirstLeaderEpochRecord",
     }
 
 

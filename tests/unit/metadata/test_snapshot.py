@@ -74,6 +74,7 @@ def images(draw: st.DrawFn) -> MetadataImage:
         topic_names,
         draw(st.dictionaries(resources, st.dictionaries(names, names, min_size=1, max_size=2), max_size=3)),
         draw(st.integers(0, 2**60)),
+        first_leader_epoch=draw(numbers),
     )
 
 

@@ -224,6 +224,17 @@ def test_deleted_by_name_and_by_id(cluster: Any) -> None:
     assert cluster.create("a").topic_id != by_name.topic_id
 
 
+def test_a_topic_made_anew_has_later_leader_epochs_than_before(cluster: Any) -> None:
+    cluster.create("t", num_partitions=3, replication_factor=3)
+    cluster.fence(cluster.partition(0).leader)
+    before = [cluster.partition(index).leader_epoch for index in range(3)]
+    assert max(before) == 1
+    cluster.ask(ask.delete(ask.named("t")))
+    cluster.create("t", num_partitions=2, replication_factor=2)
+    cluster.ask(ask.extend(ask.more("t", 3)))
+    assert [cluster.partition(index).leader_epoch for index in range(3)] == [2, 2, 2]
+
+
 def test_deletion_may_be_disabled(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(delete_topic_enable=False)
     cluster.join(1)
