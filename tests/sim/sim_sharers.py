@@ -62,6 +62,7 @@ NOT_WRITTEN: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 """A commit that gets one of these changes nothing."""
 

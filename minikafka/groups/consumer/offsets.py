@@ -57,11 +57,16 @@ def is_classic(consumer: ConsumerGroup, member_id: str) -> bool:
 
 
 def stale_error(consumer: ConsumerGroup, member_id: str, member_epoch: int) -> ErrorCode:
-    """The error of a partition that :func:`is_stale`. A classic member in its present epoch is to join again."""
-    if not is_classic(consumer, member_id):
-        return ErrorCode.STALE_MEMBER_EPOCH
+    """The error of a partition that :func:`is_stale`. A classic member in its present epoch is to join again.
+
+    Any other one in its present epoch commits what it once had: by name, perhaps of an earlier topic with that name.
+    STALE_MEMBER_EPOCH would let it try again with the epoch that it has. (librdkafka did so without a pause, and
+    gave up no partition meanwhile.)
+    """
     is_present = member_epoch == consumer.current(member_id).member_epoch
-    return ErrorCode.REBALANCE_IN_PROGRESS if is_present else ErrorCode.ILLEGAL_GENERATION
+    if is_classic(consumer, member_id):
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_present else ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_present else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def is_stale(consumer: ConsumerGroup, member_id: str, member_epoch: int, topic_id: UUID, partition: int) -> bool:

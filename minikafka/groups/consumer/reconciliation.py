@@ -11,6 +11,10 @@
 A member that has to give partitions up stays in its epoch until it has. Otherwise it goes to the epoch of the target at
 once, and gets the partitions of its target that nobody has. So a partition has one owner, without a moment in which all
 members stop (row G3).
+
+Nobody waits for partitions of a deleted topic: no other member will get them. And a client may have nothing to say of
+them. It was told a new topic, which was gone before the client had found it: so what it has is what it is to keep, and
+nothing has changed for it. (Found with librdkafka: its group stood still for its rebalance timeout, five minutes.)
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from uuid import UUID
 from minikafka.groups.consumer.records import NO_PARTITIONS, CurrentAssignment, MemberState, Owned, Partitions
 
 OwnerOf = Callable[[UUID, int], str | None]
+Exists = Callable[[UUID], bool]
+"""There is a topic of this id."""
 ToldOwned = Mapping[UUID, frozenset[int]] | None
 """What a member says it has; None when it says nothing, since that has not changed."""
 
@@ -46,7 +52,14 @@ class _Difference(NamedTuple):
 
 
 def reconcile(
-    member_id: str, current: CurrentAssignment, target: Target, told: ToldOwned, owner_of: OwnerOf, *, is_certain: bool
+    member_id: str,
+    current: CurrentAssignment,
+    target: Target,
+    told: ToldOwned,
+    owner_of: OwnerOf,
+    exists: Exists,
+    *,
+    is_certain: bool,
 ) -> CurrentAssignment:
     """The next assignment of the member; equal to ``current`` when there is nothing to do.
 
@@ -55,23 +68,25 @@ def reconcile(
     match current.state:
         case MemberState.STABLE if current.member_epoch == target.epoch:
             return current
-        case MemberState.UNREVOKED_PARTITIONS if _still_has(current.pending_revocation, told):
+        case MemberState.UNREVOKED_PARTITIONS if _must_give_up(current.pending_revocation, told, exists):
             return current
-    return _next(member_id, current, target, told if is_certain else None, owner_of)
+    return _next(member_id, current, target, told if is_certain else None, owner_of, exists)
 
 
-def _still_has(partitions: Owned, told: ToldOwned) -> bool:
-    if told is None:
-        return True
-    return any(not told.get(topic_id, frozenset()).isdisjoint(indexes) for topic_id, indexes in partitions.items())
+def _must_give_up(partitions: Owned, told: ToldOwned, exists: Exists) -> bool:
+    """True when the member may still have some of them."""
+    return any(
+        exists(topic_id) and (told is None or not told.get(topic_id, frozenset()).isdisjoint(indexes))
+        for topic_id, indexes in partitions.items()
+    )
 
 
 def _next(
-    member_id: str, current: CurrentAssignment, target: Target, has: ToldOwned, owner_of: OwnerOf
+    member_id: str, current: CurrentAssignment, target: Target, has: ToldOwned, owner_of: OwnerOf, exists: Exists
 ) -> CurrentAssignment:
     difference = _difference(member_id, current.assigned, target.partitions, owner_of)
     # Who says that it does not have them may be about to take them up: it must say so once it was told.
-    if difference.to_revoke and _still_has(difference.to_revoke, has):
+    if _must_give_up(difference.to_revoke, has, exists):
         return replace(
             current,
             state=MemberState.UNREVOKED_PARTITIONS,

@@ -55,7 +55,16 @@ def step(change: Change, member_id: str, told: ToldOwned, *, is_certain: bool) -
     target.maybe_assign(change)
     had = consumer.current(member_id)
     towards = Target(consumer.assignment_epoch, consumer.targets.get(member_id, {}))
-    has = reconcile(member_id, had, towards, told, consumer.owner_of, is_certain=is_certain)
+    topics = change.shard.topics
+    has = reconcile(
+        member_id,
+        had,
+        towards,
+        told,
+        consumer.owner_of,
+        lambda topic_id: topics.with_id(topic_id) is not None,
+        is_certain=is_certain,
+    )
     if has != had:
         change.put(Kind.CURRENT, member_id, has)
     return has

@@ -37,10 +37,18 @@ _sound_reconcile = steps.reconcile
 
 @SUITE.replaces(steps, "reconcile")
 def what_is_to_be_given_up_is_free(
-    member_id: str, current: Any, towards: Any, told: Any, owner_of: Any, *, is_certain: bool
+    member_id: str, current: Any, towards: Any, told: Any, owner_of: Any, exists: Any, *, is_certain: bool
 ) -> CurrentAssignment:
     """Partitions that a member is to give up are free at once."""
-    return _sound_reconcile(member_id, current, towards, {}, owner_of, is_certain=True)
+    return _sound_reconcile(member_id, current, towards, {}, owner_of, exists, is_certain=True)
+
+
+@SUITE.replaces(steps, "reconcile")
+def what_is_of_a_deleted_topic_is_to_be_given_up(
+    member_id: str, current: Any, towards: Any, told: Any, owner_of: Any, exists: Any, *, is_certain: bool
+) -> CurrentAssignment:
+    """The group waits for who has never found the topic, and does not say again that it does not have it."""
+    return _sound_reconcile(member_id, current, towards, told, owner_of, lambda topic_id: True, is_certain=is_certain)
 
 
 @SUITE.replaces(reconciliation, "_difference")

@@ -77,6 +77,7 @@ FENCED = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 
@@ -554,11 +555,14 @@ class World:
             self.lives.append((client.member_id, client.instance, client.epoch, client.owned))
 
     def take_up(self, client: Client | None = None) -> None:
-        """A client gives up what it was told to, and begins with what is new."""
+        """A client gives up what it was told to, and begins with what is new. It looks for topics until it finds them;
+        of partial and of empty changes librdkafka says nothing if nothing has changed for it."""
         client = client or self.some()
         if client is not None and client.target is not None:
             self.remember(client)
-            client.owned, client.target, client.acks = client.target, None, True
+            found = frozenset(at for at in client.target if at in client.owned or self.driver.some.with_id(at[0]))
+            client.acks |= client.asks_again or found != client.owned
+            client.owned, client.target = found, None if found == client.target else client.target
             self.note(f"{client.name} has {sorted(index for _, index in client.owned)}")
 
     # offsets

@@ -33,6 +33,16 @@ def says(*partitions: int) -> ToldOwned:
     return {T: frozenset(partitions)}
 
 
+def owned_by_me(topic_id: UUID, partition: int) -> str | None:
+    """Every partition."""
+    return "me"
+
+
+def exists(topic_id: UUID) -> bool:
+    """Every topic."""
+    return True
+
+
 @pytest.mark.parametrize(
     ("before", "told", "others", "expected"),
     [
@@ -67,7 +77,7 @@ def test_steps(
         mine = {**before.assigned.get(T, {}), **before.pending_revocation.get(T, {})}
         return "me" if partition in mine else None
 
-    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of, is_certain=False)
+    after = reconcile("me", before, Target(5, {T: frozenset({1, 2})}), told, owner_of, exists, is_certain=False)
     assigned, pending = after.assigned.get(T, {}), after.pending_revocation.get(T, {})
     assert (after.state, after.member_epoch, tuple(sorted(assigned)), tuple(sorted(pending))) == expected
     assert all(epoch == 5 for index, epoch in assigned.items() if index not in before.assigned.get(T, {}))
@@ -78,18 +88,36 @@ def test_steps(
         assert after.previous_member_epoch == before.previous_member_epoch
 
 
-def test_all_partitions_of_a_deleted_topic_are_given_up() -> None:
-    after = reconcile(
-        "me", has(STABLE, 4, 0, 1), Target(5, {}), None, lambda topic_id, partition: "me", is_certain=False
-    )
+def test_all_partitions_of_a_topic_are_given_up() -> None:
+    after = reconcile("me", has(STABLE, 4, 0, 1), Target(5, {}), None, owned_by_me, exists, is_certain=False)
     assert after.state is UNREVOKED
     assert after.assigned == {}
     assert after.pending_revocation == {T: {0: 4, 1: 4}}
 
 
+@pytest.mark.parametrize("before", [has(STABLE, 4, 0, 1), has(UNREVOKED, 4, 0, pending=(1,))])
+@pytest.mark.parametrize("told", [None, says(0, 1), {}])
+def test_nobody_waits_for_partitions_of_a_deleted_topic(before: CurrentAssignment, told: ToldOwned) -> None:
+    other = UUID(int=2)
+    target = Target(5, {other: frozenset({3})})
+    after = reconcile("me", before, target, told, owned_by_me, lambda topic_id: topic_id != T, is_certain=False)
+    assert (after.state, after.member_epoch) == (STABLE, 5)
+    assert (after.assigned, after.pending_revocation) == ({other: {3: 5}}, {})
+
+
+def test_what_exists_is_waited_for_beside_a_deleted_topic() -> None:
+    other = UUID(int=2)
+    before = has(STABLE, 4, 0, 1)
+    before.assigned[other] = {3: 4}
+    after = reconcile("me", before, Target(5, {}), None, owned_by_me, lambda topic_id: topic_id != T, is_certain=False)
+    assert (after.state, after.assigned) == (UNREVOKED, {})
+    asked = reconcile(
+        "me", after, Target(5, {}), {T: frozenset({0})}, owned_by_me, lambda topic_id: topic_id != T, is_certain=False
+    )
+    assert (asked.state, asked.member_epoch, asked.pending_revocation) == (STABLE, 5, {})
+
+
 def test_who_joins_has_nothing_to_give_up() -> None:
     before = has(UNREVOKED, 4, 0, 1, pending=(3,))
-    after = reconcile(
-        "me", before, Target(5, {T: frozenset({1})}), {}, lambda topic_id, partition: "me", is_certain=True
-    )
+    after = reconcile("me", before, Target(5, {T: frozenset({1})}), {}, owned_by_me, exists, is_certain=True)
     assert (after.state, after.assigned, after.pending_revocation) == (STABLE, {T: {1: 4}}, {})
