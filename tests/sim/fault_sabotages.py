@@ -10,15 +10,19 @@ from sim_faults import EXTRA, WEIGHTS
 from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
 
+from minikafka.broker import control_plane
+from minikafka.broker.drivers import metadata_copies
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode
 from minikafka.groups.shard import Shard
-from minikafka.model import TopicPartition
+from minikafka.model import METADATA_PARTITION, TopicPartition
 from minikafka.replication.fetcher import ReplicaFetcher
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
-from minikafka.storage import aside, errors, log_dir
+from minikafka.storage import aside, errors, log_dir, registration
+from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_store import LogStore
 from minikafka.storage.producer_state import ProducerState
 
 DURATION_S = 10.0
@@ -58,6 +62,11 @@ DELETIONS = suite_of(
     scenes=("deleted records",),
 )
 OLDER_COPIES = suite_of("older copies", "whole clusters in which logs are put back from older copies", "older copies")
+FORMER = suite_of(
+    "former directories",
+    "whole clusters in which a log directory goes, and comes back as it was",
+    "former directories",
+)
 ODD_FILES = suite_of("odd files", "whole clusters whose files are older, or directories", "odd files")
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
@@ -149,6 +158,26 @@ def leaders_believe_their_own_log(_replica: LocalReplica, _high_watermark: int, 
 def the_first_that_is_heard_decides(replica: LocalReplica, replica_id: int, _last_fetched_epoch: int) -> bool:
     """A follower out of the ISR is cut to a leader that lost its tail, before those that are complete were heard."""
     return replica._committed is not None and replica_id in replica._committed.complete
+
+
+# -- former directories -----------------------------------------------------------------------------------------------
+
+
+@FORMER.replaces(metadata_copies, "_mark_older_copy")
+def a_former_metadata_log_votes(_disk: Any, _directory: str, _newest: int) -> None:
+    """A voter whose metadata log was put back elects who lacks what it has acknowledged since."""
+
+
+@FORMER.replaces(control_plane, "find_metadata_log")
+def the_first_metadata_log_that_is_found_is_used(_disk: Any, store: LogStore) -> Log | None:
+    """Two directories have one, and nobody asks which is newer."""
+    return store.get(METADATA_PARTITION)
+
+
+@FORMER.replaces(registration, "_is_behind")
+def a_former_directory_is_claimed(_found: Any, _newest: Any) -> bool:
+    """Its logs count as whole, and lead."""
+    return False
 
 
 # -- files and disks --------------------------------------------------------------------------------------------------

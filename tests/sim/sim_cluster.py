@@ -6,7 +6,7 @@ import errno
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from posixpath import basename
 from typing import Final, NamedTuple
 
@@ -55,6 +55,8 @@ class Machine:
         self.host = f"node-{node_id}"
         self.disk = SimulatedDisk()
         self.wall_offset_s = 0.0
+        self.log_dirs: Sequence[str] = cluster.log_dirs
+        """What ``log.dirs`` names at the next start."""
         self.node: Node | None = None
         self.process: Process | None = None
         self.failure: BaseException | None = None
@@ -77,6 +79,11 @@ class Machine:
     def has_noise(self) -> bool:
         """Some batches may go from its logs: the cleaner takes them (``sim_noise``)."""
         return self._cluster.has_noise
+
+    @property
+    def is_disk_failing(self) -> bool:
+        """True while writes fail, or will from some operation on."""
+        return self.disk_error is not None or self._refusal is not None
 
     @property
     def is_up(self) -> bool:
@@ -266,6 +273,7 @@ class SimulatedCluster:
         self.synced_on_loop: Counter[str] = Counter()
         """What nodes that serve made their loops wait for, by file name."""
         self.log_dirs = LOG_DIRS[:log_dirs]
+        """Of every machine, unless one of them is away (``sim_former``)."""
         self._settings = dict(settings)
         self._settings_of = settings_of or {}
         self._voters = range(1, voters + 1)
@@ -287,7 +295,7 @@ class SimulatedCluster:
                 "process.roles": "broker,controller" if node_id in self._voters else "broker",
                 "cluster.id": CLUSTER_ID,
                 "cluster.secret": SECRET,
-                "log.dirs": ",".join(self.log_dirs),
+                "log.dirs": ",".join(self.machines[node_id].log_dirs),
                 "listeners": listeners,
                 "controller.quorum.voters": voters,
                 **self._settings,

@@ -13,7 +13,7 @@ from posixpath import basename, dirname
 from typing import Final
 
 from sim_cluster import Machine
-from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, segments
+from sim_invariants import METADATA_NAME, segments
 from simulator.disk.damage import Damage, How, damage, displace, plant, roll_back
 from simulator.disk.inodes import Directory
 
@@ -116,7 +116,7 @@ class Strokes:
             name = basename(path)
             if not name.endswith(NOT_DAMAGED) and "-delete/" not in path and name not in spared:
                 kind = next((suffix for suffix in BY_SUFFIX if name.endswith(suffix)), name)
-                is_metadata = path.startswith(METADATA_DIRECTORY)
+                is_metadata = f"/{METADATA_NAME}/" in path
                 is_active = kind == ".log" and name == max(segments(self._machine, dirname(path)))
                 found.setdefault(f"{kind} {is_active} {is_metadata}", []).append(path)
                 if is_active:

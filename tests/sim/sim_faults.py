@@ -50,6 +50,7 @@ EXTRA: Final = {
     "disk fails at operation": 2,
     "odd files": 2,
     "older copies": 2,
+    "former directories": 2,
     "leader epochs": 2,
     "damage beyond the promise": 2,
     "slow disk": 2,
@@ -79,6 +80,7 @@ REMEMBERS_AFTER_S: Final = 3.0
 WHILE_UP: Final = ("running", "running, one behind")
 WHILE_DOWN: Final = ("killed", "all killed", "all killed, it is first", "stopped")
 """When media go bad."""
+ONE_BEHIND: Final = "all killed, it and one that is behind are first"
 JUDGED_TOPICS: Final = ("t", "flushed")
 PATIENCE: Final = 20
 """How often media look again whether all replicas are in sync, twice a second."""
@@ -150,6 +152,7 @@ class Faults:
             "damage beyond the promise": self.damage_beyond,
             "odd files": lambda: self.damage_media("odd files", ODD),
             "leader epochs": lambda: self.damage_media("leader epochs", EPOCHS),
+            "former directories": self.exchange_directory,
             "older copies": lambda: self.damage_media("older copies", RESTORED),
             "disk fails at operation": self.fail_at_operation,
             "slow disk": self._counted("slow disk", self._shortages.slow_disk),
@@ -166,6 +169,7 @@ class Faults:
         cluster = self._cluster
         cluster.network.mend_all()
         self._shortages.end()
+        self._mend_former_directory()
         for machine in cluster.machines.values():
             machine.kill_at_operation(1 << 60)
             machine.resume()
@@ -182,6 +186,13 @@ class Faults:
         """A start looks at everything; a node that runs need not have come upon what was done to it since."""
         if self.media.machine is not None and not self.media.was_looked_at():
             self.media.machine.kill()
+
+    def _mend_former_directory(self) -> None:
+        """While another machine may lack something, it stays away."""
+        away = self.media.former.away
+        if away is not None and self.media.machine is away.machine:
+            away.machine.kill()
+            self.media.exchange(away.machine)
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -309,7 +320,7 @@ class Faults:
 
     def _may_fail(self, machine: Machine) -> bool:
         """One replica at a time."""
-        return not self.beyond.partition and self.media.machine in (None, machine)
+        return not self.beyond.partition and self.media.machine in (None, machine) and not self.media.has_exchanged
 
     def _disk_error(self) -> OSError:
         number = self._cluster.rng.choice((errno.ENOSPC, errno.EIO))
@@ -318,7 +329,7 @@ class Faults:
     def _repair(self, machine: Machine) -> None:
         """The disk works again; a node that went on without a directory is restarted to use it."""
         machine.allow()
-        if machine.node is not None and len(machine.node.store.online) < len(self._cluster.log_dirs):
+        if machine.node is not None and len(machine.node.store.online) < len(machine.log_dirs):
             machine.terminate()
 
     def jump_clock(self) -> None:
@@ -402,23 +413,73 @@ class Faults:
             case "running, one behind":
                 self._kill("kill", [rng.choice(self._others(machine))])
                 self._later(2.0 * rng.random(), lambda: self._strike_own_writes(machine, hows))
+            case when:
+                self._strike_while_down(machine, when, lambda: self.media.strike(machine, hows))
+
+    def _strike_while_down(self, machine: Machine, when: str, strike: Callable[[], None]) -> None:
+        match when:
             case "killed":
                 self._kill("kill", [machine])
-                self.media.strike(machine, hows)
+                strike()
             case "all killed":
                 self.kill_all()
-                self.media.strike(machine, hows)
+                strike()
             case "all killed, it is first":
-                self._count("kill all")
-                for other in self._others(machine):
-                    other.kill()
-                    self._restart_later(other, 1.0 + self._short())
-                machine.kill()
-                self._restart_later(machine, 0.0)
-                self.media.strike(machine, hows)
+                self._kill_all_but_first(machine)
+                strike()
             case "stopped":
-                self._strike_at_exit = lambda: self.media.strike(machine, hows)
+                self._strike_at_exit = strike
                 machine.terminate()
+
+    def _kill_all_but_first(self, *first: Machine) -> None:
+        """All are killed; those are up again before the others."""
+        self._count("kill all")
+        for other in self._cluster.machines.values():
+            if other not in first:
+                other.kill()
+                self._restart_later(other, 1.0 + self._short())
+        for machine in first:
+            machine.kill()
+            self._restart_later(machine, 0.0)
+
+    def exchange_directory(self, patience: int = PATIENCE) -> None:
+        """A log directory of one machine goes, or comes back as it was."""
+        machines = self._cluster.machines.values()
+        if len(self._cluster.log_dirs) == 1 or self.beyond.partition or self.media.former.must_come_back:
+            return
+        if (
+            not self._is_in_sync()
+            or not self.media.is_whole()
+            or any(machine.disk.has_failed_sync or machine.is_disk_failing for machine in machines)
+        ):
+            if patience:
+                self._later(0.5, lambda: self.exchange_directory(patience - 1))
+            return
+        rng = self._cluster.rng
+        machine = self.media.choose_to_exchange()
+        self._count("directory goes" if self.media.former.away is None else "directory comes back")
+        when = rng.choice((*WHILE_DOWN, ONE_BEHIND, ONE_BEHIND))
+        if when == ONE_BEHIND:
+            behind = rng.choice(self._others(machine))
+            behind.kill()
+            self._later(2.0 * rng.random(), lambda: self._exchange_before_one_behind(machine, behind))
+        else:
+            self._strike_while_down(machine, when, lambda: self._exchange(machine))
+
+    def _exchange_before_one_behind(self, machine: Machine, behind: Machine) -> None:
+        self._kill_all_but_first(machine, behind)
+        self._exchange(machine)
+
+    def _exchange(self, machine: Machine) -> None:
+        self.media.exchange(machine)
+        if self.media.former.must_come_back:
+            self._later(1.0 + self._short(), self._mount)
+
+    def _mount(self) -> None:
+        away = self.media.former.away
+        assert away is not None
+        self._kill("kill", [away.machine])
+        self.media.exchange(away.machine)
 
     def _strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
         if machine is self.media.machine and hows:

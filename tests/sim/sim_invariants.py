@@ -27,7 +27,7 @@ from simulator.loop import Process
 
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
-from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC_ID, METADATA_PARTITION, TopicPartition
 from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
 from minikafka.replication.replica_condition import Condition
@@ -35,9 +35,10 @@ from minikafka.storage.log import Log
 from minikafka.wire.messages.fetch import PartitionData
 
 Where = tuple[TopicPartition, UUID]
-METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)
-METADATA_NAME: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+METADATA: Final = (METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID)
+METADATA_NAME: Final = str(METADATA_PARTITION)
 METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{METADATA_NAME}"
+"""Where no directory goes and comes back."""
 PUT_AWAY: Final = ("-delete", "-stray", ".corrupt")
 Batch = tuple[int, int, int]
 
@@ -122,7 +123,7 @@ class Invariants:
         if self._quorum_seen.get(raft) == state:
             return
         self._quorum_seen[raft] = state
-        self._maybe_compare(machine, METADATA_DIRECTORY, METADATA, raft.high_watermark)
+        self._maybe_compare(machine, metadata_directory(node), METADATA, raft.high_watermark)
         if raft.leader == machine.node_id:
             if raft.epoch not in self._quorum_leaders:
                 self.on_election(machine)
@@ -291,13 +292,20 @@ class Invariants:
             if machine.node_id in partition.replicas
         }
         there: list[str] = []
-        for path in self._cluster.log_dirs:
+        for path in machine.log_dirs:
             entries = machine.disk.directory(path).entries
             there += [name for name, entry in entries.items() if isinstance(entry, Directory)]
         there = [name for name in there if not name.endswith(PUT_AWAY)]  # those go when there is time
-        there.remove(METADATA_DIRECTORY.rpartition("/")[2])
+        there.remove(METADATA_NAME)
         if sorted(there) != sorted(placed):
             raise InvariantViolatedError(f"{machine.host} has {sorted(there)}, and should have {sorted(placed)}")
+
+
+def metadata_directory(node: Node) -> str:
+    """Where a node's metadata log is."""
+    log = node.store.get(METADATA_PARTITION)
+    assert log is not None, "no node is without"
+    return log.directory
 
 
 def segments(machine: Machine, directory: str) -> dict[str, Inode]:

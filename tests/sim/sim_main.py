@@ -23,7 +23,8 @@ from sim_voter import sweep_voter
 PROGRESS = 25
 SHARE = 4
 """Of so many seeds one has transactions, unless scenes or faults are chosen; half of those delete records, too, and a
-quarter are in compacted topics; one has a consumer group of the newer protocol."""
+quarter are in compacted topics; one has a consumer group of the newer protocol; in one, log directories go and come
+back."""
 
 
 def main() -> int:
@@ -140,7 +141,10 @@ class _Sweep:
             scenes = ("transactions", *besides)
         if not self.is_chosen and seed % SHARE == SHARE // 2:
             scenes = ("consumer groups",)
-        how = {"without": self.without, "extra": self.extra, "scenes": scenes}
+        extra = self.extra
+        if not self.is_chosen and seed % SHARE == 1:
+            extra = (*extra, "former directories")
+        how = {"without": self.without, "extra": extra, "scenes": scenes}
         return simulate(seed, self.duration_s, **how, tracing=tracing)
 
 

@@ -16,7 +16,8 @@ from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
 from sim_damage import Strokes
-from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
+from sim_former import FormerDirectories
+from sim_invariants import METADATA_NAME, bytes_of, metadata_directory, segments, unequal
 from sim_restored import Restoring
 from simulator.disk.damage import HOWS, Damage, How, let_pass, restore
 from simulator.disk.inodes import Inode
@@ -50,6 +51,9 @@ class Media:
         self._struck_incarnation = 0
         self._older: dict[str, dict[str, bytes]] = {}  # what files held once, by host and path
         self._newer: dict[str, dict[str, bytes]] = {}
+        self.former = FormerDirectories(cluster.log_dirs, cluster.rng)
+        self.has_exchanged = False
+        """A directory of ``machine`` went or came back, and not all is whole since."""
         self.committed_end: Callable[[Log], int] = lambda log: 0
         """Up to where records of a log's partition are committed."""
         self.on_whole: Callable[[Machine], None] = lambda machine: None
@@ -66,12 +70,33 @@ class Media:
     def choose(self) -> Machine:
         """Whose disk may be damaged now, if all replicas are in sync: the same again while it is not whole."""
         if self.machine is None or self.is_whole():
-            self.machine = self._cluster.rng.choice(list(self._cluster.machines.values()))
-            self._struck_incarnation = self.machine.incarnation
+            self._begin(self._cluster.rng.choice(list(self._cluster.machines.values())))
+        assert self.machine is not None
         return self.machine
+
+    def choose_to_exchange(self) -> Machine:
+        """Of whom a directory may go or come back now, if all is whole and all replicas are in sync."""
+        away = self.former.away
+        self._begin(self._cluster.rng.choice(list(self._cluster.machines.values())) if away is None else away.machine)
+        assert self.machine is not None
+        return self.machine
+
+    def _begin(self, machine: Machine) -> None:
+        self.machine = machine
+        self._struck_incarnation = machine.incarnation
+
+    def exchange(self, machine: Machine) -> None:
+        """A log directory goes; one that is away comes back."""
+        former = self.former
+        done = former.take(machine) if former.away is None else former.bring_back()
+        self.has_exchanged = True
+        self._struck_at, self._struck_incarnation = self._cluster.simulator.now, machine.incarnation
+        self._cluster.say(machine.host, f"media: {done}")
 
     def strike(self, machine: Machine, hows: Sequence[How]) -> None:
         """Damage something on its disk. ``hows``: the ways in which files may be; none: oddly."""
+        if self.has_exchanged:
+            return  # one of its directories tells of the other
         if machine.incarnation > self._struck_incarnation:
             self._not_looked_at.clear()
         if hows == RESTORED:
@@ -90,7 +115,8 @@ class Media:
 
     def strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
         """Damage what its node wrote as a leader, if it is one."""
-        self._note(machine, self._strokes(machine).strike_own_writes(hows))
+        if not self.has_exchanged:
+            self._note(machine, self._strokes(machine).strike_own_writes(hows))
 
     def _note(self, machine: Machine, done: list[Damage]) -> None:
         assert machine is self.machine
@@ -106,7 +132,7 @@ class Media:
         return Restoring(machine.disk, older, others, self._cluster.log_dirs)
 
     def _strokes(self, machine: Machine) -> Strokes:
-        return Strokes(machine, self._cluster.log_dirs, self._cluster.rng)
+        return Strokes(machine, machine.log_dirs, self._cluster.rng)
 
     # -- the person ---------------------------------------------------------------------------------------------------
 
@@ -165,6 +191,7 @@ class Media:
             return False
         self._cluster.say(machine.host, "media: all is whole again")
         self.machine = None
+        self.has_exchanged = False
         self.damages.clear()
         self.on_whole(machine)
         return True
@@ -183,9 +210,8 @@ class Media:
             return False
         if any(basename(one.path) == META_FILE for one in self.damages):
             return False  # its next start will be refused
-        if machine.disk.find(f"{METADATA_DIRECTORY}/{REPAIR_MARK}") is not None or not segments(
-            machine, METADATA_DIRECTORY
-        ):
+        quorum = metadata_directory(node)
+        if machine.disk.find(f"{quorum}/{REPAIR_MARK}") is not None or not segments(machine, quorum):
             return False
         for topic, number, state in node.image.partitions():
             if machine.node_id in state.replicas:

@@ -163,6 +163,8 @@ def simulate(
     if "compacted topics" in scenes:
         node_settings |= sim_noise.NODE_SETTINGS
     log_dirs = simulator.rng.choice((1, 2))
+    if "former directories" in extra:
+        log_dirs = 2
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     of_kernel = random.Random(f"kernel {seed}")
     cluster.network.timeout_s = of_kernel.choice((cluster.network.timeout_s, 5.0))

@@ -100,6 +100,20 @@ def restore(disk: SimulatedDisk, path: str, older: Mapping[str, bytes]) -> Damag
     return Damage(path, "restored")
 
 
+def keep(disk: SimulatedDisk, path: str) -> Directory:
+    """A copy of a directory with everything in it. All of it is durable where it is put."""
+    return _durable(disk.directory(path))
+
+
+def put_back(disk: SimulatedDisk, path: str, kept: Directory) -> None:
+    """A directory is the one that was kept, whatever is there now."""
+    _lose(disk, path)
+    parent, name = split(path)
+    outer = disk.directory(parent)
+    outer.entries[name] = outer.durable[name] = kept
+    disk.used += sum(len(inode.content) for inode in disk.inodes_below(kept))
+
+
 def displace(disk: SimulatedDisk, path: str) -> Damage:
     """There is an empty directory in the place of a file."""
     done = _lose(disk, path)
@@ -124,6 +138,14 @@ def let_pass(disk: SimulatedDisk, done: Damage) -> bool:
     content[done.start : done.stop] = done.before
     node.become(content)
     return True
+
+
+def _durable(directory: Directory) -> Directory:
+    copy = Directory()
+    for name, node in directory.entries.items():
+        entry = Inode(bytearray(node.content)) if isinstance(node, Inode) else _durable(node)
+        copy.entries[name] = copy.durable[name] = entry
+    return copy
 
 
 def _range(first: int, size: int, how: How, choices: Choices) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from simulator.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
-from simulator.disk.damage import HOWS, How, damage, displace, let_pass, plant, roll_back
+from simulator.disk.damage import HOWS, How, damage, displace, keep, let_pass, plant, put_back, restore, roll_back
 from simulator.disk.inodes import SECTOR, WRITTEN_BACK
 from simulator.killed import Killed
 
@@ -476,6 +476,19 @@ def test_a_file_may_be_as_it_once_was_or_a_directory(platter: SimulatedDisk) -> 
     assert platter.used == used - 15
     platter.lose_power(Random(1))
     assert platter.mount().is_dir("/a")
+
+
+def test_a_directory_that_was_kept_is_put_back_as_it_was(platter: SimulatedDisk) -> None:
+    disk = platter.mount()
+    disk.mkdir("/a/b/c")
+    disk.open_append("/a/b/d").append([b"not synced"])
+    kept, digest, used = keep(platter, "/a"), platter.digest(), platter.used
+    disk.open_append("/a/b/d").append([b", and more"])
+    restore(platter, "/a", {"new": b"disk"})
+    put_back(platter, "/a", kept)
+    assert (platter.digest(), platter.used) == (digest, used)
+    platter.lose_power(Random(1))
+    assert platter.digest() == digest
 
 
 @pytest.mark.parametrize("how", HOWS)
