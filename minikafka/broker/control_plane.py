@@ -119,7 +119,7 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
             _refuse_unusable(store)
         store.set_unusable_aside(METADATA_PARTITION)
         if store.has_registered or METADATA_PARTITION in store.missing():
-            mark_missing(ports.disk, first.path_of(METADATA_PARTITION))
+            mark_missing(ports.disk, first.path_of(METADATA_PARTITION), store.left_out)
         log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG, first)
     if log.failure is not None:
         raise log.failure

@@ -48,6 +48,8 @@ class LogStore:
 
     def __init__(self, disk: Disk, directories: Sequence[LogDir], new_uuid: Callable[[], UUID]) -> None:
         self.directories = directories
+        self.left_out: list[str] = []
+        """Paths of log directories at the last registration that the settings do not name any more."""
         self._disk = disk
         self._new_uuid = new_uuid
 
@@ -96,6 +98,8 @@ class LogStore:
 
     def _take_possession(self, cluster_id: str, node_id: int) -> None:
         vanished = self._vanished_directories()
+        configured = {abspath(directory.path) for directory in self.directories}
+        self.left_out = sorted(path for path in vanished if path not in configured)
         for directory in self.online:
             if directory.meta is None:
                 meta = DirectoryMeta(cluster_id, node_id, self._new_uuid())

@@ -122,6 +122,8 @@ class Registrations:
             return ANYTHING_LOST
         self.recorded_broker_epoch = newest.broker_epoch
         self._paths_before = {abspath(path): directory_id for path, directory_id in newest.paths.items()}
+        for path in self._store.left_out:
+            log.warning("log directory left out", path=path, effect="its replicas are made anew, and fetched")
         self._behind = [one for one in self._store.online if _is_behind(found[_id_of(one)], newest)]
         for directory in self._behind:
             log.warning("log directory is of an older registration", path=directory.path, effect="nothing is claimed")

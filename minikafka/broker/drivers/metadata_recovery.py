@@ -7,6 +7,7 @@ and does not vote until the leader of the quorum has repaired it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from minikafka.broker.drivers.metadata_snapshots import MetadataSnapshots
@@ -152,7 +153,11 @@ def mark_for_repair(disk: Disk, directory: str, why: str) -> None:
         disk.write_atomic(f"{directory}/{REPAIR_MARK}", f"{why}\n".encode())
 
 
-def mark_missing(disk: Disk, directory: str) -> None:
-    """The metadata log in ``directory`` is missing: a new one must be repaired before this node votes. Durable."""
+def mark_missing(disk: Disk, directory: str, left_out: Sequence[str] = ()) -> None:
+    """The metadata log in ``directory`` is missing: a new one must be repaired before this node votes. Durable.
+
+    ``left_out``: where it may be instead.
+    """
+    why = f"it is missing; log.dirs named {', '.join(left_out)}, too, where it may be" if left_out else "it is missing"
     disk.mkdir(directory)
-    disk.write_atomic(f"{directory}/{REPAIR_MARK}", b"it is missing\n")
+    disk.write_atomic(f"{directory}/{REPAIR_MARK}", f"{why}\n".encode())

@@ -94,6 +94,29 @@ def test_a_machine_that_started_anew_may_have_lost_records(machine: Machine, boo
     assert machine.start().previous_broker_epoch == -1
 
 
+def test_a_directory_that_the_settings_no_longer_name_is_told_once(tmp_path: Path) -> None:
+    """Nothing else tells: the replicas in it are made anew, and one without other replicas has no leader."""
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.stop(41)
+    left_out = machine.paths.pop()
+    with capture_logs() as logs:
+        machine.start().write(52)
+        machine.stop(52)
+        machine.start()
+    assert [one["path"] for one in logs if one["event"] == "log directory left out"] == [left_out]
+
+
+def test_a_directory_that_was_moved_is_not_left_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.stop(41)
+    machine.paths[1] = str(Path(machine.paths[1]).rename(tmp_path / "elsewhere"))
+    with capture_logs() as logs:
+        machine.start()
+    assert not [one for one in logs if one["event"] == "log directory left out"]
+
+
 def test_an_unknown_boot_is_never_the_same(machine: Machine) -> None:
     machine.boot_id = None
     machine.start().write(41)

@@ -77,7 +77,7 @@ async def test_a_metadata_log_that_was_never_repaired_gives_way_when_the_first_d
     node = await start_node(log_dirs=two(tmp_path))
     await create_topic(node, "orders")
     await node.stop()
-    with pytest.raises(StorageFailure, match="it is missing"):
+    with pytest.raises(StorageFailure, match=f"it is missing; log.dirs named {tmp_path / 'one'}, too, where it may be"):
         await start_node(log_dirs=tmp_path / "two")
     assert metadata_in(tmp_path / "two").exists()
     node = await start_node(log_dirs=f"{tmp_path / 'two'},{tmp_path / 'one'}")
