@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from minikafka.chaos.lab.stage import NotSeenError
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.rounds.loads import Pace, silent
+from minikafka.chaos.rounds.loads import Pace
+from minikafka.chaos.rounds.reading import silent
 
 IMPATIENT: Final = {
     "log_level": 0,

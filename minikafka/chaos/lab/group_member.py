@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import Any, Final, Self
 
 from minikafka.chaos.lab.clients import IMPATIENT
-from minikafka.chaos.rounds.loads import silent
+from minikafka.chaos.rounds.reading import silent
 
 _POLL_S: Final = 0.05
 

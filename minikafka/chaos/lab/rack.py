@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Self
 from minikafka.chaos.lab.clients import IMPATIENT, Writer, create_topic
 from minikafka.chaos.lab.lab import Lab
 from minikafka.chaos.lab.stage import Stage
-from minikafka.chaos.rounds.loads import silent
+from minikafka.chaos.rounds.reading import silent
 
 TOPIC: Final = "orders"
 SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
