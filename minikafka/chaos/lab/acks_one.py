@@ -62,7 +62,7 @@ class AcksOne(Lab):
         create_topic(stage.cluster, topic, [[leader, one, other]], min_insync_replicas="2")
         for follower in (one, other):
             cluster.slow(leader, follower, delay_ms=LATE_MS)
-        stage.say(f"topic {topic}: node {leader} leads; its records reach nodes {one} and {other} {LATE_MS} ms late")
+        stage.say(f"topic {topic}: node {leader} leads; nodes {one} and {other} get its records {LATE_MS} ms late")
         with Stream(Writer(stage.servers, topic, acks=acks), RATE) as stream:
             fates = stream.writer.fates
             stage.wait(f"{BEFORE} acknowledged records", lambda: len(fates) >= BEFORE)

@@ -56,9 +56,10 @@ class RebalanceStorm(Lab):
             idle_s[protocol] = max(member.idle_s for member in members[1:])
             revoked[protocol] = sum(member.revoked for member in members)
             longest_s = max(member.longest_idle_s for member in members[1:])
+            pause = f"stood still for {idle_s[protocol]:.1f} s, up to {longest_s:.1f} s at a time"
             stage.say(
-                f"{protocol}: {revoked[protocol]} partitions were taken from those that stay; members that are not "
-                f"busy had none for up to {idle_s[protocol]:.1f} s, {longest_s:.1f} s at a time"
+                f"{protocol}: {revoked[protocol]} partitions were taken from members that stay; one that is not busy "
+                f"{pause if longest_s else 'never stood still'}"
             )
             stage.measure(**{f"{protocol}_idle_s": idle_s[protocol], f"{protocol}_revoked": revoked[protocol]})
         least = 2 * GUESTS * PARTITIONS * STEADY // (STEADY + 1)
@@ -71,7 +72,7 @@ class RebalanceStorm(Lab):
         stage.happened(
             "With an eager assignor of the classic protocol every member gives everything up, and waits until the last "
             f"one has joined again: the busy one, which joins when it polls. {revoked[CLASSIC]} partitions were given "
-            f"up in {2 * GUESTS} rebalances, and members stood still for up to {idle_s[CLASSIC]:.1f} s.",
+            f"up in {2 * GUESTS} rebalances, and a member stood still for {idle_s[CLASSIC]:.1f} s.",
             "In the newer protocol the coordinator assigns, and each heartbeat tells a member what changes for it, and "
             f"no more: {revoked[NEWER]} partitions moved, and the others were read meanwhile.",
         )
