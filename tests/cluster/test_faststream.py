@@ -1,0 +1,43 @@
+"""An application of FastStream, tested as its users would: on the fixtures, and its leader dies meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from faststream import AckPolicy
+from faststream.confluent import KafkaBroker as ConfluentBroker
+from faststream.kafka import KafkaBroker
+
+from minikafka.testing import MiniKafka
+
+
+@pytest.mark.parametrize("broker_type", [KafkaBroker, ConfluentBroker])
+@pytest.mark.minikafka_topic(partitions=1)
+async def test_an_application_goes_on_when_its_leader_dies(
+    broker_type: Any, minikafka: MiniKafka, minikafka_topic: str
+) -> None:
+    broker = broker_type(minikafka.bootstrap_servers.split(","))
+    answered: asyncio.Queue[int] = asyncio.Queue()
+    orders, answers = minikafka_topic, f"{minikafka_topic}-answers"
+
+    @broker.subscriber(orders, group_id=orders, auto_offset_reset="earliest", ack_policy=AckPolicy.NACK_ON_ERROR)
+    @broker.publisher(answers)
+    async def handle(order: dict[str, int]) -> dict[str, int]:
+        return {"answered": order["number"]}
+
+    @broker.subscriber(answers, group_id=answers, auto_offset_reset="earliest")
+    async def read(answer: dict[str, int]) -> None:
+        await answered.put(answer["answered"])
+
+    async with broker:
+        await broker.start()
+        for number in range(3):
+            await broker.publish({"number": number}, orders)
+            while await asyncio.wait_for(answered.get(), 60) != number:
+                pass  # an earlier one, again: what was handled just before its leader died
+            await asyncio.to_thread(minikafka.kill, minikafka.leader_of(orders))
+            await asyncio.to_thread(minikafka.heal)
+    told = await asyncio.to_thread(minikafka.records, answers)
+    assert {record.value for record in told} == {b'{"answered":%d}' % number for number in range(3)}
