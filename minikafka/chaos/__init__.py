@@ -7,6 +7,7 @@ The map:
 * ``forks``          nodes as processes, forked by one that has imported their code
 * ``rounds``         rounds of chaos: plan, load, faults, verdict
 * ``faults``         commands that break running nodes, and mend them: links, clocks, disks, rules for requests
+* ``damage``         damage to the files of replicas
 * ``ports``          free ports of this machine
 * ``observed``       what the nodes of a cluster tell, and waiting until all is as it should be
 * ``managed``        a cluster whose nodes are started, paused and ended from here, be they processes or threads

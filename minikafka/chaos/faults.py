@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from minikafka.chaos.damage import damage_replica
 from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout, NodeDownError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, Endpoint
@@ -85,6 +87,14 @@ class Breakable(ABC):
         """Fill a node's disk, slow its syncs down, or make its logs unreadable; None: as it is."""
         changes = {"is_full": full, "sync_delay_ms": sync_delay_ms, "is_unreadable": unreadable}
         self._tell([node], {"do": "disk", "changes": {k: v for k, v in changes.items() if v is not None}})
+
+    def damage(self, node: int, topic: str, partition: int = 0, *, cut: bool = False) -> str:
+        """Overwrite some bytes of a segment of a replica, or ``cut`` its end off. The node may run or be down;
+        it is not told. Returns what was done. It is mended by the node alone, from other replicas.
+        """
+        self._check([node])
+        directory = self._nodes_layout.data_directory(node)
+        return damage_replica(directory, topic, partition, random.Random(), cut=cut)
 
     # -- rules ------------------------------------------------------------------------------------------------------
 

@@ -117,6 +117,27 @@ def disk(
     _show({node: cluster.faults([node])[node]})
 
 
+def damage(
+    node: Annotated[int, typer.Argument(metavar="N", help="Node id.", show_default=False)],
+    partition: Annotated[
+        str, typer.Argument(metavar="TOPIC:N", help="A partition; without :N the first.", show_default=False)
+    ],
+    cut: Annotated[bool, typer.Option("--cut", help="Cut the end off instead.")] = False,
+    directory: Directory = None,
+) -> None:
+    """Overwrite some bytes of a segment of a replica, as a bad disk does. The node may run or be down.
+
+    It finds that out when it reads there, or when it starts, and mends it from other replicas.
+
+    Example: [bold]minikafka chaos damage 1 events:0[/]
+    """
+    topic, _, number = partition.partition(":")
+    if number and not number.isdecimal():
+        raise typer.BadParameter(f"{number!r} is no partition; for example events:0", param_hint="TOPIC:N")
+    done = open_cluster(directory).damage(node, topic, int(number or 0), cut=cut)
+    print_line(f"damaged on node {node}: {done}")
+
+
 @rule_app.command("add")
 def add_rule(
     api: Annotated[str, typer.Argument(metavar="API", help="Produce, Fetch, OffsetCommit, ...", show_default=False)],

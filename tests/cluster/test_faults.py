@@ -62,6 +62,35 @@ def in_force(kafka: MiniKafka) -> list[str]:
     return [sentence for sentences in kafka.faults(kafka.cluster.running()).values() for sentence in sentences]
 
 
+# -- files --------------------------------------------------
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "down"])
+@pytest.mark.parametrize("cut", [False, True], ids=["changed", "cut"])
+def test_a_damaged_replica_is_mended_and_no_client_sees_it(kafka: MiniKafka, is_running: bool, cut: bool) -> None:
+    before = Outcome(kafka, 20)
+    leader = kafka.leader_of(TOPIC)
+    if not is_running:
+        kafka.kill(leader)
+    done = kafka.damage(leader, TOPIC, cut=cut)
+    assert f"{TOPIC}-0/" in done
+    if is_running:
+        kafka.restart(leader)
+    kafka.heal()
+    after = Outcome(kafka)
+    assert values(kafka)[-25:] == before.acknowledged + after.acknowledged
+    others = [broker for broker in (1, 2, 3) if broker != leader]
+    kafka.kill(*others[:1])  # so that the mended one is needed, and may lead
+    assert Outcome(kafka).errors == set()
+
+
+def test_what_cannot_be_damaged_is_said(kafka: MiniKafka) -> None:
+    with pytest.raises(ClusterError, match="has no replica of nope-0"):
+        kafka.damage(1, "nope")
+    with pytest.raises(ClusterError, match="node 7 not found"):
+        kafka.damage(7, TOPIC)
+
+
 # -- links --------------------------------------------------
 
 

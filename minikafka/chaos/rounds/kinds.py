@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
-from pathlib import Path
 from typing import Any, Final
 
+from minikafka.chaos.damage import damage as damage_one
 from minikafka.chaos.faults import CLIENTS, Party
 from minikafka.chaos.layout import ClusterError, NodeDownError
 from minikafka.chaos.local_cluster import LocalCluster
@@ -23,7 +23,6 @@ IN_SYNC_S: Final = 60.0
 NOTHING: Final = "nothing: all that could be broken so is broken already"
 STORM_RESTARTS: Final = 4
 STORM_PAUSE_S: Final = 0.4
-DAMAGED_BYTES: Final = 64
 CLOCK_MAX_MS: Final = 3_600_000
 REPLICAS: Final = 3
 
@@ -246,41 +245,20 @@ def disk_slow(arena: Arena) -> Iterator[str]:
 
 @_fault
 def damage(arena: Arena) -> Iterator[str]:
-    """Bytes of one replica's newest segment are overwritten while its node is down."""
+    """Bytes of a replica are overwritten, or its end is cut off, while its node is down."""
     try:
         arena.cluster.wait_in_sync(IN_SYNC_S)
     except ClusterError:  # not while other replicas lack something
         raise NothingLeftError from None
     node = arena.choose()
     tell(arena.cluster.kill, node)
-    victim = _damage(arena.cluster.layout.data_directory(node), arena.topics, arena.rng)
+    directory = arena.cluster.layout.data_directory(node)
+    logs = [log for topic in arena.topics for log in sorted(directory.glob(f"{topic}-*"))]
+    victim = damage_one(logs, arena.rng)
     arena.raise_up(node)
     yield f"damaged on node {node}: {victim}" if victim else NOTHING
     with suppress(ClusterError):  # what is not mended by then, the end of the round finds
         arena.cluster.wait_in_sync(IN_SYNC_S)
-
-
-def _damage(directory: Path, topics: tuple[str, ...], rng: random.Random) -> str | None:
-    """Overwrite some bytes, or cut the end off."""
-    logs = [
-        path
-        for topic in topics
-        for path in sorted(directory.glob(f"{topic}-*/*.log"))
-        if path.stat().st_size > 2 * DAMAGED_BYTES
-    ]
-    if not logs:
-        return None
-    path = rng.choice(logs)
-    size = path.stat().st_size
-    at = rng.randrange(size - DAMAGED_BYTES)
-    name = f"{path.parent.name}/{path.name}"
-    with path.open("r+b") as file:
-        if rng.random() < 0.3:
-            file.truncate(at)
-            return f"{name} was cut at byte {at:,} of {size:,}"
-        file.seek(at)
-        file.write(rng.randbytes(DAMAGED_BYTES))
-    return f"{DAMAGED_BYTES} bytes of {name} from byte {at:,} on"
 
 
 @_fault

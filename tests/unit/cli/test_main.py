@@ -71,7 +71,7 @@ def test_every_verb_that_lists_or_shows_does_so_in_json() -> None:
         "cluster feature upgrade", "cluster feature downgrade",
         *(f"cluster {verb}" for verb in ("stop", "kill", "pause", "resume", "restart")),
         *(f"cluster {verb}" for verb in ("add", "drain", "remove", "delete")),
-        *(f"chaos {verb}" for verb in ("cut", "slow", "clock", "disk", "heal", "rule add", "rule remove")),
+        *(f"chaos {verb}" for verb in ("cut", "slow", "clock", "disk", "damage", "heal", "rule add", "rule remove")),
     }  # fmt: skip
     runner = click.testing.CliRunner()
     silent = {" ".join(words) for words in verbs() if "--json" not in runner.invoke(COMMAND, [*words, "--help"]).output}
