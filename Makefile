@@ -9,6 +9,9 @@ DEV := .venv/installed-dev
 CLASSES := .venv/prepared-classes
 PORTS := 19092 19093 19094
 
+# Tests start hundreds of processes: each would compile all of the code for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo demo-transactions demo-spark test hostile planted schedules check sim up down lint types bench
