@@ -3,10 +3,10 @@
 Offsets of partitions that do not exist are refused one by one. Of a partition that is named several times the last
 offset counts: one request could write 10,000 for it, 0.16 s of the loop.
 
-A leader epoch that the partition has not had yet is left out. It is that of an earlier topic with this name: a client
-commits by name, and may not have heard that its topic was made anew. With that epoch Java's client would wait for such
-a leader before it reads, and librdkafka would take its later commits for older ones. (Found with real clients; Apache
-Kafka keeps it.) Where only the image lags behind, a hint is lost that nobody depends on.
+A leader epoch that the partition has not had yet is left out. It is that of an earlier cluster with this address.
+With it Java's client would wait for such a leader before it reads, and librdkafka would take its later commits for
+older ones. (Apache Kafka keeps it.) Where only the image lags behind, a hint is lost that nobody depends on. Leader
+epochs of a topic that was made anew are above those that clients know (decision 0031).
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ async def test_without_an_authorizer_everything_may_be_done_with_a_group(client:
 
 
 async def test_a_leader_epoch_that_the_partition_has_not_had_is_not_committed(node: Node, client: Client) -> None:
-    """It is that of an earlier topic with the name: Java's client would not read before there is such a leader."""
+    """It is that of an earlier cluster: Java's client would not read before there is such a leader."""
     await create_topic(node, "orders")
     asked = OffsetFetchRequestTopics(name="orders", partition_indexes=[0])
     for told, kept in [(0, 0), (1, NO_EPOCH)]:
