@@ -3,9 +3,10 @@
 Any live broker may be asked for the controller's work, so ``controller_id`` names the active controller while it is
 alive and this node otherwise: both accept or forward admin requests.
 
-The answer about an unknown id has the name that the request had, none or an empty one. Java's client sends an empty
-one. With none in the answer it fails (4.3: "Use errorsByTopicId()"), and never asks for metadata again: a consumer with
-a regular expression of the broker's would not notice that a topic was made anew. Apache Kafka answers with none.
+An unknown id beside an empty name, as Java's client asks, is left out of the answer. Apache Kafka answers without a
+name: the client fails (4.3: "Use errorsByTopicId()"), and never asks for metadata again; a consumer with a regular
+expression of the broker's would not notice that a topic was made anew. With an empty name in the answer it takes up
+partitions of a topic called "", and its next poll raises UnsupportedVersionException.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         wanted = None  # version 0 had no null: an empty list asked for all topics
     for topic in wanted or () if context.version >= FIRST_VERSION_WITHOUT_NAMES else ():
         if topic.topic_id != ZERO_TOPIC_ID:
-            topic.name = None if topic.name is None else ""  # the id counts
+            topic.name = None if topic.name else topic.name  # the id counts
     await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     if wanted is None:
@@ -73,7 +74,9 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
             errors = await parts.topic_creation.create_missing(missing, context.client_id)
-        portions = paced(wanted, TOPICS_AT_ONCE, context)
+        image = parts.metadata.image
+        answered = [topic for topic in wanted if topic.name != "" or not _is_by_id(topic) or _find(topic, image)]
+        portions = paced(answered, TOPICS_AT_ONCE, context)
         topics = [_wanted_topic(topic, errors, operations, context, parts) async for topic in portions]
     response = MetadataResponse(
         brokers=[
@@ -132,8 +135,7 @@ def _wanted_topic(
     if _is_by_id(wanted) and context.version < FIRST_VERSION_WITHOUT_NAMES:
         missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
     elif _is_by_id(wanted):
-        code = ErrorCode.UNKNOWN_TOPIC_ID
-        missing = MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=wanted.topic_id)
+        missing = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
     else:
         name = wanted.name or ""
         error = errors.get(name) or why_missing(name)

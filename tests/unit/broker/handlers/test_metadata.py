@@ -151,8 +151,9 @@ async def test_an_unknown_id_before_answers_could_lack_a_name_is_an_error(client
 
 
 @pytest.mark.parametrize("version", [12, 13])
-async def test_an_unknown_id_is_said_to_be_unknown(client: Client, version: int) -> None:
-    unknown = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=UUID(int=7))])
+@pytest.mark.parametrize("name", [None, "orders"])
+async def test_an_unknown_id_is_said_to_be_unknown(client: Client, name: str | None, version: int) -> None:
+    unknown = MetadataRequest(topics=[MetadataRequestTopic(name=name, topic_id=UUID(int=7))])
     (topic,) = (await client.ask(unknown, version)).topics
     assert (topic.error_code, topic.name, topic.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, UUID(int=7))
 
@@ -170,9 +171,8 @@ async def test_an_id_counts_and_not_the_empty_name_that_java_sends_with_it(
             MetadataRequestTopic(name="", topic_id=UUID(int=7)),
         ]
     )
-    known, unknown = (await client.ask(request, version)).topics
+    (known,) = (await client.ask(request, version)).topics  # with another row, of any kind, Java's client goes wrong
     assert (known.error_code, known.name, known.topic_id) == (0, "orders", found.topic_id)
-    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, "", UUID(int=7))
 
 
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
