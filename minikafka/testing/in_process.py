@@ -143,9 +143,9 @@ class NodeThread:
         try:
             return await serve(node)
         finally:
-            await asyncio.to_thread(node.threads.join)  # it must write nothing once it has ended
             with self._turn:
                 self._loop = self._node = None
+            await asyncio.to_thread(node.threads.join)  # it must write nothing once it has ended
 
 
 class ThreadCluster(ManagedCluster):
