@@ -243,6 +243,7 @@ class OsLock:
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
             os.close(fd)
 
 

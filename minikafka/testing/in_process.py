@@ -3,7 +3,8 @@
 Each has an event loop of its own, and logs to its own file. To kill one is to end it without a handover, a sync or a
 clean mark, between two turns of its loop; only a process can be killed at any instruction. A paused one holds its loop:
 sockets stay open, and nothing is answered. They share the process's descriptors, its interpreter lock, and one level of
-log.
+log. A process that is forked meanwhile has none of them; it must end as those of ``multiprocessing`` do, by
+``os._exit``: uvloop does not survive the end of its interpreter.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import asyncio
 import atexit
 import os
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Self
+from weakref import WeakSet
 
 import uvloop
 
@@ -31,6 +34,7 @@ from minikafka.event_log import get_logger, write_to
 log = get_logger()
 
 _END_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.05
 
 
 class _LogFile(LogLines):
@@ -44,23 +48,40 @@ class _LogFile(LogLines):
         os.close(self._file)
 
 
+class _Pause:
+    """One pause of a loop."""
+
+    def __init__(self) -> None:
+        self.has_begun = threading.Event()
+        self._is_over = threading.Event()
+
+    def hold(self) -> None:
+        """In the loop."""
+        self.has_begun.set()
+        self._is_over.wait()
+
+    def end(self) -> None:
+        """Let the loop go on."""
+        self._is_over.set()
+
+
 class NodeThread:
     """One node, from its start to its end."""
 
     def __init__(self, config: BrokerConfig, lines: LogLines) -> None:
         self._config = config
         self._lines = lines
+        self._turn = threading.Lock()  # of what other threads tell the node; it may have no loop yet
         self._loop: asyncio.AbstractEventLoop | None = None
         self._node: Node | None = None
-        self._is_to_abort = False
-        self._may_go_on = threading.Event()
-        self._may_go_on.set()
-        self._turn = threading.Lock()  # of what other threads tell the node
+        self._pause: _Pause | None = None
+        self._is_to_stop = self._is_to_abort = False
         self._thread = threading.Thread(target=self._run, name=f"minikafka-node-{config.node_id}", daemon=True)
 
     def start(self) -> Self:
         """Begin; it ends with the process at the latest."""
         atexit.register(self.kill)
+        _of_process.add(self)
         self._thread.start()
         return self
 
@@ -72,42 +93,61 @@ class NodeThread:
     @property
     def paused(self) -> bool:
         """Its loop is held."""
-        return not self._may_go_on.is_set()
+        return self._pause is not None
 
     def pause(self) -> bool:
-        """Hold its loop. False when that is not so after a while: one that has just begun has none yet."""
-        held = threading.Event()
-
-        def hold() -> None:
-            held.set()
-            self._may_go_on.wait()
-
-        self._may_go_on.clear()
+        """Hold its loop. False when that is not so after a while."""
         with self._turn:
-            if self._loop is None:
-                self._may_go_on.set()
+            if self._pause is None:
+                self._pause = _Pause()
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(self._pause.hold)
+            pause = self._pause
+        deadline = time.monotonic() + _END_TIMEOUT_S
+        while not pause.has_begun.wait(_POLL_S):
+            if not self.is_up or time.monotonic() > deadline:
+                self.resume()
                 return False
-            self._loop.call_soon_threadsafe(hold)
-        return held.wait(_END_TIMEOUT_S)
+        return True
 
     def resume(self) -> None:
         """Let its loop go on."""
-        self._may_go_on.set()
+        with self._turn:
+            if self._pause is not None:
+                self._pause.end()
+                self._pause = None
 
     def begin_stop(self) -> None:
         """Have it hand over what it leads, sync, and end."""
-        with self._turn:
-            if self._loop is not None and self._node is not None:
-                self._loop.call_soon_threadsafe(self._node.stopped.set)
-        self.resume()
+        self._is_to_stop = True
+        self._begin_end()
 
     def begin_kill(self) -> None:
         """Have it end without any of that."""
+        self._is_to_abort = True
+        self._begin_end()
+
+    def leave_to_parent(self) -> None:
+        """In a process that was forked from this one: it has the same descriptors, but no thread for the node."""
+        for listener in () if self._node is None else self._node.listeners:
+            listener.leave_to_parent()
+
+    def _begin_end(self) -> None:
+        if not self.is_up:  # or is another process's, whose loop nobody else may touch
+            return
         with self._turn:
-            self._is_to_abort = True
-            if self._loop is not None and self._node is not None:
-                self._loop.call_soon_threadsafe(self._node.abort)
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._end_if_told)
         self.resume()
+
+    def _end_if_told(self) -> None:
+        """In the loop."""
+        if self._node is None:
+            return
+        if self._is_to_abort:
+            self._node.abort()
+        elif self._is_to_stop:
+            self._node.stopped.set()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end. False when it has not."""
@@ -138,14 +178,26 @@ class NodeThread:
         node = make_node(self._config, secret_of(self._config))
         with self._turn:
             self._loop, self._node = asyncio.get_running_loop(), node
-            if self._is_to_abort:
-                node.abort()
+            self._end_if_told()
+            if self._pause is not None:
+                self._loop.call_soon(self._pause.hold)
         try:
             return await serve(node)
         finally:
             with self._turn:
                 self._loop = self._node = None
             await asyncio.to_thread(node.threads.join)  # it must write nothing once it has ended
+
+
+_of_process: Final[WeakSet[NodeThread]] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for node in _of_process:
+        node.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class ThreadCluster(ManagedCluster):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,4 +99,52 @@ def test_a_paused_leader_is_deposed() -> None:
         kafka.pause(leader)
         eventually(lambda: kafka.leader_of("t") != leader, "another leader")
         kafka.resume(leader)
+        kafka.wait_until_healthy()
+
+
+def test_a_broker_is_told_again_and_before_it_has_begun() -> None:
+    """A second pause waited ten seconds and failed; a stop of a broker that was only just started was never heard."""
+    with MiniKafka(in_process=True) as kafka:
+        kafka.pause(1)
+        kafka.pause(1, 1)
+        assert cluster_paused(kafka) == [1]
+        kafka.resume(1)
+        kafka.resume(1)
+        kafka.pause(1)
+        kafka.kill_all()
+        for end in (kafka.stop, kafka.kill):
+            kafka.cluster.spawn(1)
+            end(1)
+        kafka.cluster.spawn(1)
+        kafka.pause(1)
+        assert cluster_paused(kafka) == [1]
+        kafka.cluster.spawn(2)
+        assert not kafka.cluster.stop_node(2), "it ended by itself"
+        kafka.heal()
+        assert cluster_paused(kafka) == []
+
+
+def cluster_paused(kafka: MiniKafka) -> list[int]:
+    return [node_id for node_id, node in kafka.cluster.running().items() if node.paused]
+
+
+def test_a_forked_process_keeps_no_broker_from_ending_and_starting() -> None:
+    """Its copies of the sockets took connections that nobody answered, and kept the ports in use."""
+    with MiniKafka(brokers=1, in_process=True) as kafka:
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            with suppress(ClusterError):
+                kafka.cluster.kill(1)  # it is not there
+            os.read(reading, 1)
+            os._exit(0)
+        os.close(reading)
+        kafka.kill(1)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        kafka.restart(1)
+        os.close(writing)
+        assert os.waitpid(child, 0)[1] == 0
         kafka.wait_until_healthy()
