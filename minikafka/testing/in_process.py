@@ -171,7 +171,8 @@ class NodeThread:
             atexit.unregister(self.kill)
 
     def _run_once(self) -> int:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        # PYTHONASYNCIODEBUG is for the loops of the application, and puts what a loop is slow with into its log.
+        with asyncio.Runner(debug=False, loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(self._serve())
 
     async def _serve(self) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,13 +28,17 @@ def temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-def test_nothing_is_left_of_threads_also_of_a_paused_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_left_of_threads_also_of_a_paused_one(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")  # a loop that is held for long would be logged
     before, configured = set(threading.enumerate()), structlog.get_config()
     with caplog.at_level(logging.DEBUG), MiniKafka(in_process=True) as kafka:
         cluster = kafka.cluster
         directory = cluster.layout.directory
         kafka.pause(2)
         assert cluster.responsive() == [1, 3]
+        time.sleep(0.2)
         assert "node=1" in cluster.layout.log_file(1).read_text()
     assert cluster.running() == {}
     assert not directory.exists()
