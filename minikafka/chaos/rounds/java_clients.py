@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections import deque
 from pathlib import Path
@@ -100,7 +101,7 @@ class JavaWorker(Worker):
                 raise
         threads[1].join()
         if process.returncode:
-            raise ClusterError(f"{self.name}, a client in Java, ended:\n{''.join(last_lines)}")
+            raise ClusterError(f"{self.name}, a client in Java, ended with {_how(process)}:\n{''.join(last_lines)}")
 
     def _tell(self, stdin: IO[str]) -> None:
         """That nobody sends any more; and its own end."""
@@ -111,8 +112,13 @@ class JavaWorker(Worker):
                 stdin.flush()
                 self.load.reading_is_over.wait()
             stdin.close()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # its process has ended
             pass
+
+
+def _how(process: subprocess.Popen[str]) -> str:
+    number = process.returncode
+    return f"exit code {number}" if number > 0 else signal.Signals(-number).name
 
 
 def _jars() -> tuple[str, str]:

@@ -38,6 +38,7 @@ class Worker(Thread, ABC):
             self.work()
         except BaseException as error:
             self.failure = error
+            self.load.has_failed.set()
 
     @abstractmethod
     def work(self) -> None:
@@ -96,6 +97,8 @@ class Load(ABC):
         self.clients = clients
         self.sending_is_over = Event()
         self.reading_is_over = Event()
+        self.has_failed = Event()
+        """A worker ended with an exception."""
         self.acknowledged = 0
         self.read = 0
         self.writers: list[Worker] = []
@@ -137,6 +140,11 @@ class Load(ABC):
         self.writers, self.readers = self.make_writers(), self.make_readers()
         for worker in (*self.readers, *self.writers):
             worker.start()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass. Raises what a worker ended with: the rest of a trial would prove too little."""
+        if self.has_failed.wait(seconds):
+            raise next(each.failure for each in (*self.writers, *self.readers) if each.failure is not None)
 
     def stop_sending(self) -> None:
         """Send no more, and wait until the fate of all is known, as far as clients find it out."""

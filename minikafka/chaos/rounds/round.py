@@ -66,7 +66,7 @@ class Round(Trial):
         began = time.monotonic()
 
         def wait_until(at_s: float) -> None:
-            time.sleep(max(0.0, began + at_s - time.monotonic()))
+            self.load.wait(max(0.0, began + at_s - time.monotonic()))
 
         late_s = 0.0  # a fault may take longer than planned; those behind it begin later, if the time is not over
         for spell in spells:

@@ -166,7 +166,7 @@ class Trial(ABC):
         """False: they were not so many in time."""
         deadline = time.monotonic() + MORE_WITHIN_S
         while self.load.acknowledged < acknowledged and time.monotonic() < deadline:
-            time.sleep(0.02)
+            self.load.wait(0.02)
         return self.load.acknowledged >= acknowledged
 
     @contextmanager

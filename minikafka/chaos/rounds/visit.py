@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from minikafka.chaos.history import History
@@ -34,7 +33,7 @@ class Visit(Trial):
         self.say(f"{len(views[0].broker_ids)} brokers; break them as you like for {self.options.duration_s:g} s")
 
     def disturb(self) -> None:
-        time.sleep(self.options.duration_s)
+        self.load.wait(self.options.duration_s)
 
     def mend(self) -> None:
         self.say("the cluster must be whole from now on")

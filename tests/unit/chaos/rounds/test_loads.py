@@ -1,0 +1,44 @@
+"""A load whose client ends says so at once, and how it ended."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from minikafka.chaos.history import History
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.rounds.java_clients import JavaWorker
+from minikafka.chaos.rounds.loads import Load, Produce, Worker
+from minikafka.chaos.rounds.minikafka_clients import MinikafkaClients
+
+
+class Client(JavaWorker):
+    """A process that is no Java."""
+
+    def __init__(self, load: Load, kind: str, program: str) -> None:
+        super().__init__("client", load, "", kind, {})
+        self._command = [sys.executable, "-c", program]
+
+
+class Failing(Produce):
+    """Its writer is killed; its reader goes on until it is told."""
+
+    def make_writers(self) -> list[Worker]:
+        return [Client(self, "writer", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")]
+
+    def make_readers(self) -> list[Worker]:
+        return [Client(self, "follower", "import sys; sys.stdin.read(); sys.exit('no heap')")]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_client_that_ends_is_noticed_at_once() -> None:
+    """A round of an hour went on for an hour, and then showed a traceback of the thread that tells clients to end."""
+    load = Failing("127.0.0.1:1", History(), 10, 0, MinikafkaClients())
+    load.start()
+    with pytest.raises(ClusterError, match=r"client, a client in Java, ended with SIGKILL:"):
+        load.wait(60)
+    load.abandon()
+    (reader,) = load.readers
+    reader.join(60)
+    assert str(reader.failure).endswith("ended with exit code 1:\nno heap\n")
