@@ -124,6 +124,11 @@ class BreakableConnection(Connection):
         for reply in held:
             self.pass_on(reply)
 
+    def hasten(self) -> None:
+        for reply in self._held:
+            reply.not_before_s = 0.0
+        self.on_link_changed()
+
     def pass_on(self, reply: HeldReply) -> None:
         """Send an answer when its link lets it pass."""
         self._look()  # by its answer a node may just have become known

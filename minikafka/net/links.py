@@ -74,6 +74,10 @@ class Accepted(Protocol):
         """Some link of this node changed."""
         ...
 
+    def hasten(self) -> None:
+        """Answers that were to be late are not, over links that let them pass."""
+        ...
+
 
 class Links:
     """The links of one node, and the connections that it accepted over them."""
@@ -93,6 +97,11 @@ class Links:
         """Every link is whole again."""
         self._links.clear()
         self._tell()
+
+    def hasten(self) -> None:
+        """No answer is late any more, but for its link."""
+        for connection in tuple(self._connections):
+            connection.hasten()
 
     @property
     def broken(self) -> dict[int | None, Condition]:

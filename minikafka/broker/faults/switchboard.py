@@ -113,6 +113,7 @@ class Faults:
             self.links.heal()
         if what in (None, "rules"):
             self.rules.clear()
+            self.links.hasten()
         if what in (None, "clock"):
             self.clock.set(0)
         if what in (None, "disk"):

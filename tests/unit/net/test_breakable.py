@@ -40,6 +40,22 @@ async def listen(handler: Recorder, links: Links) -> Listener:
     return listener
 
 
+async def test_an_answer_that_a_rule_has_late_leaves_once_nothing_is_broken(dial: Dial) -> None:
+    """It was late also after a heal, and its client waited in the next test."""
+    links, handler = Links(frozenset()), Treating(Treatment(delay_ms=3_600_000))
+    listener = await listen(handler, links)
+    links.change(CLIENTS, is_cut_out=True)
+    peer = await dial(listener)
+    await peer.send(framed(b"asked"))
+    (reply,) = await eventually(lambda: handler.replies, "the request")
+    reply.send([framed(b"answer")])
+    links.hasten()
+    assert not reply.is_ready, "its link is cut"
+    links.heal()
+    assert await peer.receive_frame() == b"answer"
+    await listener.close()
+
+
 async def test_an_answer_that_is_late_does_not_pass_a_link_that_is_cut_meanwhile(dial: Dial) -> None:
     links, handler = Links(frozenset()), Treating()
     listener = await listen(handler, links)
