@@ -59,3 +59,26 @@ async def test_a_command_that_cannot_be_is_refused_and_changes_nothing(body: Any
         await faults.handle_call(2, body)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
     assert await faults.handle_call(2, {"do": "list"}) == {"faults": []}
+
+
+class Accepted:
+    """A connection of a listener."""
+
+    principal = None
+    listener = "CLIENT"
+    hastened = 0
+
+    def on_link_changed(self) -> None: ...
+
+    def hasten(self) -> None:
+        self.hastened += 1
+
+
+@pytest.mark.parametrize(("what", "times"), [(None, 1), ("rules", 1), ("clock", 0)])
+async def test_what_a_rule_has_late_is_late_until_rules_are_healed(what: str | None, times: int) -> None:
+    faults, connection = Faults(time.time, time.sleep), Accepted()
+    faults.links.join(connection)
+    await faults.handle_call(0, RULE)
+    await faults.handle_call(0, {"do": "heal", "what": what})
+    assert connection.hastened == times
+    assert len(faults.rules) == (1 - times)
