@@ -41,7 +41,7 @@ class LocalCluster(ManagedCluster):
     """The nodes of one layout as processes."""
 
     def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
-        self.layout = layout
+        super().__init__(layout)
         self._lifeline = None if detached else lifeline()
         self._children: dict[int, ForkedNode] = {}
 
@@ -140,7 +140,7 @@ class LocalCluster(ManagedCluster):
                 f"{last_log_lines(self.layout, node_id)}"
             )
 
-    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+    def _spawn(self, node_ids: Iterable[int], started: list[int]) -> None:
         """``started`` gets each that was down before it is started: Ctrl-C may come at any time."""
         with self._lock():
             self.layout.write_files()
@@ -149,7 +149,7 @@ class LocalCluster(ManagedCluster):
                 check_ports(self.layout, node_id)
             for node_id in missing:
                 started.append(node_id)
-                self._spawn(node_id)
+                self._fork(node_id)
 
     def _kill_started(self, node_ids: Iterable[int]) -> None:
         for child in [self._children[node_id] for node_id in node_ids if node_id in self._children]:
@@ -162,7 +162,7 @@ class LocalCluster(ManagedCluster):
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _spawn(self, node_id: int) -> None:
+    def _fork(self, node_id: int) -> None:
         begin_log(self.layout, node_id)
         try:
             child = fork_server().start(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -29,6 +30,11 @@ class RunningNode(Protocol):
 class ManagedCluster(Breakable, ObservedCluster):
     """The nodes of one layout."""
 
+    def __init__(self, layout: ClusterLayout) -> None:
+        self.layout = layout
+        self._starting = threading.Lock()
+        self._has_ended = False
+
     # --- what a node is ---
 
     @abstractmethod
@@ -36,7 +42,7 @@ class ManagedCluster(Breakable, ObservedCluster):
         """The nodes that are up or paused."""
 
     @abstractmethod
-    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+    def _spawn(self, node_ids: Iterable[int], started: list[int]) -> None:
         """Start those that are down, and do not wait. Each is in ``started`` before it is started: Ctrl-C may come at
         any time.
         """
@@ -133,6 +139,18 @@ class ManagedCluster(Breakable, ObservedCluster):
     def spawn(self, *node_ids: int) -> None:
         """Start those of these nodes that are down, and do not wait for them."""
         self._spawn_missing(node_ids, [])
+
+    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+        with self._starting:
+            if self._has_ended:
+                raise ClusterError("this cluster has ended; make another one")
+            self._spawn(node_ids, started)
+
+    def end(self) -> None:
+        """Kill every node, and let nobody start one, also who is about to in another thread."""
+        with self._starting:
+            self._has_ended = True
+            self.kill_all()
 
     def restart(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Start a node that is down, or stop and start one that is up."""

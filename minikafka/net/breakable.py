@@ -28,7 +28,7 @@ class Treatment:
 class HeldReply(Reply):
     """An answer that may have to wait, or is changed, before it leaves."""
 
-    __slots__ = ("_held_chunks", "_is_answered", "_timer", "_treatment", "not_before_s", "size")
+    __slots__ = ("_held_chunks", "_is_answered", "_timer", "_treatment", "due_s", "not_before_s", "size")
 
     def __init__(self, connection: BreakableConnection, requests: ApiRequests | None) -> None:
         super().__init__(connection, requests)
@@ -36,6 +36,8 @@ class HeldReply(Reply):
         self._timer: asyncio.TimerHandle | None = None
         self._held_chunks: Sequence[Chunk] = ()
         self._is_answered = False
+        self.due_s: float | None = None
+        """When its link lets it pass, where it has its place; None: not as the link is."""
         self.not_before_s = 0.0
         self.size = 0
 
@@ -125,22 +127,28 @@ class BreakableConnection(Connection):
             self.pass_on(reply)
 
     def hasten(self) -> None:
-        for reply in self._held:
+        for reply in tuple(self._held):
             reply.not_before_s = 0.0
-        self.on_link_changed()
+            self._wait_for(reply)
 
     def pass_on(self, reply: HeldReply) -> None:
         """Send an answer when its link lets it pass."""
         self._look()  # by its answer a node may just have become known
         now_s = self._loop.time()
         link = self._links.of(self)
-        due_s = now_s if link is None else link.due_s(reply.size, self.opened_at_s, now_s)
-        if due_s is not None and max(due_s, reply.not_before_s) <= now_s:
-            reply.pass_on()
-            return
+        reply.due_s = now_s if link is None else link.due_s(reply.size, self.opened_at_s, now_s)
         self._held[reply] = None
-        at_s = None if due_s is None else max(due_s, reply.not_before_s)
-        reply.wait(None if at_s is None else self._loop.call_at(at_s, self._pass, reply))
+        self._wait_for(reply)
+
+    def _wait_for(self, reply: HeldReply) -> None:
+        if reply.due_s is None:
+            reply.wait(None)
+            return
+        at_s = max(reply.due_s, reply.not_before_s)
+        if at_s <= self._loop.time():
+            self._pass(reply)
+        else:
+            reply.wait(self._loop.call_at(at_s, self._pass, reply))
 
     def _pass(self, reply: HeldReply) -> None:
         del self._held[reply]

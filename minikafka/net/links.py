@@ -11,6 +11,7 @@ Delay and rate are of answers. Between two nodes that are told both it is as if 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -71,7 +72,7 @@ class Accepted(Protocol):
     @property
     def principal(self) -> int | None: ...
     def on_link_changed(self) -> None:
-        """Some link of this node changed."""
+        """Its link changed."""
         ...
 
     def hasten(self) -> None:
@@ -91,12 +92,12 @@ class Links:
         """Change fields of a link's condition: to a node, or to ``CLIENTS``."""
         link = self._links.setdefault(peer, Link())
         link.change(replace(link.condition, **changes), asyncio.get_running_loop().time())
-        self._tell()
+        self._tell([each for each in self._connections if self.of(each) is link])
 
     def heal(self) -> None:
         """Every link is whole again."""
         self._links.clear()
-        self._tell()
+        self._tell(self._connections)
 
     def hasten(self) -> None:
         """No answer is late any more, but for its link."""
@@ -122,6 +123,7 @@ class Links:
     def leave(self, connection: Accepted) -> None:
         self._connections.pop(connection, None)
 
-    def _tell(self) -> None:
-        for connection in tuple(self._connections):
+    @staticmethod
+    def _tell(connections: Iterable[Accepted]) -> None:
+        for connection in tuple(connections):
             connection.on_link_changed()

@@ -205,7 +205,7 @@ class ThreadCluster(ManagedCluster):
     """The nodes of one layout as threads."""
 
     def __init__(self, layout: ClusterLayout) -> None:
-        self.layout = layout
+        super().__init__(layout)
         self._nodes: dict[int, NodeThread] = {}
 
     @classmethod
@@ -232,7 +232,7 @@ class ThreadCluster(ManagedCluster):
 
     # --- starting and ending ---
 
-    def _spawn_missing(self, node_ids: Iterable[int], started: list[int]) -> None:
+    def _spawn(self, node_ids: Iterable[int], started: list[int]) -> None:
         self.layout.write_files()
         missing = [node_id for node_id in node_ids if node_id not in self.running()]
         for node_id in missing:

@@ -108,7 +108,7 @@ class MiniKafka(Breakable):
         """
         if self._cluster is None or self._ports is None or self._ended or self._starter != os.getpid():
             return
-        self._cluster.kill_all()
+        self._cluster.end()
         self._ended = True
         self._ports.close()
         directory = self._cluster.layout.directory

@@ -85,6 +85,16 @@ def test_a_broker_that_cannot_begin_ends_the_start(tmp_path: Path) -> None:
     assert cluster.running() == {}
 
 
+@pytest.mark.parametrize("in_process", [False, True], ids=["processes", "threads"])
+def test_nobody_starts_a_broker_of_a_cluster_that_has_ended(in_process: bool) -> None:
+    """A thread that was about to restart one did, while the files were being removed."""
+    with MiniKafka(brokers=1, in_process=in_process) as kafka:
+        cluster = kafka.cluster
+        kafka.kill(1)
+    with pytest.raises(ClusterError, match="this cluster has ended; make another one"):
+        cluster.spawn(1)
+
+
 def test_a_process_that_forgets_its_brokers_ends() -> None:
     program = (
         "from minikafka.testing import MiniKafka\n"

@@ -55,13 +55,13 @@ def test_a_node_that_dies_at_once_is_reported_with_the_reason_in_its_log(tmp_pat
 def test_nodes_do_not_outlive_a_start_that_is_interrupted_while_others_are_still_spawned(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spawn = LocalCluster._spawn
+    spawn = LocalCluster._fork
 
     def spawn_one_and_be_interrupted(self: LocalCluster, node_id: int) -> None:
         spawn(self, node_id)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LocalCluster, "_spawn", spawn_one_and_be_interrupted)
+    monkeypatch.setattr(LocalCluster, "_fork", spawn_one_and_be_interrupted)
     with pytest.raises(KeyboardInterrupt):
         cluster.start()
     assert cluster.layout.pid_file(1).exists()

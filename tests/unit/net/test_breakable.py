@@ -56,6 +56,25 @@ async def test_an_answer_that_a_rule_has_late_leaves_once_nothing_is_broken(dial
     await listener.close()
 
 
+async def test_an_answer_keeps_its_place_on_a_slow_link_when_others_change_or_rules_end(dial: Dial) -> None:
+    """Its bytes were counted again, and it came later each time."""
+    links, handler = Links(frozenset()), Treating()
+    listener = await listen(handler, links)
+    links.change(CLIENTS, bytes_per_s=1)
+    peer = await dial(listener)
+    await peer.send(framed(b"asked"))
+    (reply,) = await eventually(lambda: handler.replies, "the request")
+    reply.send([framed(b"answer")])
+    place_s = reply.due_s
+    links.change(7, delay_ms=1)
+    links.hasten()
+    assert not reply.is_ready
+    assert reply.due_s == place_s
+    links.heal()
+    assert await peer.receive_frame() == b"answer"
+    await listener.close()
+
+
 async def test_an_answer_that_is_late_does_not_pass_a_link_that_is_cut_meanwhile(dial: Dial) -> None:
     links, handler = Links(frozenset()), Treating()
     listener = await listen(handler, links)
