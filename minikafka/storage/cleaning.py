@@ -4,6 +4,10 @@ Records of an aborted transaction go (row T26). Its marker, and that of a commit
 transaction is there. Then it goes as a tombstone does: the first pass gives it a delete horizon, a later one drops it.
 Like the last batch of each producer, the marker with its last epoch stays, without a record if need be.
 
+The first batch of each leader epoch stays, too. Who knows only the batches (a follower that fetched them, a copy for
+another directory, a start without the epoch file) takes an epoch to begin with its first batch that is left. If that is
+too late, what another replica alone wrote there, in the epoch before, passes for a part of this log.
+
 Offsets do not change, nor does the offset range of a batch, so producer state can still be rebuilt from the batches. A
 batch that keeps all its records is copied unchanged. For the part that was mapped in this pass, the map knows the
 surviving offsets, so most batches are not decoded.
@@ -61,6 +65,7 @@ class Cleaner:
         end_offset: int,
         transactions: CleanedTransactions,
         last_of_producer: Mapping[int, LastOfProducer],
+        epoch_starts: Container[int],
         wall_ms: int,
         delete_retention_ms: int,
     ) -> None:
@@ -68,6 +73,7 @@ class Cleaner:
         self._end_offset = end_offset
         self._transactions = transactions
         self._last_of_producer = last_of_producer
+        self._epoch_starts = epoch_starts
         self._wall_ms = wall_ms
         self._delete_retention_ms = delete_retention_ms
 
@@ -105,6 +111,8 @@ class Cleaner:
         )
 
     def _must_stay(self, header: BatchHeader) -> bool:
+        if header.base_offset in self._epoch_starts:
+            return True
         last = self._last_of_producer.get(header.producer_id)
         if last is None:
             return False

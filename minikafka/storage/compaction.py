@@ -6,9 +6,9 @@ that a later one supersedes (:mod:`~minikafka.storage.cleaning`).
 
 A tombstone (null value) stays for ``delete.retention.ms`` after its batch was first cleaned: the first pass gives the
 batch a delete horizon (KIP-534), a later pass drops it. The last batch of each producer stays, without records if
-necessary, for its sequence numbers. Records of aborted transactions go, and supersede nothing; markers go when nothing
-of their transaction is left (:mod:`~minikafka.storage.cleaned_transactions`). A batch with malformed records stays
-unchanged.
+necessary, for its sequence numbers; so does the first of each leader epoch, to tell where that began. Records of
+aborted transactions go, and supersede nothing; markers go when nothing of their transaction is left
+(:mod:`~minikafka.storage.cleaned_transactions`). A batch with malformed records stays unchanged.
 
 :func:`plan`, :func:`prepare_swap` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` and
 :meth:`CompactionJob.publish` in any thread. Files change in Kafka's order, so a crash leaves the old segments or the
@@ -109,6 +109,8 @@ class CompactionJob:
         self._segments = list(segments)
         self._keys = KeyMap(log.first_dirty_offset)
         self._last_of_producer = {entry.producer_id: LastOfProducer.of(entry) for entry in log.producers.entries}
+        # No epoch is before 0: nobody asks where the one before it ended.
+        self._epoch_starts = frozenset(entry.start_offset for entry in log.epochs.entries if entry.epoch > 0)
         self._closed = log.segments.closed
         active = log.segments.active  # its index of aborted transactions grows meanwhile
         self._active = active.snapshot(SegmentCache()) if active.has_aborted else active.copy(SegmentCache())
@@ -200,6 +202,7 @@ class CompactionJob:
             self.end_offset,
             transactions,
             self._last_of_producer,
+            self._epoch_starts,
             self._wall_ms,
             self._config.delete_retention_ms,
         )
