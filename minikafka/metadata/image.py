@@ -57,6 +57,7 @@ class PartitionImage:
     ``replicas`` are the target's, then ``removing_replicas``; ``adding_replicas`` are new (KIP-455).
     ``directories`` has one log directory per replica, or is empty (KIP-858). ``unclean_leader_epoch`` is the leader
     epoch of the last unclean election, -1 without one: it excuses cuts below a high watermark (row R26).
+    ``first_leader_epoch`` is what it began with: a log with an earlier one is of a topic that had the name before.
     """
 
     replicas: tuple[int, ...]
@@ -70,6 +71,7 @@ class PartitionImage:
     last_known_elr: tuple[int, ...] = ()
     directories: tuple[UUID, ...] = ()
     unclean_leader_epoch: int = NO_EPOCH
+    first_leader_epoch: int = 0
 
     @property
     def is_reassigning(self) -> bool:

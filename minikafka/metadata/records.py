@@ -135,10 +135,10 @@ class RemoveTopicRecord(Record):
 class PartitionRecord(Record):
     """A partition in full: at creation and in snapshots. ``directories`` has the log directory of each replica
     (KIP-858); it is empty when none is known. ``unclean_leader_epoch`` is the epoch that the last unclean election
-    began."""
+    began, ``first_leader_epoch`` the one that the partition began with (decision 0031)."""
 
     TYPE: ClassVar[int] = 8
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     topic_id: UUID
     partition: int
     replicas: tuple[int, ...]
@@ -152,6 +152,7 @@ class PartitionRecord(Record):
     last_known_elr: tuple[int, ...] = ()
     directories: tuple[UUID, ...] = since(1, ())
     unclean_leader_epoch: int = since(2, NO_EPOCH)
+    first_leader_epoch: int = since(3, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ async def test_deleting_records(servers: str, admin: Admin, topic: str) -> None:
         for n in range(10):
             await producer.send(topic, b"%d" % n)
     assert await admin.delete_records({tp: 4}) == {tp: 4}, "inside the batch"
-    assert await admin.list_offsets({tp: -2}) == {tp: (4, 0)}
+    assert (await admin.list_offsets({tp: -2}))[tp].offset == 4
     async with Consumer(servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
         assert [record.value for record in await read(consumer, 6)] == [b"%d" % n for n in range(4, 10)]

@@ -80,7 +80,9 @@ class Strays:
             return True
         if log_.topic_id != ZERO_TOPIC_ID and not _is_garbled(log_.topic_id, topic.topic_id):
             return False
-        return log_.latest_epoch <= state.leader_epoch  # else it is of a topic that had the name before
+        epochs = [entry.epoch for entry in log_.epoch_entries]
+        # Otherwise it is of a topic that had the name before, or of another cluster's.
+        return all(state.first_leader_epoch <= epoch <= state.leader_epoch for epoch in epochs)
 
     def _has_place(self, tp: TopicPartition, image: MetadataImage) -> bool:
         state = image.partition(tp)

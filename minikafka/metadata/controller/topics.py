@@ -255,6 +255,7 @@ def _new_partitions(
             isr,
             leader=isr[0],
             leader_epoch=state.image.first_leader_epoch,
+            first_leader_epoch=state.image.first_leader_epoch,
             directories=directories,
         )
 

@@ -37,6 +37,7 @@ partitions = st.builds(
     last_known_elr=ids,
     directories=st.lists(st.uuids()).map(tuple),
     unclean_leader_epoch=st.integers(-1, 9),
+    first_leader_epoch=st.integers(0, 9),
 )
 brokers = st.builds(
     BrokerImage,

@@ -226,7 +226,7 @@ async def test_a_stray_is_set_aside_and_kept_for_a_while(start_node: StartNode, 
 async def test_a_log_of_the_topic_that_had_the_name_before_is_not_given_to_this_one(
     start_node: StartNode, tmp_path: Path, dial: Dial
 ) -> None:
-    """Its leader epochs are later than any that the topic has had."""
+    """Its leader epochs are earlier than any that the topic has had: those of names go on."""
     node = await start_node(**BOOT)
     await create_topic(node, "orders")
     for _restart in range(2):

@@ -232,7 +232,10 @@ def test_a_topic_made_anew_has_later_leader_epochs_than_before(cluster: Any) -> 
     cluster.ask(ask.delete(ask.named("t")))
     cluster.create("t", num_partitions=2, replication_factor=2)
     cluster.ask(ask.extend(ask.more("t", 3)))
-    assert [cluster.partition(index).leader_epoch for index in range(3)] == [2, 2, 2]
+    made = [cluster.partition(index) for index in range(3)]
+    assert [(each.leader_epoch, each.first_leader_epoch) for each in made] == [(2, 2)] * 3
+    cluster.fence(made[0].leader)
+    assert (cluster.partition(0).leader_epoch, cluster.partition(0).first_leader_epoch) == (3, 2)
 
 
 def test_deletion_may_be_disabled(new_cluster: Callable[..., Any]) -> None:
