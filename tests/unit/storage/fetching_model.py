@@ -49,6 +49,7 @@ class Schedule:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
+        self.is_cleaned_by_kafka = bool(seed % 2)
         self.is_compacted = seed % 2 == 1
         self.config = LogConfig(
             cleanup_policy=frozenset({"compact" if self.is_compacted else "delete"}),
@@ -102,6 +103,8 @@ class Schedule:
         job = self.leader.plan_compaction(self.leader.log_end_offset, NOW_MS)
         if job is None:
             return
+        if self.is_cleaned_by_kafka:
+            job._epoch_starts = frozenset()  # which keeps no batch for the beginning of a leader epoch
         while not job.step():
             pass
         if not self.leader.prepare_swap(job):
