@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from minikafka.chaos.faults import Breakable
@@ -160,5 +161,7 @@ class ManagedCluster(Breakable, ObservedCluster):
         self.start_node(node_id, timeout_s)
 
     def kill_all(self) -> None:
-        """Kill every node that is up."""
-        self.kill(*self.running())
+        """Kill every node that is up. One may end by itself meanwhile."""
+        while running := self.running():
+            with suppress(NodeDownError):
+                self.kill(*running)

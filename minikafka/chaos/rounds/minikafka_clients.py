@@ -54,8 +54,8 @@ class Living(Worker):
         """One life."""
 
 
-class Writer(Living):
-    """Sends to all partitions in turn, with acks=all and idempotence."""
+class Sender(Living):
+    """A producer, whose records are numbered, and its successors."""
 
     def __init__(self, name: str, load: Load, rate: float) -> None:
         super().__init__(name, load)
@@ -65,6 +65,15 @@ class Writer(Living):
     @property
     def is_over(self) -> bool:
         return self.load.sending_is_over.is_set()
+
+    def next(self, process: str) -> tuple[int, str]:
+        """The partition and the key of one more record."""
+        self._number += 1
+        return self._number % PARTITIONS, f"{process}-{self._number}"
+
+
+class Writer(Sender):
+    """Sends to all partitions in turn, with acks=all and idempotence."""
 
     async def live(self, process: str) -> None:
         under_way: deque[tuple[list[str], Awaitable[Any]]] = deque()
@@ -87,10 +96,7 @@ class Writer(Living):
                 self._note_told(process, under_way)
 
     async def _send(self, producer: Producer, process: str, count: int, under_way: deque[Any]) -> None:
-        items = []
-        for _ in range(count):
-            items.append((self._number % PARTITIONS, f"{process}-{self._number}"))
-            self._number += 1
+        items = [self.next(process) for _ in range(count)]
         if not items:
             return
         sent = [[place(TOPIC, partition), key] for partition, key in items]
@@ -185,17 +191,8 @@ def _generation(consumer: Consumer) -> int:
         return NO_GENERATION
 
 
-class Transactor(Living):
+class Transactor(Sender):
     """A producer with a transactional id, and its successors."""
-
-    def __init__(self, name: str, load: Load, rate: float) -> None:
-        super().__init__(name, load)
-        self._rate = rate
-        self._number = 0
-
-    @property
-    def is_over(self) -> bool:
-        return self.load.sending_is_over.is_set()
 
     async def live(self, process: str) -> None:
         self.note(process, "invoke", "take_over", [self.name])
@@ -208,17 +205,13 @@ class Transactor(Living):
                     await asyncio.sleep(TICK_S)
                     continue
                 due -= RECORDS
-                items = [self._next(process) for _ in range(RECORDS)]
+                items = [self.next(process) for _ in range(RECORDS)]
                 name = f"{process}/{self._number}"
                 self.note(process, "invoke", "begin", [name])
                 try:
                     await transact(self, process, name, producer, TOPIC, items)
                 except FencedError:
                     return
-
-    def _next(self, process: str) -> tuple[int, str]:
-        self._number += 1
-        return self._number % PARTITIONS, f"{process}-{self._number}"
 
 
 def transactional_producer(worker: Worker) -> Producer:

@@ -12,7 +12,7 @@ import pytest
 from live_cluster import eventually
 
 from minikafka.chaos.cluster_status import cluster_status
-from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.layout import ClusterError, NodeDownError
 from minikafka.chaos.local_cluster import LocalCluster, running_directories
 from minikafka.chaos.ports import free_base_port
 
@@ -66,6 +66,24 @@ def test_nodes_do_not_outlive_a_start_that_is_interrupted_while_others_are_still
         cluster.start()
     assert cluster.layout.pid_file(1).exists()
     assert cluster.running() == {}
+
+
+def test_all_are_killed_though_one_ends_meanwhile(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a test failed, and the others ran on."""
+    up, killed = {1: object(), 2: object()}, []
+
+    def kill(*nodes: int) -> None:
+        if 2 in nodes:
+            del up[2]
+            raise NodeDownError("node 2 is down")
+        killed.extend(nodes)
+        up.clear()
+
+    monkeypatch.setattr(cluster, "running", lambda: dict(up))
+    monkeypatch.setattr(cluster, "kill", kill)
+    cluster.kill_all()
+    assert killed == [1]
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("verb", ["kill", "pause", "resume", "restart", "start_node", "stop_node"])
