@@ -42,7 +42,8 @@ class JavaClients:
         compiler = ["javac", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-cp", jars, "-d", str(directory)]
         compiled = subprocess.run([*compiler, str(_PROGRAM)], capture_output=True, text=True, check=False)
         if compiled.returncode:
-            raise ClusterError(f"the clients could not be compiled with {self.name}:\n{compiled.stderr[:2000]}")
+            first = compiled.stderr.partition("\n")[0].rpartition(": error: ")[2]
+            raise ClusterError(f"--client java could not be compiled with the {self.name}: {first}")
 
     def writer(self, name: str, load: Load, rate: float) -> Worker:
         """See ``loads.Clients``."""

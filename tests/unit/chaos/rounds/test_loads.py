@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
-from minikafka.chaos.rounds.java_clients import JavaWorker
+from minikafka.chaos.rounds.java_clients import JavaClients, JavaWorker
 from minikafka.chaos.rounds.loads import Load, Produce, Worker
 from minikafka.chaos.rounds.minikafka_clients import MinikafkaClients
 
@@ -42,3 +44,17 @@ def test_a_client_that_ends_is_noticed_at_once() -> None:
     (reader,) = load.readers
     reader.join(60)
     assert str(reader.failure).endswith("ended with exit code 1:\nno heap\n")
+
+
+def test_what_java_clients_lack_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was all that the compiler said."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ClusterError, match=r"^--client java needs java and javac \(17 or newer\), for example .*$"):
+        JavaClients(tmp_path)
+    for name, said in (("java", ""), ("javac", "ChaosClient.java:22: error: package org.a.b does not exist\nimport")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("CLASSPATH", os.devnull)
+    with pytest.raises(ClusterError, match=r"with the Java clients of CLASSPATH: package org\.a\.b does not exist$"):
+        JavaClients(tmp_path)
