@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo demo-transactions demo-spark test hostile planted schedules check sim up down lint types bench
+.PHONY: help install demo demo-transactions demo-spark test test-long hostile planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,11 +31,14 @@ demo-transactions: $(APP)  ## a bank that books in transactions, while its appli
 demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
 	@$(BIN)/minikafka pipeline demo $(ARGS)
 
-test: $(DEV) $(CLASSES)  ## run every test, four at a time (ARGS='-k fetch' narrows it)
+test: $(DEV) $(CLASSES)  ## run the tests, four at a time (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest -n 4 $(ARGS)
 
+test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make test` leaves out
+	@$(BIN)/pytest -n 2 -m long $(ARGS)
+
 hostile: $(DEV)  ## attack a node with a million changed frames at its decoders and 50,000 through sockets
-	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest tests/hostile $(ARGS)
+	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it, PIN=1 finds quick seeds)
 	@$(if $(PIN),PIN=$(PIN) )$(BIN)/python tests/planted $(SUITE)

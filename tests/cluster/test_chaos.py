@@ -37,7 +37,12 @@ def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("load", "client"),
-    [("copy", "confluent"), ("transactions", "confluent"), ("transactions", "minikafka"), ("group", "java")],
+    [
+        ("copy", "confluent"),
+        ("transactions", "minikafka"),
+        pytest.param("transactions", "confluent", marks=pytest.mark.long),
+        pytest.param("group", "java", marks=pytest.mark.long),
+    ],
 )
 def test_a_round_of_kills_and_lost_answers_loses_nothing(
     load: str, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -97,6 +102,7 @@ def test_a_cluster_that_is_there_is_judged_while_somebody_breaks_it(tmp_path: Pa
     assert outcome["operations"]["succeeded"] > 1_000
 
 
+@pytest.mark.long
 def test_apache_kafka_is_judged_as_well(tmp_path: Path) -> None:
     from benchmarks.apache_kafka import NotHereError, class_path, running_apache_kafka
 

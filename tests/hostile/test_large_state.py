@@ -30,6 +30,7 @@ LIMIT_MS: Final = 30
 TRIES: Final = 4
 
 
+@pytest.mark.long
 def test_no_request_holds_the_loop_however_much_it_walks(tmp_path: Path) -> None:
     """One test: the state takes seconds to build."""
     limit_ms = turn_max_ms(LIMIT_MS)

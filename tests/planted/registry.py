@@ -46,6 +46,13 @@ class Sabotage:
     is_noted: bool = False  # when it is called
 
 
+class Known(NamedTuple):
+    """A seed that notices a bug, and whether its schedule takes long: then it is left to ``make test-long``."""
+
+    seed: int
+    is_long: bool
+
+
 class Catch(NamedTuple):
     """A violation, and how long it took to see it."""
 
@@ -145,7 +152,7 @@ class Suite:
         """As :meth:`catch`, beginning with the seed that is known to notice. A change elsewhere may have moved the
         schedules: in a slow suite a few others are tried then."""
         known = known_seeds().get((self.name, sabotage.name))
-        seeds = () if known is None else (known,)
+        seeds = () if known is None else (known.seed,)
         return self.catch(sabotage, (*seeds, *range(min(self.bound, SLOW_TRIES) if self.is_slow else self.bound)))
 
 
@@ -155,10 +162,10 @@ def cpu_s() -> float:
 
 
 @cache
-def known_seeds() -> dict[tuple[str, str], int]:
+def known_seeds() -> dict[tuple[str, str], Known]:
     """By suite and bug, a seed that notices a well-hidden one; ``make planted PIN=1`` writes them."""
-    rows = (re.fullmatch(r"(.+): (\w+) = (\d+)", row) for row in KNOWN_SEEDS.read_text().splitlines())
-    return {(row[1], row[2]): int(row[3]) for row in rows if row}
+    rows = (re.fullmatch(r"(.+): (\w+) = (\d+)( long)?", row) for row in KNOWN_SEEDS.read_text().splitlines())
+    return {(row[1], row[2]): Known(int(row[3]), row[4] is not None) for row in rows if row}
 
 
 def wanted_seeds(count: int) -> range:

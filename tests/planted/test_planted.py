@@ -6,10 +6,16 @@ from __future__ import annotations
 import pytest
 
 from planted.found import suites
-from planted.registry import LISTED, Sabotage, Suite
+from planted.registry import LISTED, Sabotage, Suite, known_seeds
 
+LONG = {bug for bug, known in known_seeds().items() if known.is_long}
 SABOTAGES = [
-    pytest.param(suite, sabotage, id=f"{suite.name}-{sabotage.name}".replace(" ", "-"))
+    pytest.param(
+        suite,
+        sabotage,
+        id=f"{suite.name}-{sabotage.name}".replace(" ", "-"),
+        marks=[pytest.mark.long] if (suite.name, sabotage.name) in LONG else [],
+    )
     for suite in suites().values()
     for sabotage in suite.quick_sabotages()
 ]

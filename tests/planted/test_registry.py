@@ -6,7 +6,7 @@ import pytest
 
 from planted import registry, table
 from planted.found import named
-from planted.registry import SLOW_TRIES, Suite
+from planted.registry import SLOW_TRIES, Known, Suite
 
 
 class Machine:
@@ -64,7 +64,7 @@ def test_a_slow_suite_tries_a_few_seeds_when_the_known_one_is_silent(
         """Is seen with one seed."""
         return 2
 
-    monkeypatch.setattr(registry, "known_seeds", lambda: {("machine", "broken"): 40})
+    monkeypatch.setattr(registry, "known_seeds", lambda: {("machine", "broken"): Known(40, False)})
     assert (suite.quick_catch(suite.sabotages["broken"]) is not None) == is_caught
     assert tried == [40, *range(8 if is_caught else SLOW_TRIES)]
 

@@ -227,6 +227,7 @@ def test_a_driver_is_killed_while_it_archives(cluster: LocalCluster, topic: str,
     assert places(lake) == [(partition, offset) for partition, offset, *_ in stored(cluster, topic, 3)]
 
 
+@pytest.mark.long
 def test_a_driver_is_killed_while_it_replays(
     spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
 ) -> None:

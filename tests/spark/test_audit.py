@@ -327,6 +327,7 @@ def test_files_of_several_processes_are_one_history(by_polls: Judged) -> None:
 # -- a real history ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_cluster_whose_leader_was_killed_is_judged_the_same_from_topics_and_from_files(
     spark: SparkSession, start_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:

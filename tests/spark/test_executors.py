@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet
+import pytest
 from confluent_kafka import Producer
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -16,6 +17,7 @@ SCRIPT = Path(__file__).with_name("killed_executors.py")
 COUNT = 9_000  # in each partition
 
 
+@pytest.mark.long
 def test_each_offset_is_read_once_whoever_is_killed(cluster: LocalCluster, created: str, tmp_path: Path) -> None:
     """On a Spark of its own with two executors, each a process; in a batch and in a stream."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "queue.buffering.max.messages": 200_000})

@@ -83,6 +83,7 @@ def test_our_rows_are_the_connectors(
         assert found[0] == found[1], case
 
 
+@pytest.mark.long
 def test_our_committed_rows_are_the_connectors(
     spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]
 ) -> None:

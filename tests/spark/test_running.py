@@ -62,7 +62,10 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(("number", "when"), [(signal.SIGINT, "at once"), (signal.SIGTERM, "after head")])
+@pytest.mark.parametrize(
+    ("number", "when"),
+    [(signal.SIGINT, "at once"), pytest.param(signal.SIGTERM, "after head", marks=pytest.mark.long)],
+)
 def test_a_job_that_is_interrupted_ends(number: signal.Signals, when: str) -> None:
     """In a process of its own, whose connection to Java is of no more use. A worker on which Spark hung up before, as
     it does after ``head``, is no reason for a traceback either."""

@@ -201,6 +201,7 @@ def make_anew(cluster: LocalCluster, topic: str) -> None:
     wait_until_known(cluster, topic, 3)
 
 
+@pytest.mark.long
 def test_a_topic_that_was_made_anew_between_two_runs_is_a_loss(
     spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
 ) -> None:

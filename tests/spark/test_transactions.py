@@ -122,6 +122,7 @@ def test_batches_and_streams_end_where_the_first_open_transaction_begins(
     assert sorted(seen) == committed(cluster, topic)
 
 
+@pytest.mark.long
 def test_a_lake_has_what_is_committed(
     spark: SparkSession, cluster: LocalCluster, written: Written, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_late_records_are_dropped_and_final_windows_come_once(job: Job) -> None:
     assert set(times.values()) == {1}
 
 
+@pytest.mark.long
 def test_a_broker_that_is_killed_meanwhile_does_no_harm(
     spark: SparkSession, start_cluster: StartCluster, topic: str, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ run_windows(spark, topic, to=to, windows=WINDOWS, bootstrap_servers=servers, che
 """
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_goes_on_where_it_was(job: Job) -> None:
     orders = some_orders(1000)
     job.produce(orders)
@@ -215,6 +217,7 @@ def test_what_is_missing_is_said_before_anything_starts(job: Job) -> None:
     assert not job.checkpoint.exists()
 
 
+@pytest.mark.long
 def test_a_checkpoint_belongs_to_the_query_that_began_a_batch_with_it(job: Job) -> None:
     """Not to one that Spark would not have; and not to any, if another program did."""
     job.checkpoint = job.checkpoint.with_name("check [point]*")  # to Spark's readers a pattern
