@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from click.testing import CliRunner
+from live_program import run_program
 from typer.main import get_command
 
 from minikafka.cli import main
@@ -38,10 +38,8 @@ class CommandLine:
     def run(self, *arguments: str, given: bytes | None = None, at: bool = True) -> subprocess.CompletedProcess[bytes]:
         """What became of it, whatever that is; ``at`` the directory."""
         where = [] if arguments[0] == "log" or not at else ["--dir", str(self.directory)]
-        words = [sys.executable, "-m", "minikafka", *arguments, *where]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
-        environment["COLUMNS"] = "200"
-        return subprocess.run(words, input=given, capture_output=True, timeout=120, check=False, env=environment)
+        return run_program([*arguments, *where], environment | {"COLUMNS": "200"}, given)
 
 
 class Printed(NamedTuple):

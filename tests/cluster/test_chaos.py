@@ -38,8 +38,8 @@ def run(out: Path, *options: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("load", "client"),
     [
-        ("copy", "confluent"),
         ("transactions", "minikafka"),
+        pytest.param("copy", "confluent", marks=pytest.mark.long),
         pytest.param("transactions", "confluent", marks=pytest.mark.long),
         pytest.param("group", "java", marks=pytest.mark.long),
     ],

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
+from live_program import run_program
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -43,14 +44,9 @@ def verbs() -> list[tuple[str, ...]]:
 
 
 def minikafka_command(*words: str, directory: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "minikafka", *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | {"MINIKAFKA_DIR": str(directory), "COLUMNS": "200"},
-    )
+    environment = os.environ | {"MINIKAFKA_DIR": str(directory), "COLUMNS": "200"}
+    done = run_program(list(words), environment, stdin.encode())
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.mark.parametrize("words", verbs(), ids=" ".join)
