@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -168,7 +169,7 @@ def _round(options: Options, clients: Clients, directory: Path, console: Console
 
     outcome: ChaosRun | None = None
     try:
-        with ExitStack() as stack:
+        with _full_disk_named(directory), ExitStack() as stack:
             history = History(stack.enter_context((directory / "history.jsonl").open("w")))
             it: Trial
             if options.servers is None:
@@ -185,6 +186,17 @@ def _round(options: Options, clients: Clients, directory: Path, console: Console
         elif options.servers is None:
             print_note(f"the brokers' files and logs: {directory / 'cluster'}")
     return outcome
+
+
+@contextmanager
+def _full_disk_named(directory: Path) -> Iterator[None]:
+    """The system's words do not say which, where a file was open before its disk was full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and error.filename is None:
+            error.filename = str(directory)
+        raise
 
 
 @contextmanager
