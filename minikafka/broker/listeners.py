@@ -19,6 +19,7 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
+from minikafka.config.security import SSL
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.breakable import BreakableConnection
 from minikafka.net.connection import Connection, FrameHandler
@@ -71,7 +72,11 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
     accepted = Connection if ports.faults is None else partial(BreakableConnection, links=ports.faults.links)
 
     def listener(name: str, handler: FrameHandler, its_limits: ListenerLimits) -> Listener:
-        return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted)
+        tls = None
+        if config.security_protocol(name) == SSL:
+            assert ports.tls is not None, "whoever makes a node gives it its credentials"
+            tls = (ports.tls, ports.tasks)
+        return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls)
 
     return Listeners(
         listener(CONTROLLER, calls, control_limits),

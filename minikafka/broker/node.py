@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 from collections.abc import Awaitable, Callable
 from errno import EDQUOT, ENOSPC
 from typing import Final
@@ -78,6 +79,7 @@ class Node:
         rng: random.Random,
         nonce: Callable[[], bytes] = lambda: os.urandom(32),
         boot_id: str | None = None,
+        tls: ssl.SSLContext | None = None,
         faults: Faults | None = None,
     ) -> None:
         """Open and recover the logs.
@@ -111,6 +113,7 @@ class Node:
             threads=self.threads,
             descriptors=descriptors.shares(descriptors.limit()),
             on_fatal=self._on_fatal,
+            tls=tls,
             faults=faults,
         )
         self.store = open_store(ports, self._on_directory_failure)

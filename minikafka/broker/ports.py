@@ -7,6 +7,7 @@ event loop's. So the same node runs on uvloop and on a loop with virtual time.
 from __future__ import annotations
 
 import random
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
@@ -40,6 +41,8 @@ class Ports:
     descriptors: Shares
     on_fatal: Callable[[BaseException], None]
     """Ends the process after a fatal error."""
+    tls: ssl.SSLContext | None = None
+    """Of the listeners that speak it."""
     faults: Faults | None = None
     """What a test breaks; None: nothing can be broken."""
 

@@ -19,6 +19,7 @@ from uuid import uuid4
 import uvloop
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.credentials import Credentials, credentials_of
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.faults.switchboard import Faults
@@ -33,7 +34,6 @@ from minikafka.storage.meta import META_REMEDY, DamagedMetaError, MetaError, for
 
 log = get_logger()
 
-MIN_SECRET_LENGTH = 16
 STANDARD_INPUT: Final = 0
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as <malloc.h> has them
 CANNOT_RUN: Final = (MetaError, KafkaError, OSError)
@@ -71,7 +71,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     keep_standard_descriptors()
     try:
         config = load_config(path, overrides)
-        secret = secret_of(config)
+        credentials = credentials_of(config)
     except ConfigError as error:
         print(f"minikafka broker: {error}", file=sys.stderr)
         return 2
@@ -80,7 +80,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     _give_memory_back()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            status = runner.run(_run(config, secret, until_eof))
+            status = runner.run(_run(config, credentials, until_eof))
         if status == START_AGAIN:
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
         return status
@@ -96,17 +96,17 @@ def why(error: MetaError | KafkaError | OSError) -> str:
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 
-async def _run(config: BrokerConfig, secret: bytes, until_eof: bool) -> int:
+async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
-    node = make_node(config, secret)
+    node = make_node(config, credentials)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stopped.set)
     return await serve(node, on_started=_calm_garbage_collector)
 
 
-def make_node(config: BrokerConfig, secret: bytes) -> Node:
+def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
     """A node of this machine, in the loop that runs. MetaError, KafkaError or OSError when its logs cannot be used."""
     faults = Faults(time.time, time.sleep) if config.fault_injection_enable else None
     disk = OsDisk() if faults is None else faults.disk
@@ -114,7 +114,8 @@ def make_node(config: BrokerConfig, secret: bytes) -> Node:
     return Node(
         config,
         cluster_id=config.cluster_id or _single_node_cluster_id(config, disk),
-        secret=secret,
+        secret=credentials.secret,
+        tls=credentials.tls,
         disk=disk,
         clock=Clock(loop) if faults is None else Clock(loop, faults.clock),
         rng=random.Random(),
@@ -170,22 +171,6 @@ def _give_memory_back() -> None:
         c_library = ctypes.CDLL(None)
         c_library.mallopt(M_MMAP_THRESHOLD, 1 << 20)
         c_library.mallopt(M_TRIM_THRESHOLD, 4 << 20)
-
-
-def secret_of(config: BrokerConfig) -> bytes:
-    """What proves a node to the others. Raises ConfigError."""
-    if config.cluster_secret_file is not None:
-        try:
-            secret = Path(config.cluster_secret_file).read_bytes().strip()
-        except OSError as error:
-            raise ConfigError([f"cluster.secret.file {config.cluster_secret_file}: {error.strerror}"]) from error
-    elif config.cluster_secret is not None:
-        secret = config.cluster_secret.encode()
-    else:
-        return os.urandom(32)  # a single node proves itself to nobody
-    if len(secret) < MIN_SECRET_LENGTH:
-        raise ConfigError([f"the cluster secret has {len(secret)} bytes; it needs {MIN_SECRET_LENGTH} or more"])
-    return secret
 
 
 def _boot_id() -> str | None:

@@ -11,6 +11,7 @@
 ``broker_connection``      one connection: versions, requests with their answers, late answers
 ``key_coordinator``        the coordinator of a group or a transactional id
 ``backoff``                waits between attempts
+``security``               how to connect: TLS
 ``checks``                 checks of arguments, at the call (pure)
 ``records``, ``errors``    returned records and raised errors
 =========================  ========================================================================================
@@ -31,6 +32,7 @@ from minikafka.client.errors import (
 )
 from minikafka.client.producer import Producer
 from minikafka.client.records import ConsumerRecord, FetchedBatches, GroupMetadata, RecordMetadata
+from minikafka.client.security import Security
 
 __all__ = [
     "Admin",
@@ -44,5 +46,6 @@ __all__ = [
     "NoOffsetError",
     "Producer",
     "RecordMetadata",
+    "Security",
     "TransactionAbortedError",
 ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Final, TypeVar
 
 from minikafka import __version__
 from minikafka.client.errors import UnreachableError
+from minikafka.client.security import reason_of
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
 from minikafka.net.channel import Channel
@@ -38,11 +40,11 @@ class BrokerConnection:
         self._slow_after_s: dict[int, float] = {}  # correlation id -> when its call counts as slow
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, client_id: str) -> BrokerConnection:
+    async def open(cls, endpoint: Endpoint, client_id: str, tls: ssl.SSLContext | None = None) -> BrokerConnection:
         """Connect and agree on versions. Raises KafkaError."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S)
+                channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S, tls=tls)
                 try:
                     versions = await _negotiate(channel, client_id)
                 except BaseException:
@@ -52,7 +54,7 @@ class BrokerConnection:
             raise UnreachableError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
         except OSError as error:
             why = "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
-            raise UnreachableError(f"cannot reach {endpoint}: {why}") from error
+            raise UnreachableError(f"cannot reach {endpoint}: {(tls and reason_of(error)) or why}") from error
         except WireError as error:
             raise UnreachableError(f"{endpoint} does not speak the Kafka protocol: {error}") from error
         return cls(endpoint, channel, client_id, versions)

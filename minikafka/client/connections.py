@@ -16,6 +16,7 @@ from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.checks import check_text
 from minikafka.client.cluster import Cluster
 from minikafka.client.errors import UnreachableError
+from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
 from minikafka.net.tasks import TaskOwner
@@ -51,10 +52,17 @@ class Connections:
     """All connections of one client, keyed by address and purpose (long polls are kept apart from short calls)."""
 
     def __init__(
-        self, bootstrap_servers: str, *, client_id: str, rng: random.Random, request_timeout_s: float = 30.0
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str,
+        security: Security = PLAIN,
+        rng: random.Random,
+        request_timeout_s: float = 30.0,
     ) -> None:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self._client_id = client_id
+        self._tls = security.context()
         self._rng = rng
         self._tasks = TaskOwner("connections", _ignore)  # callers get the error of the connection
         self._by_key: dict[_Key, BrokerConnection] = {}
@@ -177,7 +185,7 @@ class Connections:
     async def _open(self, key: _Key) -> BrokerConnection:
         endpoint = key[0]
         try:
-            connection = self._by_key[key] = await BrokerConnection.open(endpoint, self._client_id)
+            connection = self._by_key[key] = await BrokerConnection.open(endpoint, self._client_id, self._tls)
             self._failed_at_s.pop(endpoint, None)
             return connection
         except KafkaError:

@@ -21,6 +21,7 @@ from minikafka.client.consuming.resolver import Resolver
 from minikafka.client.consuming.subscription import Subscription
 from minikafka.client.metadata import Metadata
 from minikafka.client.records import ConsumerRecord, FetchedBatches, GroupMetadata, Progress
+from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -61,6 +62,7 @@ class Consumer:
         *topics: str,
         group_id: str | None = None,
         client_id: str = "minikafka-consumer",
+        security: Security = PLAIN,
         auto_offset_reset: str = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
@@ -109,7 +111,11 @@ class Consumer:
         self._failure: BaseException | None = None
         self._is_running = False
         connections = self._connections = Connections(
-            bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
+            bootstrap_servers,
+            client_id=client_id,
+            security=security,
+            rng=rng,
+            request_timeout_s=request_timeout_ms / 1000,
         )
         tasks = self._tasks = TaskOwner(client_id, self._on_task_failure)
         metadata = self._metadata = Metadata(connections, tasks, rng, self._on_metadata)

@@ -28,6 +28,7 @@ from minikafka.client.producing.sender import ALL_IN_SYNC, Sender, SendSettings
 from minikafka.client.producing.sequences import Sequences
 from minikafka.client.producing.transactions import Transactions
 from minikafka.client.records import Delivery, Progress, RecordMetadata
+from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -53,6 +54,7 @@ class Producer:
       ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.
     - ``delivery_timeout_ms``: from ``send`` to the last attempt. ``request_timeout_ms``: of one attempt.
     - ``max_block_ms``: longest wait of ``send`` for a topic to exist.
+    - ``security``: how to connect, see :class:`~minikafka.client.security.Security`.
     - ``rng``: for partitions and back-off. ``wall_s``: for the timestamps of records. Both for tests.
     """
 
@@ -61,6 +63,7 @@ class Producer:
         bootstrap_servers: str,
         *,
         client_id: str = "minikafka-producer",
+        security: Security = PLAIN,
         acks: int | str = "all",
         enable_idempotence: bool | None = None,
         compression: Compression = Compression.NONE,
@@ -101,7 +104,11 @@ class Producer:
         rng = random.Random() if rng is None else rng
         self._wall_s = wall_s
         self._connections = Connections(
-            bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
+            bootstrap_servers,
+            client_id=client_id,
+            security=security,
+            rng=rng,
+            request_timeout_s=request_timeout_ms / 1000,
         )
         self._tasks = TaskOwner(client_id, self._on_task_failure)
         sequences = Sequences(keeps_epoch=transactional_id is not None) if is_idempotent else None

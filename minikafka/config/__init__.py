@@ -5,6 +5,7 @@ Map:
 * ``kinds``       the types a setting may have: how text is parsed, checked and printed
 * ``setting``     what a row is, and the base of a group of rows: typed attributes, unknown names, all problems at once
 * ``node``        rows: who this node is, where it listens, connections
+* ``security``    rows: protocols of listeners, TLS
 * ``topics``      rows: defaults of topics, replication between brokers
 * ``quorum``      rows: broker sessions and the controller quorum
 * ``logs``        rows: segments, retention, flushing, cleaning

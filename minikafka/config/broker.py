@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from minikafka.config.groups import GroupSettings
 from minikafka.config.logs import LogSettings
-from minikafka.config.node import CONTROLLER, LISTENER_NAMES, NodeSettings
+from minikafka.config.node import CONTROLLER, LISTENER_NAMES, REPLICATION, NodeSettings
 from minikafka.config.quorum import QuorumSettings
+from minikafka.config.security import NO_CLIENT_AUTH, PLAINTEXT, SSL, SecuritySettings
 from minikafka.config.setting import (
     ConfigEntry,
     ConfigError,
@@ -30,6 +31,7 @@ WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
 
 class BrokerConfig(
     NodeSettings,
+    SecuritySettings,
     TopicDefaultSettings,
     ReplicationSettings,
     QuorumSettings,
@@ -90,6 +92,10 @@ class BrokerConfig(
     def advertised(self) -> Mapping[str, Endpoint]:
         """Where each listener is reached from outside, by name."""
         return {**self.listeners, **self.advertised_listeners}
+
+    def security_protocol(self, listener: str) -> str:
+        """What the listener speaks."""
+        return self.listener_security_protocol_map.get(listener, SSL if listener == SSL else PLAINTEXT)
 
     @property
     def voters(self) -> Mapping[int, Endpoint]:
@@ -154,8 +160,8 @@ def _parse_dynamic(given: Mapping[str, str]) -> dict[str, Any]:
 
 def check_node(config: BrokerConfig) -> None:
     """What must hold between settings; raises one ConfigError that names every problem."""
-    problems = [*_check_identity(config), *_check_listeners(config), *_check_orders(config), *_check_bounds(config)]
-    if problems:
+    checks = (_check_identity, _check_listeners, _check_security, _check_orders, _check_bounds)
+    if problems := [problem for check in checks for problem in check(config)]:
         raise ConfigError(problems)
 
 
@@ -208,6 +214,19 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
     bound = [endpoint for endpoint in addresses if endpoint is not None and endpoint.port]
     for endpoint in dict.fromkeys(endpoint for endpoint in bound if bound.count(endpoint) > 1):
         yield f"listeners: two listeners have the address {endpoint}"
+
+
+def _check_security(config: BrokerConfig) -> Iterator[str]:
+    for name, protocol in config.listener_security_protocol_map.items():
+        if name not in config.listeners:
+            yield f"listener.security.protocol.map: {name} is not one of listeners ({', '.join(config.listeners)})"
+        elif name in (CONTROLLER, REPLICATION) and protocol != PLAINTEXT:
+            yield f"listener.security.protocol.map: {name} must be {PLAINTEXT}: only clients use {protocol}"
+    secured = [name for name in config.listeners if config.security_protocol(name) == SSL]
+    if secured and config.ssl_keystore_location is None:
+        yield f"ssl.keystore.location is not set; listener {secured[0]} needs a key and a certificate"
+    if secured and config.ssl_client_auth != NO_CLIENT_AUTH and config.ssl_truststore_location is None:
+        yield f"ssl.truststore.location is not set; ssl.client.auth={config.ssl_client_auth} needs it"
 
 
 def _check_orders(config: BrokerConfig) -> Iterator[str]:

@@ -197,6 +197,22 @@ def endpoints() -> Kind[Mapping[str, Endpoint]]:
     return Kind(ConfigType.LIST, allowed, parse, lambda value: _joined(value, "://"))
 
 
+def protocols(*choices: str) -> Kind[Mapping[str, str]]:
+    """``NAME:PROTOCOL,...`` with each name once and one of the given protocols."""
+    allowed = f"a list of NAME:PROTOCOL, each name once, with {' or '.join(choices)}"
+
+    def parse(raw: object) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for item in _items(raw):
+            name, _, protocol = item.partition(":")
+            if protocol not in choices or name in found:
+                raise ValueError(f"{allowed}; {item!r} is not")
+            found[name] = protocol
+        return found
+
+    return Kind(ConfigType.STRING, allowed, parse, lambda value: ",".join(map(":".join, value.items())))
+
+
 def voters() -> Kind[Mapping[int, Endpoint]]:
     """``id@host:port,...`` with each id once."""
     allowed = "a list of id@host:port"

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import socket
+import ssl
 import struct
 from typing import Final, Protocol, Self, cast
 
@@ -63,8 +64,9 @@ class Channel(asyncio.BufferedProtocol):
         timeout_s: float,
         correlation_id_of: CorrelationReader = kafka_correlation_id,
         max_frame_bytes: int = 512 * 1024 * 1024,
+        tls: ssl.SSLContext | None = None,
     ) -> Self:
-        """Connect. Raises OSError (ConnectionRefusedError, gaierror, ...) or TimeoutError.
+        """Connect. Raises OSError (ConnectionRefusedError, gaierror, SSLError, ...) or TimeoutError.
 
         A malformed host counts as a name that does not exist: peers and brokers report their addresses, and may report
         anything.
@@ -73,7 +75,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_s):
                 _, channel = await loop.create_connection(
-                    lambda: cls(correlation_id_of, max_frame_bytes), endpoint.host, endpoint.port
+                    lambda: cls(correlation_id_of, max_frame_bytes), endpoint.host, endpoint.port, ssl=tls
                 )
         except OSError as error:
             if type(error) is not OSError or error.errno is not None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from minikafka.model import Endpoint
+from minikafka.net.arrivals import Arrivals
 from minikafka.net.budget import Budget
 from minikafka.net.connection import Connection, FrameHandler, Shared
 from minikafka.net.duplicates import Duplicates
+from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import Turns
 from minikafka.wire.framing import ReceiveBuffer
 
@@ -50,8 +53,10 @@ class Listener:
         limits: ListenerLimits,
         duplicates: Duplicates | None = None,
         connection_type: Callable[..., Connection] = Connection,
+        tls: tuple[ssl.SSLContext, TaskOwner] | None = None,
     ) -> None:
-        """``duplicates``: the share of descriptors for sendfile; None: a small one of its own."""
+        """``duplicates``: the share of descriptors for sendfile; None: a small one of its own. ``tls``: who connects
+        shakes hands by it first, in tasks of that owner."""
         self.name = name
         self.endpoint = endpoint
         self._handler = handler
@@ -59,6 +64,8 @@ class Listener:
         self._connection_type = connection_type
         self._duplicates = duplicates or Duplicates(DUPLICATES)
         self._shared: Shared | None = None
+        self._tls = tls
+        self._arrivals: Arrivals | None = None
         self._moved: dict[Connection, tuple[int, float]] = {}  # moved bytes, and the time of the last move
         self._relief_timer: asyncio.TimerHandle | None = None
         self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
@@ -71,6 +78,11 @@ class Listener:
     def connection_count(self) -> int:
         """Open connections."""
         return len(self._connections)
+
+    @property
+    def arriving_count(self) -> int:
+        """Connections under a TLS handshake."""
+        return len(self._arrivals) if self._arrivals is not None else 0
 
     @property
     def held_bytes(self) -> int:
@@ -87,7 +99,11 @@ class Listener:
 
         OSError naming the address when it is taken.
         """
-        self._server = await bind(self.name, self.endpoint, self._accept)
+        accept: Callable[[], asyncio.BaseProtocol] = self._accept
+        if self._tls is not None:
+            self._arrivals = Arrivals(self.name, *self._tls, self.shared, self._accept, self._has_room)
+            accept = self._arrivals.new
+        self._server = await bind(self.name, self.endpoint, accept)
         self.endpoint = Endpoint(self.endpoint.host, self._server.sockets[0].getsockname()[1])
 
     async def serve(self) -> None:
@@ -111,6 +127,8 @@ class Listener:
                 timer.cancel()
         if self._server is not None:
             self._server.close()
+        if self._arrivals is not None:
+            self._arrivals.close()
         for connection in tuple(self._connections):
             connection.close()
         await asyncio.sleep(0)
@@ -118,6 +136,10 @@ class Listener:
     def _accept(self) -> Connection:
         largest = self._limits.max_frame_bytes
         return self._connection_type(_Tracked(self), listener=self.name, max_frame_bytes=largest, shared=self.shared)
+
+    def _has_room(self) -> bool:
+        """For one more that is on its way in; whoever is in is counted again."""
+        return not self._is_closed and len(self._connections) + self.arriving_count < self._limits.max_connections
 
     @property
     def shared(self) -> Shared:

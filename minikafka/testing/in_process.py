@@ -21,9 +21,10 @@ from weakref import WeakSet
 
 import uvloop
 
+from minikafka.broker.credentials import credentials_of
 from minikafka.broker.logs import LogLines
 from minikafka.broker.node import Node
-from minikafka.broker.run import CANNOT_RUN, START_AGAIN, make_node, secret_of, serve, why
+from minikafka.broker.run import CANNOT_RUN, START_AGAIN, make_node, serve, why
 from minikafka.chaos.last_words import begin_log, last_log_lines, last_words
 from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.managed import STOP_TIMEOUT_S, ManagedCluster
@@ -176,7 +177,7 @@ class NodeThread:
             return runner.run(self._serve())
 
     async def _serve(self) -> int:
-        node = make_node(self._config, secret_of(self._config))
+        node = make_node(self._config, credentials_of(self._config))
         with self._turn:
             self._loop, self._node = asyncio.get_running_loop(), node
             self._end_if_told()

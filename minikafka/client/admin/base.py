@@ -11,6 +11,7 @@ from typing import Final, Self, TypeVar
 from minikafka.client.backoff import retrying
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.connections import Connections
+from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class AdminCalls:
         bootstrap_servers: str,
         *,
         client_id: str = "minikafka-admin",
+        security: Security = PLAIN,
         request_timeout_ms: int = 30_000,
         rng: random.Random | None = None,
     ) -> None:
@@ -35,7 +37,11 @@ class AdminCalls:
         self._timeout_ms = request_timeout_ms
         self._timeout_s = request_timeout_ms / 1000
         self._connections = Connections(
-            bootstrap_servers, client_id=client_id, rng=self._rng, request_timeout_s=self._timeout_s
+            bootstrap_servers,
+            client_id=client_id,
+            security=security,
+            rng=self._rng,
+            request_timeout_s=self._timeout_s,
         )
 
     async def start(self) -> None:

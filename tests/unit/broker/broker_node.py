@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.credentials import tls_of
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.config import BrokerConfig
@@ -95,6 +96,7 @@ def make_node(
         config,
         cluster_id=cluster_id,
         secret=secret,
+        tls=tls_of(config) if config.ssl_keystore_location else None,
         disk=disk or HastyDisk(),
         clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
         rng=random.Random(next(SEEDS)),

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from minikafka.broker import run
+from minikafka.broker.credentials import secret_of
 from minikafka.config import ConfigError
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.meta import DirectoryMeta, MetaError, parse_uuid, write_meta
@@ -52,17 +53,17 @@ def test_a_configuration_that_is_wrong_ends_the_process_with_one_line(capsys: py
 def test_a_secret_is_read_from_its_file_or_taken_as_it_is_given(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_bytes(b"a secret of some length\n")
-    assert run.secret_of(run.load_config(None, [f"cluster.secret.file={file}"])) == b"a secret of some length"
-    assert run.secret_of(run.load_config(None, ["cluster.secret=another one of some length"])).startswith(b"another")
-    first, second = (run.secret_of(run.load_config(None, [])) for _ in range(2))
+    assert secret_of(run.load_config(None, [f"cluster.secret.file={file}"])) == b"a secret of some length"
+    assert secret_of(run.load_config(None, ["cluster.secret=another one of some length"])).startswith(b"another")
+    first, second = (secret_of(run.load_config(None, [])) for _ in range(2))
     assert first != second, "a single node proves itself to nobody"
 
 
 def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the cluster secret has 5 bytes; it needs 16"):
-        run.secret_of(run.load_config(None, ["cluster.secret=short"]))
+        secret_of(run.load_config(None, ["cluster.secret=short"]))
     with pytest.raises(ConfigError, match=r"cluster.secret.file /nowhere: No such file"):
-        run.secret_of(run.load_config(None, ["cluster.secret.file=/nowhere"]))
+        secret_of(run.load_config(None, ["cluster.secret.file=/nowhere"]))
 
 
 def test_a_single_node_keeps_the_cluster_id_that_it_made(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ async def test_a_name_whose_addresses_are_all_refused_is_refused(
     """As ``localhost`` is on a machine with IPv6: asyncio puts several failures into the text of one plain OSError."""
     failures = ", ".join(f"[Errno {number}] Connect call failed ('::1', 1, 0, 0)" for number in numbers)
 
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise OSError(f"Multiple exceptions: {failures}")
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)

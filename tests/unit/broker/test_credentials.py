@@ -1,0 +1,108 @@
+"""Files and settings that cannot be used for TLS are named before a node starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from minikafka.broker.credentials import credentials_of
+from minikafka.config import BrokerConfig, ConfigError
+
+LISTENERS = "CLIENT://h:1,SSL://h:2,REPLICATION://h:3,CONTROLLER://h:4"
+CERTIFICATE = trustme.CA().issue_cert("h")
+KEY, CHAIN = CERTIFICATE.private_key_pem.bytes(), CERTIFICATE.cert_chain_pems[0].bytes()
+ENCRYPTED = load_pem_private_key(KEY, None).private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a password")
+)
+OTHER_KEY = trustme.CA().issue_cert("h").private_key_pem.bytes()
+
+
+def config(**settings: object) -> BrokerConfig:
+    named = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    return BrokerConfig({"listeners": LISTENERS} | named)
+
+
+def key_store(directory: Path, content: bytes) -> Path:
+    path = directory / "node.pem"
+    path.write_bytes(content)
+    return path
+
+
+def test_tls_is_for_listeners_that_are_called_ssl_or_named_in_the_map(tmp_path: Path) -> None:
+    here = key_store(tmp_path, KEY + CHAIN)
+    assert credentials_of(config(ssl_keystore_location=here)).tls is not None
+    assert credentials_of(config(listener_security_protocol_map="SSL:PLAINTEXT")).tls is None
+    named = config(listener_security_protocol_map="SSL:PLAINTEXT,CLIENT:SSL", ssl_keystore_location=here)
+    assert [named.security_protocol(name) for name in ("CLIENT", "SSL", "CONTROLLER")] == ["SSL", *2 * ["PLAINTEXT"]]
+    assert credentials_of(named).tls is not None
+
+
+def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
+    here = key_store(tmp_path, ENCRYPTED + CHAIN)
+    given = config(ssl_keystore_location=here, ssl_key_password="a password")
+    assert credentials_of(given).tls is not None
+    assert "a password" not in repr(given)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "ssl.keystore.location is not set; listener SSL needs a key and a certificate"),
+        (
+            {"listener_security_protocol_map": "SSL:SASL_SSL"},
+            "each name once, with PLAINTEXT or SSL; 'SSL:SASL_SSL' is",
+        ),
+        (
+            {"listener_security_protocol_map": "HOST:SSL"},
+            "listener.security.protocol.map: HOST is not one of listeners",
+        ),
+        ({"listener_security_protocol_map": "CONTROLLER:SSL"}, "CONTROLLER must be PLAINTEXT: only clients use SSL"),
+        (
+            {"ssl_keystore_location": "/k", "ssl_client_auth": "required"},
+            "ssl.truststore.location is not set; ssl.client.auth=required needs it",
+        ),
+        ({"ssl_keystore_type": "JKS"}, "ssl.keystore.type = 'JKS': must be PEM"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        config(**settings)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "password", "said"),
+    [
+        (None, "", "No such file or directory"),
+        (b"", "", "it must have a key and a certificate in PEM format"),
+        (CHAIN, "", "it must have a key and a certificate in PEM format"),
+        (KEY, "", "it must have a key and a certificate in PEM format"),
+        (OTHER_KEY + CHAIN, "", "its certificate is not that of its key"),
+        (ENCRYPTED + CHAIN, "", "its key is encrypted, and ssl.key.password is not its password"),
+        (ENCRYPTED + CHAIN, "a guess", "its key is encrypted, and ssl.key.password is not its password"),
+    ],
+)
+def test_a_key_store_that_cannot_be_used_is_named(
+    content: bytes | None, password: str, said: str, tmp_path: Path
+) -> None:
+    here = tmp_path / "node.pem" if content is None else key_store(tmp_path, content)
+    with pytest.raises(ConfigError) as raised:
+        credentials_of(config(ssl_keystore_location=here, ssl_key_password=password))
+    assert str(raised.value) == f"ssl.keystore.location {here}: {said}"
+
+
+def test_a_trust_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    here = key_store(tmp_path, KEY + CHAIN)
+    with pytest.raises(ConfigError, match=r"ssl\.truststore\.location /nowhere: No such file"):
+        credentials_of(config(ssl_keystore_location=here, ssl_truststore_location="/nowhere"))
+    (tmp_path / "empty").write_text("nothing")
+    with pytest.raises(ConfigError, match="empty: it must have certificates in PEM format"):
+        credentials_of(config(ssl_keystore_location=here, ssl_truststore_location=tmp_path / "empty"))
