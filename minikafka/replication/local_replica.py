@@ -49,6 +49,8 @@ LOG_END_MOVED: Final = 1
 HIGH_WATERMARK_MOVED: Final = 2
 SYNC_DUE: Final = 4
 """Result of a write or a sync, as bits: the hot path makes no effects."""
+EVERYTHING: Final = 0
+"""The offset at which a log is cut of which nothing stays."""
 
 
 class Role(Enum):
@@ -409,6 +411,8 @@ class LocalReplica:
         if committed.leader_id == NO_NODE:
             return effects
         if self.condition.must_refetch(committed):
+            if self.log.is_cleaned and committed.is_void(self._local_id, self.log.latest_epoch):
+                self.condition.on_damage(EVERYTHING)  # the leader may not have what follows the damage: see truncate
             return effects + self._stop_following() + [self._begin(self.condition.begin_refetch())]
         if has_epochs_beyond(self.log, committed):
             return effects + self._stop_following()
@@ -452,11 +456,18 @@ class LocalReplica:
 
         Below the high watermark it is cut only after an unclean election (row R26). Otherwise this log is damaged,
         since the leader's is not. Other replicas may count on the copy until metadata says that it is lost.
+
+        Of a compacted log nothing stays then: its cleaner may have dropped earlier records, which the leader has, for
+        the sake of those that go.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
         assert self._committed is not None
         found = self._judge.of_cut(offset, self.high_watermark, self.log.latest_epoch, self._committed)
+        if self.log.is_cleaned and offset < self.high_watermark:
+            found = Verdict(found.finding, (*found.say, do.Say(do.Saying.CLEANED_IN_VAIN, offset, self.high_watermark)))
+            offset = EVERYTHING
         if found.finding is Finding.DAMAGE:
+            self.condition.on_damage(offset)
             return self._after(found, now_ms)
         return [*found.say, self._begin(do.Cut(offset))]
 

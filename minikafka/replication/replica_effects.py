@@ -116,6 +116,7 @@ class Saying(Enum):
     LOSS_BY_TRUNCATION = "truncating below the high watermark: an unclean election gave committed records up"
     LOSS_BY_LEADING = "leading with less than a returning replica knows as committed: no in-sync replica has it"
     FOLLOWER_DIVERGES = "the leader's log differs below the high watermark: this replica is damaged from there on"
+    CLEANED_IN_VAIN = "the log is fetched as a whole: the cleaner dropped records for the sake of some that are cut off"
     FOLLOWER_FALLS_SHORT = "the leader's log begins behind the end of this in-sync replica: its tail is missing"
     LEADER_FALLS_SHORT = (
         "the log ended below the high watermark of a complete replica when this node began to lead: its tail is missing"

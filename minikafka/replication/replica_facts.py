@@ -18,6 +18,10 @@ class LocalLog(EpochLog, Protocol):
     def recovery_point(self) -> int:
         """First offset that is not synced."""
 
+    @property
+    def is_cleaned(self) -> bool:
+        """Records may be gone for the sake of later ones with the same key (``cleanup.policy=compact``)."""
+
 
 class CommittedPartition(NamedTuple):
     """The partition in committed metadata."""

@@ -67,7 +67,9 @@ def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     if not dirty or not total:
         return None
     is_enough = sum(segment.size for segment in dirty) >= log.config.min_cleanable_dirty_ratio * total
-    return CompactionJob(log, segments, wall_ms) if is_enough or _is_overdue(log, dirty[0], wall_ms) else None
+    if not is_enough and not _is_overdue(log, dirty[0], wall_ms):
+        return None
+    return CompactionJob(log, segments, high_watermark, wall_ms)
 
 
 def _is_overdue(log: Log, first_dirty: Segment, wall_ms: int) -> bool:
@@ -96,13 +98,14 @@ class CompactionJob:
     :meth:`step` until True, ``Log.prepare_swap``, :meth:`publish`, ``Log.complete_compaction``.
     """
 
-    def __init__(self, log: Log, segments: Sequence[Segment], wall_ms: int) -> None:
+    def __init__(self, log: Log, segments: Sequence[Segment], high_watermark: int, wall_ms: int) -> None:
         self.generation = log.generation
+        self.high_watermark = high_watermark
         self.error: OSError | None = None
         self.damaged: tuple[Segment, BadBatchError | OSError] | None = None
         self.end_offset = segments[-1].next_offset  # less if the map filled up
         self.groups: list[tuple[list[Segment], Segment]] = []  # old segments and the one that replaces them
-        self.store_bounds: Callable[[], None] = lambda: None  # the recovery point and log start, durably
+        self.store_bounds: Callable[[], None] = lambda: None  # high watermark, recovery point and log start, durably
         self.removal: Removal | None = None  # of the segments that are merged into others
         self._disk = log.disk
         self._directory = log.directory
@@ -140,7 +143,8 @@ class CompactionJob:
     def publish(self) -> None:
         """In any thread: from here on a crash leaves the new segments.
 
-        First stores the recovery point and the list, so that recovery does not scan the new segments, or miss old ones.
+        First stores the recovery point and the list, so that recovery does not scan the new segments, or miss old ones;
+        and the high watermark, so that a cut below it is known as one for whose sake records may be gone.
         """
         assert self.removal is not None
         try:
@@ -314,7 +318,7 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
         job.discard()
         return False
     job.leave_out(log.segments)
-    job.store_bounds = log.prepare_bounds()
+    job.store_bounds = log.prepare_bounds(job.high_watermark)
     merged = [segment.base_offset for old, _new in job.groups for segment in old[1:]]
     job.removal = log.segment_list.take_off(merged, shrinking=[new.base_offset for _old, new in job.groups])
     log.is_swapping = True

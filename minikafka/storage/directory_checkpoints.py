@@ -69,8 +69,10 @@ class DirectoryCheckpoints:
         """Start offset of a log; None when the file is unreadable."""
         return None if self._log_starts.is_unreadable else self.log_starts.get(tp, 0)
 
-    def prepare_bounds(self, logs: Logs) -> Callable[[], None]:
-        """Note recovery points and log starts of now; the returned function makes them durable."""
+    def prepare_bounds(self, logs: Logs, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
+        """Note one high watermark, and all recovery points and log starts; what is returned makes them durable."""
+        self.high_watermarks[tp] = max(_uncut(logs[tp], high_watermark), self.high_watermarks.get(tp, 0))
+        self._high_watermarks.replace(self.high_watermarks)
         self._note_bounds(logs)
         return self._store
 

@@ -90,7 +90,7 @@ class LogHooks(NamedTuple):
     """Calls of a log to its directory."""
 
     on_failure: Callable[[StorageFailure], None] = lambda _failure: None
-    prepare_bounds: Callable[[], Callable[[], None]] = lambda: _nothing  # recovery point and log start, for a thread
+    prepare_bounds: Callable[[int], Callable[[], None]] = lambda _high_watermark: _nothing  # see Log.prepare_bounds
     discard: Callable[[Sequence[str], int], None] | None = None  # files to unlink after so many ms; None: at once
     lower_recorded: Callable[[int], Callable[[], None]] = lambda _floor: _nothing  # what checkpoints say, before a cut
     can_be_remade: bool = False  # missing files cost this log alone; else they are a failure of its directory
@@ -247,6 +247,11 @@ class Log:
         """Row E2: the largest epoch <= ``epoch`` and its end offset; (-1, -1) when undefined."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
+    @property
+    def is_cleaned(self) -> bool:
+        """Records may be gone for the sake of later ones with the same key, here or at a leader that was followed."""
+        return self._config.is_compacted or self.first_dirty_offset > 0
+
     def epoch_for_offset(self, offset: int) -> int:
         """The leader epoch of ``offset``; -1 when unknown."""
         return self.epochs.epoch_for(offset)
@@ -377,9 +382,12 @@ class Log:
 
         return lower
 
-    def prepare_bounds(self) -> Callable[[], None]:
-        """Note recovery point and log start of now; the returned function makes them durable, in any thread."""
-        return self._hooks.prepare_bounds()
+    def prepare_bounds(self, high_watermark: int) -> Callable[[], None]:
+        """Note the high watermark, and recovery point and log start of now.
+
+        The returned function makes them durable, in any thread.
+        """
+        return self._hooks.prepare_bounds(high_watermark)
 
     # -- failing ----------------------------------------------------------------------------------------------------
 

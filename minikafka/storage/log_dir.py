@@ -220,7 +220,7 @@ class LogDir:
             cache=cache or self._cache,
             hooks=LogHooks(
                 self.fail,
-                self.prepare_bounds,
+                partial(self.prepare_bounds, tp),
                 self._trash.throw,
                 partial(self._checkpoints.prepare_cut, tp),
                 can_be_remade=tp.topic != CLUSTER_METADATA_TOPIC,
@@ -504,9 +504,9 @@ class LogDir:
         """High watermarks of the last checkpoint (row R22)."""
         return self._checkpoints.high_watermarks
 
-    def prepare_bounds(self) -> Callable[[], None]:
-        """Note recovery points and log starts of now; the returned function makes them durable."""
-        return self._checkpoints.prepare_bounds(self.logs)
+    def prepare_bounds(self, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
+        """Note a log's high watermark, and all bounds of now; the returned function makes them durable."""
+        return self._checkpoints.prepare_bounds(self.logs, tp, high_watermark)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write recovery points, log starts and high watermarks (row R22). A log without one keeps its last value."""

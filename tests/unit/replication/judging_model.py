@@ -11,16 +11,60 @@ said of committed records. What must hold (row R26):
   counts on it;
 * who is in the true ISR or ELR and whole does not take itself for damaged on the word of a leader that lost its tail;
 * in the end all replicas are equal, in sync and whole: nobody hangs.
+
+In a fifth of the schedules the log is compacted: each replica drops records that a later one below its high watermark
+supersedes, in its own time. Then there may be unclean elections, too. In the end every replica has those of the newest
+records of all keys that the leader has: none was dropped for the sake of one that was cut off since. (Who is elected
+uncleanly may lack some: it may have been fetching what another leader had cleaned.)
 """
 
 from __future__ import annotations
 
-from local_replica_model import BadRecords, LocalReplicaCluster
+from local_replica_model import BadRecords, LocalReplicaCluster, SyncedLog
 from replication_model import WHERE, ViolationError
 
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.model import NO_NODE
 from minikafka.replication import replica_effects as do
 from minikafka.replication.effects import Append, TruncateTo
+from minikafka.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+KEYS = 3
+
+
+class Dropped(tuple):
+    """A record that the cleaner dropped: it is equal to itself, so that logs can be compared, and is not there."""
+
+
+class CleanedLog(SyncedLog):
+    """The log of a compacted topic."""
+
+    is_cleaned = True
+    noted = 0  # the high watermark of the last pass of the cleaner, on the disk before the new files
+
+    def clean(self, high_watermark):
+        """Drop the records that a later one below the high watermark supersedes; returns their number."""
+        last, count = {}, 0
+        self.noted = high_watermark
+        for at in reversed(range(min(high_watermark, self.synced) - self.log_start_offset)):
+            key = self.records[at][1] % KEYS
+            if last.setdefault(key, at) != at and not isinstance(self.records[at], Dropped):
+                self.records[at] = Dropped(self.records[at])
+                count += 1
+        return count
+
+    def truncate_to(self, offset):
+        super().truncate_to(offset)
+        self.noted = min(self.noted, self.log_end_offset)
+
+    def restart_at(self, offset):
+        super().restart_at(offset)
+        self.noted = offset
+
+    def lacks(self):
+        """The newest records of keys that are not there."""
+        newest = {record[1] % KEYS: record for record in self.records}
+        return {record for record in newest.values() if isinstance(record, Dropped)}
 
 
 class JudgedCluster(LocalReplicaCluster):
@@ -31,13 +75,24 @@ class JudgedCluster(LocalReplicaCluster):
         self.ill = None  # the node with the damage
         self.is_short = False  # it lost its tail; else its epochs are false
         self.ill_epochs = []  # the leader epochs that it began since
+        self.is_compacted = seed % 5 == 3
+        self.was_unclean = False
         super().__init__(seed)
+
+    def new_log(self):
+        return CleanedLog() if self.is_compacted else super().new_log()
 
     def _swarm(self):
         fault = self.lose_tail if self.random() < 0.5 else self.spoil_epochs
         if self.seed % 4 == 3:
             fault = self.spoil_last_record
-        return {**super()._swarm(), self.crash: 3, self.restart: 4, fault: 10}
+        compaction = {self.clean: 12, self.elect_uncleanly: 4} if self.is_compacted else {}
+        return {**super()._swarm(), self.crash: 3, self.restart: 4, fault: 10, **compaction}
+
+    def start(self, node):
+        if self.is_compacted:
+            node.checkpoint = max(node.checkpoint, node.log.noted)
+        super().start(node)
 
     # -- actions ----------------------------------------------------------------------------------------------------
 
@@ -83,9 +138,32 @@ class JudgedCluster(LocalReplicaCluster):
             self.say("n{} has a false epoch in its last record {}", node.id, log.epochs)
 
     def damage(self):
-        """One damage in a schedule is enough."""
-        if self.ill is None:
+        """One loss in a schedule is enough."""
+        if not self.has_loss:
             super().damage()
+
+    def clean(self):
+        node = self.pick([node for node in self.nodes if node.alive and node.replica and not node.log.is_being_cut])
+        if node is not None:
+            count = node.log.clean(self.high_watermark_of(node))
+            self.say("n{} drops {} records", node.id, count)
+
+    def elect_uncleanly(self):
+        """All complete replicas are gone, and an operator has another one lead."""
+        partition = self.controller.now.partition
+        complete = {*partition.isr, *partition.elr}
+        others = [node for node in self.nodes if node.alive and node.id in {*partition.replicas} - complete]
+        if not others or self.damaged:
+            return
+        for node in self.nodes:
+            if node.id in complete:
+                if node.alive:
+                    self.crash_of(node)
+                self.controller.fence(node.id)
+        topics = [TopicPartitions(topic=WHERE.topic, partitions=[WHERE.partition])]
+        self.controller.ask(ElectLeadersRequest(election_type=ElectionType.UNCLEAN, topic_partitions=topics))
+        self.was_unclean = True
+        self.say("n{} is elected uncleanly", self.controller.now.leader)
 
     # -- who says what ----------------------------------------------------------------------------------------------
 
@@ -132,13 +210,21 @@ class JudgedCluster(LocalReplicaCluster):
 
     # -- invariants -------------------------------------------------------------------------------------------------
 
+    @property
+    def has_loss(self):
+        """Nothing can be said of committed records any more."""
+        return self.ill is not None or self.was_unclean
+
     def on_high_watermark(self, node):
-        if self.ill is not None:
+        if self.has_loss:
             self.committed = []  # who is right may never be known
-        super().on_high_watermark(node)
+        if self.was_unclean:  # by one that had not synced all it knew as committed
+            super(LocalReplicaCluster, self).on_high_watermark(node)
+        else:
+            super().on_high_watermark(node)
 
     def check(self):
-        if self.ill is None:
+        if not self.has_loss:
             super().check()
         elif self.controller.now is not self.judged:
             self.judged = self.controller.now
@@ -146,14 +232,23 @@ class JudgedCluster(LocalReplicaCluster):
 
     def is_settled(self):
         leader_id = self.controller.now.leader
-        if self.ill is None or leader_id == NO_NODE:
+        if not self.has_loss or leader_id == NO_NODE:
             return super().is_settled()
         self.committed = self.nodes[leader_id].log.records
         values = [value for _, value in self.committed]
         for node in self.nodes:
             if [value for _, value in node.log.records] == values:  # a false epoch below another may stay unseen
-                node.log.records = self.committed.copy()
+                pairs = zip(node.log.records, self.committed, strict=True)
+                node.log.records = [type(held)(record) for held, record in pairs]
         return super().is_settled()
+
+    def settle(self):
+        super().settle()
+        for node_id in self.controller.now.replicas if self.is_compacted else ():
+            log = self.nodes[node_id].log
+            leader = self.nodes[self.controller.now.leader].log
+            if lacks := log.lacks() - leader.lacks():
+                raise ViolationError(f"n{node_id} dropped {lacks}, which nothing supersedes any more")
 
 
 def falling_epoch(log, records):

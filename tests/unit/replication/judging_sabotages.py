@@ -9,7 +9,7 @@ from minikafka.errors import ErrorCode
 from minikafka.replication import replica_effects as do
 from minikafka.replication.epochs import truncation_offset
 from minikafka.replication.fetcher import ReplicaFetcher
-from minikafka.replication.judging import Judge
+from minikafka.replication.judging import Finding, Judge
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
 
@@ -48,6 +48,15 @@ def a_look_up_alone_cuts(self, state, end):
 def an_epoch_is_right_if_the_leader_has_it_anywhere(self, tp, _epoch, now_ms):
     """A follower whose last record has an epoch of later ones asks for ever, and never comes back into the ISR."""
     return self.on_append_failed(tp, ErrorCode.INVALID_RECORD, now_ms)
+
+
+@SUITE.replaces(LocalReplica, "truncate")
+def what_was_cleaned_stays_when_its_reason_goes(self, offset, now_ms):
+    """A compacted log is cut like any other, as it once was: what it dropped for the sake of what goes is lost."""
+    found = self._judge.of_cut(offset, self.high_watermark, self.log.latest_epoch, self._committed)
+    if found.finding is Finding.DAMAGE:
+        return self._after(found, now_ms)
+    return [*found.say, self._begin(do.Cut(offset))]
 
 
 @SUITE.plants()

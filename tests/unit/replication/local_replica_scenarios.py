@@ -81,9 +81,19 @@ class Scenario:
 
     # -- how it begins ----------------------------------------------------------------------------------------------
 
-    def do_log(self, records, high_watermark="0", damaged_from=None, min_isr="1", flush_messages=None, missing=None):
+    def do_log(
+        self,
+        records,
+        high_watermark="0",
+        damaged_from=None,
+        min_isr="1",
+        flush_messages=None,
+        missing=None,
+        cleaned=None,
+    ):
         """The log as it is found; ``missing=yes``: its files were gone, and it was made anew."""
         self.log = SyncedLog([(1, value) for value in range(int(records))])
+        self.log.is_cleaned = cleaned is not None
         self.log.synced = self.log.log_end_offset
         self.min_isr = int(min_isr)
         self.flush_messages = int(flush_messages or NEVER)

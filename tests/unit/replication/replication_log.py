@@ -11,6 +11,8 @@ class MemoryLog:
     Row E2 is written here as plainly as it can be, by searching all entries.
     """
 
+    is_cleaned = False
+
     def __init__(self, records=(), *, log_start_offset=0, high_watermark=0):
         self.log_start_offset = log_start_offset
         self.high_watermark = high_watermark

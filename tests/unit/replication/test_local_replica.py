@@ -38,8 +38,19 @@ class SyncedLog(MemoryLog):
 
 
 class Rig:
-    def __init__(self, *, records=5, flush_messages=NEVER, high_watermark=0, damage_offset=None, min_isr=1, anew=False):
+    def __init__(
+        self,
+        *,
+        records=5,
+        flush_messages=NEVER,
+        high_watermark=0,
+        damage_offset=None,
+        min_isr=1,
+        anew=False,
+        is_cleaned=False,
+    ):
         self.log = SyncedLog([(1, value) for value in range(records)])
+        self.log.is_cleaned = is_cleaned
         self.is_leaving = False
         self.metadata_until_ms = NEVER
         self.replica = LocalReplica(
@@ -444,6 +455,39 @@ def test_a_cut_below_the_high_watermark_is_said():
     assert rig.replica.on_cut(0) == []
     assert rig.replica.high_watermark == 3
     assert rig.replica.truncate(3, 0) == [do.Cut(3)]
+
+
+@pytest.mark.spec("R26")
+def test_of_a_cleaned_log_nothing_stays_when_it_is_cut_below_its_high_watermark():
+    """Its cleaner dropped records for the sake of those that go, and the leader may have them."""
+    rig = Rig(high_watermark=4, is_cleaned=True)
+    rig.told(OTHER, isr=(OTHER,), unclean=2)
+    assert rig.replica.truncate(4, 0) == [do.Cut(4)], "nothing is cleaned above the high watermark"
+    rig.replica.on_cut(0)
+    loss, in_vain = do.Say(do.Saying.LOSS_BY_TRUNCATION, 3, 4), do.Say(do.Saying.CLEANED_IN_VAIN, 3, 4)
+    assert rig.replica.truncate(3, 0) == [loss, in_vain, do.Cut(0)]
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+def test_a_cleaned_log_that_diverges_is_damaged_as_a_whole():
+    rig = Rig(high_watermark=4, is_cleaned=True)
+    rig.told(OTHER)
+    effects = rig.replica.truncate(2, 0)
+    assert do.Claim(LOST_DIRECTORY) in effects
+    assert do.Say(do.Saying.CLEANED_IN_VAIN, 2, 4) in effects
+    assert do.Cut(0, is_refetch=True) in rig.told(OTHER, isr=(OTHER,), version=1, directory=LOST_DIRECTORY)
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize(("unclean", "at"), [(-1, 3), (2, 0)])
+def test_a_damaged_cleaned_log_keeps_what_its_leader_can_continue(unclean, at):
+    """A leader that was elected uncleanly may not have what follows the damage."""
+    rig = Rig(high_watermark=4, is_cleaned=True, damage_offset=3)
+    rig.told(OTHER, isr=(OTHER,), unclean=unclean)
+    effects = rig.told(OTHER, isr=(OTHER,), unclean=unclean, version=1, directory=LOST_DIRECTORY)
+    assert do.Cut(at, is_refetch=True) in effects
 
 
 def test_the_role_stands_still_while_the_log_is_cut():

@@ -687,7 +687,7 @@ def test_more_keys_than_the_map_holds_take_several_passes(open_log: OpenLog, mon
     assert len(pairs(log)) < 60
 
 
-def _remember_recovery_point(log: Log, checkpoint: list[int]) -> Callable[[], None]:
+def _remember_recovery_point(log: Log, checkpoint: list[int], _high_watermark: int) -> Callable[[], None]:
     return partial(checkpoint.__setitem__, 0, log.recovery_point)
 
 

@@ -452,6 +452,32 @@ def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path)
     assert again.first_dirty_offset == 4
 
 
+@pytest.mark.spec("R22")
+@pytest.mark.spec("R26")
+def test_the_cleaner_stores_the_high_watermark_that_it_goes_by(open_store: OpenStore) -> None:
+    """After a kill it is known that records below it may be gone for the sake of later ones below it."""
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=150)
+    store = open_store()
+    log = store.create(A, TOPIC_ID, config)
+    for at in range(5):
+        append(log, b"%d" % at * 30)
+    log.flush()
+    job = log.plan_compaction(4, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    store.abandon()
+    killed = open_store(config_for=lambda _where: config)
+    assert killed.high_watermark(A) == 4
+    again = killed.get(A)
+    assert again is not None
+    assert again.is_cleaned
+    again.config = LogConfig()
+    assert not again.is_cleaned, "nor was the cleaner's progress checkpointed"
+
+
 @pytest.mark.parametrize("begin", [lambda log: log.prepare_flush(), lambda log: log.prepare_truncation(1)])
 def test_a_job_of_a_deleted_log_does_not_meet_the_files_of_one_with_the_same_name(
     open_store: OpenStore, begin: Callable[[Log], FlushJob | CutJob]
