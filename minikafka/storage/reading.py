@@ -133,7 +133,7 @@ class Reader:
         log = self._log
         log.commit()
         log.refuse_while_cut()
-        if not log.log_start_offset <= start_offset < log.log_end_offset:
+        if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
             return None
         epoch_for = LeaderEpochCache(log.epochs.entries).epoch_for
         for segment in log.segments.since(start_offset):
@@ -245,10 +245,10 @@ class Reader:
     def _gap(self, start_offset: int, limit: int) -> GapSlice:
         """An empty batch from ``start_offset`` to ``limit``, or to where the leader epoch ends that the gap begins in.
 
-        So whoever takes it over has the epochs of this log.
+        So whoever takes it over has the epochs of this log: below its start, the one that the log starts in.
         """
         log = self._log
-        epoch = log.epoch_for_offset(start_offset)
+        epoch = log.epoch_for_offset(max(start_offset, log.log_start_offset))
         end_offset = min(limit, start_offset + MAX_RELATIVE_OFFSET)
         if epoch != NO_EPOCH:
             end_offset = min(end_offset, log.end_offset_for_epoch(epoch).offset)

@@ -9,6 +9,7 @@ from planted.registry import Suite
 
 from minikafka.records.build import empty_batch
 from minikafka.storage import verifying
+from minikafka.storage.cleaning import Cleaner
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.segment import Segment
@@ -42,6 +43,21 @@ def the_empty_batch_is_of_the_epoch_before_the_gap(reader: Any, start_offset: in
     """It spans leader epochs that the leader has, and the follower diverges at once."""
     epoch = reader._log.epoch_for_offset(start_offset)
     return GapSlice(empty_batch(start_offset, limit, epoch), limit)
+
+
+@SUITE.replaces(Cleaner, "_must_stay")
+def the_cleaner_drops_the_first_batch_of_a_leader_epoch(_cleaner: Any, _header: Any) -> bool:
+    """A follower takes the epoch to begin later: as a leader it leaves others what they alone wrote before it."""
+    return False
+
+
+@SUITE.replaces(Reader, "_gap")
+def a_gap_below_the_log_start_has_no_leader_epoch(reader: Any, start_offset: int, limit: int) -> GapSlice:
+    """A follower that begins with it knows no epoch, and its fetches name none."""
+    log = reader._log
+    epoch = log.epoch_for_offset(start_offset)
+    end_offset = limit if epoch < 0 else min(limit, log.end_offset_for_epoch(epoch).offset)
+    return GapSlice(empty_batch(start_offset, end_offset, epoch), end_offset)
 
 
 @SUITE.plants()

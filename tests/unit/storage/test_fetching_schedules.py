@@ -24,8 +24,11 @@ def test_schedules_that_once_violated() -> None:
     """What a read found out of place before it was prepared was no answer, but an error of the handler's.
 
     A log was cut, rolled and killed before a flush: an index from before the cut seemed to say that its first segment
-    was empty.
+    was empty. A leader did not look at a batch in which its log starts, though followers that begin there fetch it. In
+    a gap below its start it had no leader epoch.
     """
+    run(137)
+    run(149)
     run(244)
     run(272)
     run(547803)

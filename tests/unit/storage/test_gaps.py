@@ -170,6 +170,14 @@ def test_whoever_reads_on_in_a_gap_gets_as_far_as_it_may(emptied: Log) -> None:
 
 
 @pytest.mark.spec("R15")
+@pytest.mark.spec("E1")
+def test_a_gap_in_which_the_log_starts_is_of_the_leader_epoch_that_it_starts_in(emptied: Log, tmp_path: Path) -> None:
+    """It was of none, and so were the fetches of a replica that began with it."""
+    emptied.maybe_increment_log_start_offset(5)
+    (header,) = headers_in(emptied.read(3, 1, from_first_batch=True).read())
+    assert (header.base_offset, header.next_offset, header.leader_epoch) == (3, 6, 1)
+
+
 def test_a_gap_inside_a_segment_is_read_over_up_to_the_limit(log: Log) -> None:
     """A consumer stood in front of it, and in a closed segment its fetch was answered at once with nothing."""
     begin, end = next(

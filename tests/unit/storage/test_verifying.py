@@ -57,6 +57,17 @@ def verify(log: Log, offset: int, size: int = 1 << 20) -> ErrorCode:
     return ErrorCode.NONE
 
 
+@pytest.mark.spec("P5")
+def test_a_batch_in_which_the_log_starts_is_looked_at_as_well(open_log: OpenLog) -> None:
+    """A new replica fetches it whole: it asked for it again and again, and the leader looked at nothing."""
+    log = written(open_log)
+    at = bases(log)[20]
+    log.maybe_increment_log_start_offset(at + 1)
+    assert verify(log, at) is ErrorCode.NONE
+    flip(log, at, FIELDS["record"])
+    assert verify(log, at) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.parametrize("settings", [{}, {"segment_bytes": 400, "index_interval_bytes": 100}], ids=["one", "many"])
 def test_what_is_as_it_was_written_is_not_suspected(open_log: OpenLog, settings: dict[str, int]) -> None:
     log = written(open_log, **settings)
@@ -65,7 +76,7 @@ def test_what_is_as_it_was_written_is_not_suspected(open_log: OpenLog, settings:
     assert verify(log, 2) is ErrorCode.NONE
     assert log.corruption is None
     assert log.prepare_verification(log.log_end_offset, 1) is None
-    assert log.prepare_verification(1, 1) is None
+    assert log.prepare_verification(-1, 1) is None
 
 
 @pytest.mark.spec("P5")
