@@ -36,7 +36,7 @@ from minikafka.cli import (
     with_cluster,
 )
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
-from minikafka.cli.run import INTERRUPTED, open_closed_streams
+from minikafka.cli.run import INTERRUPTED, let_sigterm_interrupt, open_closed_streams
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
@@ -143,6 +143,7 @@ def _root(
 def main() -> None:
     """Run the command line; errors that a user can act on end it with one line and exit code 1."""
     open_closed_streams()
+    let_sigterm_interrupt()
     try:
         app()
     except KeyboardInterrupt:  # before there was a verb; those end by themselves

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -25,6 +27,16 @@ def open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the program runs
+
+
+def let_sigterm_interrupt() -> None:
+    """Let SIGTERM (``timeout``, ``docker stop``) end a verb as Ctrl-C does: a consumer leaves its group."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        by_ctrl_c = signal.getsignal(signal.SIGINT)  # asyncio has a handler of its own; a shell's job `&` has none
+        (by_ctrl_c if callable(by_ctrl_c) else signal.default_int_handler)(number, frame)
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def run(verb: Coroutine[Any, Any, None], concern: Concern) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -51,6 +52,20 @@ def test_produce_says_how_much_is_acknowledged(cluster: LocalCluster) -> None:
         _, said = produce.communicate(timeout=30)
     assert produce.returncode == INTERRUPTED
     assert said.endswith("interrupted: 3 of the 3 lines read are acknowledged\n")
+
+
+def test_sigterm_is_as_ctrl_c(cluster: LocalCluster) -> None:
+    """``timeout`` and ``docker stop`` send it: a consumer leaves its group, rather than to let others wait."""
+    directory = cluster.layout.directory
+    minikafka = CommandLine(directory)
+    minikafka("produce", "orders", given=b"a\n")
+    with begun("consume", "orders", "--group", "readers", "--from-beginning", directory=directory) as consume:
+        assert consume.stdout is not None
+        assert consume.stdout.readline() == "a\n"
+        consume.terminate()
+        assert consume.wait(timeout=30) == INTERRUPTED
+    (group,) = json.loads(minikafka("group", "list", "--json"))
+    assert group["state"] == "Empty"
 
 
 def test_an_interrupted_start_says_that_nothing_runs(tmp_path: Path) -> None:
