@@ -219,6 +219,10 @@ class Accumulator(Generic[Token]):
         """Bytes of the batch that :meth:`take` would return, before compression."""
         return self._queues[tp][0].size_bytes
 
+    def topic_id_of_first(self, tp: TopicPartition) -> UUID:
+        """The topic id of the first attempt to send it, zero before that."""
+        return self._queues[tp][0].topic_id
+
     def take(self, tp: TopicPartition) -> Batch[Token]:
         """The partition's first batch, now in flight; it is stamped and encoded the first time."""
         assert tp not in self._in_flight, f"{tp} has a batch in flight"

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from minikafka.client.backoff import RETRY_BACKOFF
 from minikafka.client.connections import Connections
@@ -191,7 +192,10 @@ class Sender:
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for tp in self._accumulator.ready(now_ms, cluster.leader_epoch_of, flushing=bool(self.flushing)):
             by_leader[cluster.leader_of(tp)].append(tp)
-        leaderless = by_leader.pop(NO_NODE, None)
+        leaderless = by_leader.pop(NO_NODE, [])
+        for tp in leaderless:  # perhaps as the topic was made anew with fewer partitions
+            if self._is_of_former_topic(tp, self._accumulator.topic_id_of_first(tp)):
+                self._fail_former(self._accumulator.take(tp))
         if leaderless or self._accumulator.awaits_leader(cluster.leader_epoch_of):
             self._metadata.request_refresh()
         for leader, partitions in by_leader.items():
@@ -217,10 +221,15 @@ class Sender:
     # -- one request ------------------------------------------------------------------------------------------------
 
     async def _send(self, leader: int, batches: list[Batch[Delivery]]) -> None:
-        batches = [batch for batch in batches if self._is_of_same_topic(batch)]
+        cluster = self._connections.cluster
+        for batch in list(batches):
+            if batch.topic_id == ZERO_TOPIC_ID:
+                batch.topic_id = cluster.topic_id_of(batch.tp.topic)
+            elif self._is_of_former_topic(batch.tp, batch.topic_id):
+                batches.remove(batch)
+                self._fail_former(batch)
         if not batches:
             return
-        cluster = self._connections.cluster
         leader_epochs = {batch.tp: cluster.leader_epoch_of(batch.tp) for batch in batches}
         try:
             answers = await self._exchange(leader, batches)
@@ -237,20 +246,18 @@ class Sender:
         self._work.set()
         self._on_progress()
 
-    def _is_of_same_topic(self, batch: Batch[Delivery]) -> bool:
-        """False, with the batch failed, when the topic of its first attempt was deleted and created again."""
-        topic_id = self._connections.cluster.topic_id_of(batch.tp.topic)
-        if batch.topic_id == ZERO_TOPIC_ID:
-            batch.topic_id = topic_id
-        elif topic_id not in (batch.topic_id, ZERO_TOPIC_ID):
-            message = f"topic {batch.tp.topic!r} was deleted and created again; {batch.failure or 'nothing was sent'}"
-            self._accumulator.give_up(batch)
-            self._note_failure(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
-            _fail(batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
-            self._work.set()
-            self._on_progress()
-            return False
-        return True
+    def _is_of_former_topic(self, tp: TopicPartition, topic_id: UUID) -> bool:
+        """The id is that of a first attempt, and the topic was deleted and created again since then."""
+        now = self._connections.cluster.topic_id_of(tp.topic)
+        return ZERO_TOPIC_ID not in (topic_id, now) and topic_id != now
+
+    def _fail_former(self, batch: Batch[Delivery]) -> None:
+        message = f"topic {batch.tp.topic!r} was deleted and created again; {batch.failure or 'nothing was sent'}"
+        self._accumulator.give_up(batch)
+        self._note_failure(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
+        _fail(batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
+        self._work.set()
+        self._on_progress()
 
     async def _exchange(
         self, leader: int, batches: list[Batch[Delivery]]

@@ -510,20 +510,24 @@ async def test_a_partition_that_was_added_is_found(cluster: ScriptedCluster) -> 
         assert (await producer.send_and_wait("t", b"a", partition=2)).partition == 2
 
 
-async def test_what_was_sent_to_a_topic_is_not_sent_to_the_next_one_of_its_name(cluster: ScriptedCluster) -> None:
+@pytest.mark.parametrize("leaders", [[1, 2], [1]], ids=["with-the-partition", "without-it"])
+async def test_what_was_sent_to_a_topic_is_not_sent_to_the_next_one_of_its_name(
+    cluster: ScriptedCluster, leaders: list[int]
+) -> None:
     old_id = cluster.topic_ids["t"]
 
     def refuse(node_id: int, request: ProduceRequest) -> ProduceResponse | None:
         if request.topic_data[0].topic_id != old_id:
             return None
         if cluster.topic_ids["t"] == old_id:
-            cluster.create_topic("t", leaders=[1, 2])
+            del cluster.partitions[TopicPartition("t", 1)]
+            cluster.create_topic("t", leaders)
         return produce_answer(request, ErrorCode.UNKNOWN_TOPIC_ID)
 
     cluster.on(ApiKey.PRODUCE, refuse)
     async with Producer(cluster.servers) as producer:
         with pytest.raises(KafkaError, match="deleted and created again") as refused:
-            await producer.send_and_wait("t", b"old", partition=0)
+            await producer.send_and_wait("t", b"old", partition=1)
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_ID
         assert (await producer.send_and_wait("t", b"new", partition=0)).offset == 0
 
