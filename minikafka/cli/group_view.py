@@ -41,7 +41,10 @@ async def ask_partitions(admin: Admin, group: GroupView) -> list[Row]:
 def partition_rows(
     group: GroupView, committed: Mapping[TopicPartition, OffsetAndEpoch], end: Mapping[TopicPartition, int]
 ) -> list[Row]:
-    """A row for each partition that has a committed offset or a reader."""
+    """A row for each partition that has a committed offset or a reader.
+
+    The lag is negative, as in Kafka's tool, where that offset is beyond the end: of a topic that was made anew, or cut.
+    """
     readers = {tp: member for member in group.members for tp in member.assignment}
     return [
         {
@@ -49,7 +52,7 @@ def partition_rows(
             "partition": tp.partition,
             "committed_offset": at.offset if (at := committed.get(tp)) else None,
             "end_offset": end.get(tp),
-            "lag": max(0, end[tp] - at.offset) if at and tp in end else None,
+            "lag": end[tp] - at.offset if at and tp in end else None,
             "member_id": member.member_id if (member := readers.get(tp)) else None,
             "client_id": member.client_id if member else None,
             "host": member.client_host if member else None,
@@ -73,11 +76,11 @@ def group_as_json(group: GroupView, rows: list[Row]) -> Row:
 
 
 def member_rows(group: GroupView, rows: Iterable[Row]) -> Iterable[Row]:
-    """The members; the lag of each is that of its partitions, None if nobody knows it of any."""
+    """The members; the lag of each is what its partitions have for it to read, None if nobody knows it of any."""
     lags: dict[str, list[int]] = {}
     for row in rows:
         if row["member_id"] is not None and row["lag"] is not None:
-            lags.setdefault(row["member_id"], []).append(row["lag"])
+            lags.setdefault(row["member_id"], []).append(max(0, row["lag"]))
     for member in sorted(group.members, key=lambda each: (each.client_id, each.member_id)):
         yield {
             "member_id": member.member_id,

@@ -12,15 +12,16 @@ A, B, C = (TopicPartition("t", index) for index in range(3))
 BUSY = GroupMember("m-1", "c", "/h", "static-1", (A, B), 4, (A,))
 IDLE = GroupMember("m-2", "c", "/h", None, (), 4, (B,))
 GROUP = GroupView("g", "Reconciling", "consumer", "uniform", (IDLE, BUSY), "consumer", 1)
-ROWS = partition_rows(GROUP, {A: OffsetAndEpoch(3, 0), C: OffsetAndEpoch(9, 0)}, {A: 10, B: 5, C: 7})
+ENDS = {A: 10, B: 5, C: 7}
+ROWS = partition_rows(GROUP, {A: OffsetAndEpoch(3, 0), C: OffsetAndEpoch(9, 0)}, ENDS)
 
 
 def test_lag_of_partitions() -> None:
-    """Behind the end, as after lost records, there is none; without a committed offset nobody knows it."""
+    """Beyond the end, as after lost records, it is negative; without a committed offset nobody knows it."""
     assert [(row["partition"], row["lag"], row["member_id"]) for row in ROWS] == [
         (0, 7, "m-1"),
         (1, None, "m-1"),
-        (2, 0, None),
+        (2, -2, None),
     ]
 
 
@@ -30,6 +31,8 @@ def test_lag_of_members() -> None:
         ("m-1", 7, 2),
         ("m-2", None, 0),
     ]
+    beyond_the_end = partition_rows(GROUP, {A: OffsetAndEpoch(12, 0), B: OffsetAndEpoch(4, 0)}, ENDS)
+    assert group_as_json(GROUP, beyond_the_end)["members"][0]["lag"] == 1, "nothing to read in A, one record in B"
     assert members[0]["target_assignment"] == [{"topic": "t", "partition": 0}]
 
 
