@@ -76,6 +76,9 @@ def downgrade(
 ) -> None:
     """Lower the levels of features. Level 0 is what was before there was the feature.
 
+    Before group.version=0, stop consumers with group.protocol=consumer: they fail, and others of their groups read
+    nothing until the sessions of those have ended.
+
     Example, so that clients speak the first version of transactions:
 
     [bold]minikafka cluster feature downgrade --feature transaction.version=1[/]

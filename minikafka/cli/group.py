@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from minikafka.cli import completion
-from minikafka.cli.group_view import Shown, ask_partitions, group_as_json, print_group
+from minikafka.cli.group_view import Shown, ask_groups, ask_partitions, group_as_json, print_group
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.reset_offsets import reset_offsets
@@ -102,10 +102,8 @@ def describe(
     shown = Shown(offsets or every, members or every, verbose)
 
     async def verb(admin: Admin) -> None:
-        described = []
-        for name in names or [group.group_id for group in await admin.list_groups()]:
-            group = await admin.describe_group(name)
-            described.append((group, await ask_partitions(admin, group)))
+        groups = await ask_groups(admin, names)
+        described = [(group, await ask_partitions(admin, group)) for group in groups]
         if as_json:
             print_json([group_as_json(group, rows) for group, rows in described])
             return

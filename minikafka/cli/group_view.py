@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minikafka.cli.describing import ask_details
-from minikafka.cli.output import print_line, print_table
+from minikafka.cli.output import print_line, print_note, print_table
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -27,6 +27,21 @@ class Shown(NamedTuple):
     offsets: bool = True
     members: bool = True
     assignments: bool = False
+
+
+async def ask_groups(admin: Admin, names: Sequence[str] | None) -> list[GroupView]:
+    """The named groups, or all. One of all that is gone since it was listed is told on stderr."""
+    from minikafka.errors import ErrorCode, KafkaError
+
+    groups = []
+    for name in names or [group.group_id for group in await admin.list_groups()]:
+        try:
+            groups.append(await admin.describe_group(name))
+        except KafkaError as error:
+            if names or error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            print_note(error.message)
+    return groups
 
 
 async def ask_partitions(admin: Admin, group: GroupView) -> list[Row]:

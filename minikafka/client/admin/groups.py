@@ -114,7 +114,9 @@ class GroupCalls(AdminCalls):
         except KafkaError as error:
             if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 raise
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found") from None
+            unseen = " among classic ones, and feature group.version is below 1: others cannot be described"
+            where = unseen if error.code is ErrorCode.UNSUPPORTED_VERSION else ""
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found{where}") from None
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndEpoch]:
         """The committed offsets of a group; none for one that is not there."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from minikafka.cli.group_view import Shown, group_as_json, partition_rows, print_group
+from minikafka.cli.group_view import Shown, ask_groups, group_as_json, partition_rows, print_group
 from minikafka.client.admin import GroupMember, GroupView
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch, TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
@@ -48,3 +52,23 @@ def test_a_group_is_printed_in_parts(capsys: pytest.CaptureFixture[str], monkeyp
     assert idle.split() == ["m-2", "c", "/h", "-", "4", "0", "-", "-", "t:1"]
     print_group(GROUP, ROWS, Shown(offsets=False, members=False))
     assert capsys.readouterr().out.splitlines() == [first]
+
+
+class AdminOfOne:
+    """Lists two groups, and can describe one of them."""
+
+    async def list_groups(self) -> list[Any]:
+        return [SimpleNamespace(group_id="gone"), SimpleNamespace(group_id="g")]
+
+    async def describe_group(self, name: str) -> GroupView:
+        if name == "gone":
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "group 'gone' not found")
+        return GROUP
+
+
+async def test_a_group_that_is_gone_since_it_was_listed_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    admin: Any = AdminOfOne()
+    assert await ask_groups(admin, None) == [GROUP]
+    assert capsys.readouterr().err == "group 'gone' not found\n"
+    with pytest.raises(KafkaError, match="not found"):
+        await ask_groups(admin, ["gone"])
