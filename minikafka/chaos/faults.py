@@ -11,7 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from minikafka.chaos.damage import damage_replica
 from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout, NodeDownError
@@ -28,7 +28,6 @@ Party = int | str
 """A node, or ``CLIENTS``: all of them."""
 _Change = tuple[int, Party, dict[str, Any]]
 """A node that is told, its peer, and what changes of the link between them."""
-_TIMEOUT_S: Final = 10.0
 _RETRY_S: Final = 0.1
 _METHOD: Final = "faults"
 
@@ -37,6 +36,9 @@ class Breakable(ABC):
     """A cluster of one layout. Methods raise ClusterError for what cannot be, and for a node that does not answer;
     NodeDownError if it has ended.
     """
+
+    patience_s: ClassVar[float] = 10.0
+    """With a node that has a process, but does not answer: it may have just begun."""
 
     @property
     @abstractmethod
@@ -56,10 +58,17 @@ class Breakable(ABC):
         """
         self._change_links(_cuts(one, other, one_way=one_way))
 
-    def isolate(self, node: int) -> None:
-        """Cut all links of a node: to the others, and to clients."""
-        others: list[Party] = [each for each in self._nodes_layout.node_ids if each != node]
-        self._change_links(cut for other in (*others, CLIENTS) for cut in _cuts(node, other, one_way=False))
+    def isolate(self, node: int, others: Iterable[int] | None = None) -> None:
+        """Cut all links of a node: to the others (default: to all of them), and to clients."""
+        if others is None:
+            others = [each for each in self._nodes_layout.node_ids if each != node]
+        parties: list[Party] = [*others, CLIENTS]
+        self._change_links(cut for other in parties for cut in _cuts(node, other, one_way=False))
+
+    def rejoin(self, node: int, others: Iterable[int]) -> None:
+        """Make the links of a node to these others, and to clients, whole again."""
+        parties: list[Party] = [*others, CLIENTS]
+        self._change_links(whole for other in parties for whole in self._joins(node, other))
 
     def slow(self, one: Party, other: Party, *, delay_ms: int = 0, bytes_per_s: int = 0) -> None:
         """Delay what is answered over a link, or let only so much pass; 0 and 0: as fast as ever."""
@@ -71,9 +80,12 @@ class Breakable(ABC):
         """Make the link between two nodes, or between a node and all clients, whole again. A node without a process has
         no fault.
         """
+        self._change_links(self._joins(one, other))
+
+    def _joins(self, one: Party, other: Party) -> list[_Change]:
         whole = {"is_cut_in": False, "is_cut_out": False, "delay_ms": 0, "bytes_per_s": 0}
         both = ((one, other), (other, one))
-        self._change_links([(node, peer, whole) for node, peer in both if isinstance(node, int) and self._is_up(node)])
+        return [(node, peer, whole) for node, peer in both if isinstance(node, int) and self._is_up(node)]
 
     # -- the rest of a node -----------------------------------------------------------------------------------------
 
@@ -189,14 +201,14 @@ class Breakable(ABC):
         identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32))
         link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]))
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(self.patience_s):
                 return await self._ask(link, body)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_REQUEST:
                 raise ClusterError(error.message) from error
             raise
         except (OSError, TimeoutError) as error:
-            why = str(error) or f"no answer within {_TIMEOUT_S:.0f} s"
+            why = str(error) or f"no answer within {self.patience_s:.0f} s"
             kind = ClusterError if self._is_up(node) else NodeDownError
             raise kind(f"node {node} does not answer; is it up? ({why})") from error
         finally:
@@ -206,7 +218,7 @@ class Breakable(ABC):
         """A node that is very busy, or has just begun, is asked again. Only a rule does more when it is given twice."""
         while True:
             try:
-                answer: dict[str, Any] = await link.call(_METHOD, body, timeout_s=_TIMEOUT_S)
+                answer: dict[str, Any] = await link.call(_METHOD, body, timeout_s=self.patience_s)
                 return answer
             except (OSError, TimeoutError, ChannelClosedError):
                 if not self._is_up(link.peer_id):

@@ -165,14 +165,20 @@ class ClusterLayout:
     def write_files(self) -> None:
         """Write the missing files of the nodes."""
         if not self.secret_file.exists():
-            descriptor = os.open(self.secret_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32) + "\n")
+            self.write_secret()
         for node_id in self.node_ids:
             self.data_directory(node_id).mkdir(parents=True, exist_ok=True)
             config_file = self.config_file(node_id)
             if not config_file.exists():
                 config_file.write_text(self.server_properties(node_id))
+
+    def write_secret(self) -> str:
+        """A new secret. Returns it."""
+        secret = secrets.token_hex(32)
+        descriptor = os.open(self.secret_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{secret}\n")
+        return secret
 
     @property
     def option(self) -> str:

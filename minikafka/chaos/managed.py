@@ -1,4 +1,5 @@
-"""A cluster whose nodes are started, paused and ended from here. What a node is, a process or a thread, subclasses say.
+"""A cluster whose nodes are started, paused and ended from here. What a node is, a process, a thread or a container,
+subclasses say.
 
 *Ready* means that every node answers clients, all of them are live members, and there is a controller.
 """
@@ -67,6 +68,12 @@ class ManagedCluster(Breakable, ObservedCluster):
     @abstractmethod
     def stop_node(self, node_id: int, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         """Stop one node in order. True when it was killed because it did not end in time."""
+
+    def fetch(self, *node_ids: int) -> None:
+        """Have the files and logs of these nodes where the layout says. There they are, if no subclass knows better."""
+
+    def put_back(self, node_id: int) -> None:
+        """Let a node that is down have its files as they are now where the layout says."""
 
     # --- looking ---
 

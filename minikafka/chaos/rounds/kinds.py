@@ -14,7 +14,7 @@ from typing import Any, Final
 from minikafka.chaos.damage import damage as damage_one
 from minikafka.chaos.faults import CLIENTS, Party
 from minikafka.chaos.layout import ClusterError, NodeDownError
-from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.managed import ManagedCluster
 from minikafka.client import Admin
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
@@ -35,7 +35,7 @@ class NothingLeftError(Exception):
 class Arena:
     """What a fault may touch."""
 
-    cluster: LocalCluster
+    cluster: ManagedCluster
     topics: tuple[str, ...]
     """Of the load."""
     client_pattern: str
@@ -128,10 +128,10 @@ def kill_all(arena: Arena) -> Iterator[str]:
 
 @_fault
 def pause(arena: Arena) -> Iterator[str]:
-    """SIGSTOP: it hangs, and comes back as a zombie."""
+    """One node hangs, and comes back as a zombie."""
     node = arena.choose()
     tell(arena.cluster.pause, node)
-    yield f"SIGSTOP to node {node}"
+    yield f"node {node} hangs"
     tell(arena.cluster.resume, node)
 
 
@@ -139,12 +139,10 @@ def pause(arena: Arena) -> Iterator[str]:
 def isolate(arena: Arena) -> Iterator[str]:
     """All links of one node are cut."""
     node = arena.choose()
-    others = arena.others(node)
-    for other in others:
-        tell(arena.cluster.cut, node, other)
+    others = [other for other in arena.cluster.responsive() if other != node]
+    tell(arena.cluster.isolate, node, others)
     yield f"node {node} is cut off from all others and from clients"
-    for other in others:
-        tell(arena.cluster.join, node, other)
+    tell(arena.cluster.rejoin, node, others)
 
 
 @_fault
@@ -207,9 +205,8 @@ def reassign(arena: Arena) -> Iterator[str]:
     view = arena.cluster.view()
     partitions = [each for each in view.partitions if each.topic == topic] if view else []
     nodes = arena.cluster.node_ids
-    moves = {
-        TopicPartition(topic, each.partition): arena.rng.sample(nodes, min(REPLICAS, len(nodes))) for each in partitions
-    }
+    replicas = min(REPLICAS, len(nodes) - 1)  # all nodes as before would be no move
+    moves = {TopicPartition(topic, each.partition): arena.rng.sample(nodes, replicas) for each in partitions}
     try:
         asyncio.run(_reassign(arena.cluster.bootstrap_servers, moves))
     except (KafkaError, OSError, TimeoutError) as error:
@@ -252,9 +249,11 @@ def damage(arena: Arena) -> Iterator[str]:
         raise NothingLeftError from None
     node = arena.choose()
     tell(arena.cluster.kill, node)
+    arena.cluster.fetch(node)
     directory = arena.cluster.layout.data_directory(node)
     logs = [log for topic in arena.topics for log in sorted(directory.glob(f"{topic}-*"))]
     victim = damage_one(logs, arena.rng)
+    arena.cluster.put_back(node)
     arena.raise_up(node)
     yield f"damaged on node {node}: {victim}" if victim else NOTHING
     with suppress(ClusterError):  # what is not mended by then, the end of the round finds
@@ -309,7 +308,7 @@ def _ruled(rule: dict[str, Any]) -> str:
     return f"{what}{', carried out' if rule.get('after') else ''} (the next {rule['times']} at each node)"
 
 
-def mend(cluster: LocalCluster, what: str | None, *nodes: int) -> None:
+def mend(cluster: ManagedCluster, what: str | None, *nodes: int) -> None:
     """Mend nodes that are up."""
     for node in nodes:
         tell(cluster.mend, [node], what=what)
