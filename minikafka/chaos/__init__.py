@@ -10,8 +10,9 @@ The map:
 * ``damage``         damage to the files of replicas
 * ``ports``          free ports of this machine
 * ``observed``       what the nodes of a cluster tell, and waiting until all is as it should be
-* ``managed``        a cluster whose nodes are started, paused and ended from here, be they processes or threads
+* ``managed``        a cluster whose nodes are started, paused and ended from here: processes, threads or containers
 * ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
+* ``compose_cluster``, ``compose_project``   a cluster of containers; the compose file for it
 * ``cluster_status`` the status of a local cluster
 * ``last_words``     why a node ended, from its log
 * ``probe``          requests over a bare socket: who is up, leads, is in sync (also the health check), leads the quorum

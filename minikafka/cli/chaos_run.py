@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LOADS = ("produce", "group", "transactions", "copy")
 CLIENTS = ("confluent", "minikafka", "java")
+TARGETS = ("processes", "compose")
 
 
 def run(
@@ -38,6 +39,7 @@ def run(
     ] = None,
     workload: Annotated[str, typer.Option(help=f"{', '.join(LOADS)}, or all of them in turn.")] = "produce",
     client: Annotated[str, typer.Option(help=f"Whose clients: {', '.join(CLIENTS)}.")] = CLIENTS[0],
+    target: Annotated[str, typer.Option(help=f"What the cluster is made of: {', '.join(TARGETS)}.")] = TARGETS[0],
     rate: Annotated[int, typer.Option(metavar="N", help="Records a second.", min=10)] = 2_000,
     rounds: Annotated[int, typer.Option(metavar="N", help="Rounds, each with a cluster of its own.", min=1)] = 1,
     out: Annotated[
@@ -63,14 +65,17 @@ def run(
 ) -> None:
     """Break a cluster under load, mend it, read everything, and say whether anything was lost.
 
-    Four brokers, three of which vote; a topic with replication factor 3. Exits with 0 only if no promise was broken and
-    enough was written. A round that fails is planned again by its seed; how threads meet is not.
+    Four brokers, three of which vote; or with --target compose those of the compose file here, with ports and volumes
+    of their own. A topic with replication factor 3. Exits with 0 only if no promise was broken and enough was written.
+    A round that fails is planned again by its seed; how threads meet is not.
 
     Examples:
 
     [bold]minikafka chaos run --duration 120 --seed 7 --faults kill,isolate,damage[/]
 
     [bold]minikafka chaos run --rounds 20 --workload all[/]
+
+    [bold]minikafka chaos run --target compose --faults kill,pause,isolate[/]
     """
     need("confluent-kafka", of="chaos run", extra="chaos")
     need("pygal", of="the report of chaos run", extra="chaos")
@@ -83,21 +88,25 @@ def run(
     from minikafka.chaos.rounds.trial import Options
 
     console = Console(stderr=as_json, highlight=False)
-    if bootstrap and (faults or rounds > 1):
-        raise typer.BadParameter("its faults and its rounds are yours", param_hint="--bootstrap-server")
+    if bootstrap and (faults or rounds > 1 or target != TARGETS[0]):
+        raise typer.BadParameter("the cluster, its faults and its rounds are yours", param_hint="--bootstrap-server")
     kinds = () if bootstrap else _kinds(faults)
     loads = LOADS if workload == "all" else (workload,)
     if not set(loads) <= set(LOADS):
         raise typer.BadParameter(f"{workload!r} is none of {', '.join(LOADS)}, all", param_hint="--workload")
     if client not in CLIENTS:
         raise typer.BadParameter(f"{client!r} is none of {', '.join(CLIENTS)}", param_hint="--client")
+    if target not in TARGETS:
+        raise typer.BadParameter(f"{target!r} is none of {', '.join(TARGETS)}", param_hint="--target")
     first = random.randrange(10_000) if seed is None else seed
     directory = out or Path(tempfile.mkdtemp(prefix="minikafka-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with _clients(client) as clients:
         for number in range(rounds):
-            options = Options(first + number, duration, kinds, loads[number % len(loads)], rate, client, bootstrap)
+            options = Options(
+                first + number, duration, kinds, loads[number % len(loads)], rate, client, bootstrap, target
+            )
             outcomes.append(_round(options, clients, directory / f"{options.load}-{options.seed}", console))
             _say(outcomes[-1], console)
     if as_json:
@@ -183,7 +192,7 @@ def _round(options: Options, clients: Clients, directory: Path, console: Console
     finally:
         if outcome is not None and outcome.ok:
             shutil.rmtree(directory / "cluster", ignore_errors=True)
-        elif options.servers is None:
+        elif (directory / "cluster").exists():
             print_note(f"the brokers' files and logs: {directory / 'cluster'}")
     return outcome
 

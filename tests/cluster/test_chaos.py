@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +17,10 @@ from live_cluster import eventually
 from live_java import LIBRARIES_OF_CLIENTS, NotHereError, compiled
 from typer.main import get_command
 
+import minikafka
+from minikafka.chaos.compose_cluster import docker
+from minikafka.chaos.compose_project import PROJECT
+from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.rounds import java_clients
 from minikafka.chaos.rounds.kinds import KINDS, Arena
 from minikafka.cli.main import app
@@ -23,6 +28,7 @@ from minikafka.client import Admin
 from minikafka.model import TopicPartition
 from minikafka.testing import MiniKafka
 
+ROOT = Path(minikafka.__file__).parent.parent
 JAVA_PROGRAM = Path(java_clients.__file__).with_name("ChaosClient.java")
 
 
@@ -86,6 +92,28 @@ def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, mon
     assert list((tmp_path / "produce-5" / "cluster").glob("node-*/broker.log"))
 
 
+def test_containers_are_broken_by_docker_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        docker("compose", "version")
+        docker("image", "inspect", re.findall(r"^FROM (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[-1])
+    except ClusterError as error:
+        pytest.skip(str(error))
+    monkeypatch.chdir(ROOT)
+    words = ("--target", "compose", "--faults", "isolate", "--rate", "500", "--workload", "group")
+    status, outcome = run(tmp_path / "out", *words)
+    assert (status, outcome["ok"]) == (0, True), outcome
+    (fault,) = outcome["faults"]
+    assert "is cut off from all others" in fault["sentence"]
+    assert outcome["operations"]["succeeded"] > 1_000
+    assert {path.name for path in (tmp_path / "out" / "group-5").iterdir()} == {
+        "history.jsonl",
+        "report.html",
+        "report.json",
+    }
+    of_project = ("--filter", f"label=com.docker.compose.project={PROJECT}")
+    assert docker("ps", "--all", "--quiet", *of_project) == docker("volume", "ls", "--quiet", *of_project) == ""
+
+
 def test_a_cluster_that_is_there_is_judged_while_somebody_breaks_it(tmp_path: Path) -> None:
     with MiniKafka(directory=tmp_path / "kafka") as kafka:
 
@@ -123,4 +151,6 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
 
     assert "'lightning' is none of kill, kill-all, pause" in said("--faults", "kill,lightning")
     assert "'sing' is none of produce, group, transactions, copy, all" in said("--workload", "sing")
-    assert "its faults and its rounds are yours" in said("-b", "127.0.0.1:1", "--faults", "kill")
+    assert "'moon' is none of processes, compose" in said("--target", "moon")
+    for yours in (("--faults", "kill"), ("--rounds", "2"), ("--target", "compose")):
+        assert "the cluster, its faults and its rounds are yours" in said("-b", "127.0.0.1:1", *yours)

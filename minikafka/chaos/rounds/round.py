@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from minikafka.chaos.compose_cluster import ComposeCluster
 from minikafka.chaos.history import History
-from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.managed import ManagedCluster
 from minikafka.chaos.ports import free_base_port
 from minikafka.chaos.probe import ClusterView
 from minikafka.chaos.report.run import Finding
@@ -30,30 +32,48 @@ SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "group.min.session.t
 HEALED_S: Final = 90.0
 
 
+def _processes(directory: Path) -> ManagedCluster:
+    """Three voters and a broker, so that replicas have somewhere to move to."""
+    base_port = free_base_port(BROKERS)
+    layout = ClusterLayout.create(directory, VOTERS, base_port, dict(SETTINGS)).with_added_node()
+    layout.save()
+    return LocalCluster(layout, detached=False)
+
+
+def _compose(directory: Path) -> ManagedCluster:
+    """The nodes of the compose file here."""
+    return ComposeCluster.create(directory, dict(SETTINGS))
+
+
+NEW: Final[dict[str, Callable[[Path], ManagedCluster]]] = {
+    "processes": _processes,
+    "compose": _compose,
+}
+
+
 class Round(Trial):
     """``with Round(options, directory, history, say, clients) as it: it.run()``. The nodes end with the block."""
 
     def __init__(self, options: Options, directory: Path, history: History, say: Say, clients: Clients) -> None:
-        self.cluster = cluster = LocalCluster.create(
-            directory, brokers=VOTERS, base_port=free_base_port(BROKERS), settings=dict(SETTINGS), detached=False
-        )
+        say(f"a new cluster of {options.target} is made")  # of containers: an image may be built first
+        self.cluster = cluster = NEW[options.target](directory)
         super().__init__(options, cluster.bootstrap_servers, self._look, history, say, clients)
 
     def __enter__(self) -> Round:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.cluster.kill_all()
+        self.cluster.end()
 
     def prepare(self) -> None:
         self.cluster.start()
-        self.cluster.add_node()  # so that replicas have somewhere to move to
         self.load.create_topics(3, 2)
         self.cluster.wait_in_sync()
-        self.say(f"{BROKERS} brokers are ready")
+        self.say(f"{len(self.cluster.node_ids)} brokers are ready")
 
     def settings(self) -> dict[str, str]:
-        return {"brokers": str(BROKERS), **SETTINGS}
+        image = {"image": self.cluster.image} if isinstance(self.cluster, ComposeCluster) else {}
+        return {"brokers": str(len(self.cluster.node_ids)), **image, **SETTINGS}
 
     def _look(self) -> list[ClusterView | None]:
         return [self.cluster.probe(node, TIMEOUT_S) for node in self.cluster.responsive()]
@@ -146,6 +166,7 @@ class Round(Trial):
         except ClusterError as error:
             self.findings.append(Finding("replicas are in sync at the end", False, str(error)))
         layout, view = self.cluster.layout, self.cluster.view()
+        self.cluster.fetch(*self.cluster.node_ids)
         if view is None:
             self.findings.append(Finding("replicas are byte-equal", False, "no node said where the replicas are"))
         else:

@@ -30,6 +30,7 @@ MORE: Final = 100
 MORE_WITHIN_S: Final = 60.0
 
 CLIENTS: Final = ("confluent", "minikafka", "java")
+TARGETS: Final = ("processes", "compose")
 Say = Callable[[str], None]
 
 
@@ -45,6 +46,8 @@ class Options:
     client: str = CLIENTS[0]
     servers: str | None = None
     """Of a cluster that is there already; None: a new one."""
+    target: str = TARGETS[0]
+    """What a new one is made of."""
 
     @property
     def command(self) -> str:
@@ -54,7 +57,8 @@ class Options:
         if self.servers is not None:
             return f"minikafka chaos run -b {self.servers} {load}"
         chosen = "" if set(self.kinds) == set(KINDS) else f" --faults {','.join(self.kinds)}"
-        return f"minikafka chaos run --seed {self.seed} {load}{chosen}"
+        target = "" if self.target == TARGETS[0] else f" --target {self.target}"
+        return f"minikafka chaos run --seed {self.seed} {load}{chosen}{target}"
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ import pytest
 
 from minikafka.chaos.rounds.kinds import KINDS
 from minikafka.chaos.rounds.plan import ALONE, FIRST_S, QUIET_S, SPELL_S, plan
-from minikafka.chaos.rounds.trial import LOADS
+from minikafka.chaos.rounds.round import NEW
+from minikafka.chaos.rounds.trial import LOADS, TARGETS
 from minikafka.cli import chaos_run
 
 
@@ -49,5 +50,6 @@ def test_a_short_round_has_a_spell(seed: int) -> None:
     assert (spell.begin_s, spell.end_s <= 5) == (FIRST_S, True)
 
 
-def test_the_help_names_every_load() -> None:
+def test_the_help_names_every_load_and_target() -> None:
     assert tuple(LOADS) == chaos_run.LOADS
+    assert tuple(NEW) == chaos_run.TARGETS == TARGETS
