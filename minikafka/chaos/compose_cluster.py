@@ -24,6 +24,7 @@ DATA: Final = "/var/lib/minikafka/data"
 DOWN: Final = ("compose", "--project-name", PROJECT, "down", "--volumes", "--remove-orphans")
 _TIMEOUT_S: Final = 120.0
 _BUILD_TIMEOUT_S: Final = 1_800.0
+_FREEZE_TRIES: Final = 10
 _KILLED: Final = "137"
 _NO_FILE: Final = "no configuration file provided"
 _LOG_LINES: Final = "15"
@@ -154,7 +155,18 @@ class ComposeCluster(ManagedCluster):
 
     def pause(self, *node_ids: int) -> None:
         """Docker freezes all processes of the container: they answer nothing, and do not see time pass."""
-        self._do("pause", *node_ids)
+        for node_id in node_ids:
+            self._freeze(node_id)
+
+    def _freeze(self, node_id: int) -> None:
+        """On a busy machine Docker may fail to freeze processes that come and go, say of the health check."""
+        for left in reversed(range(_FREEZE_TRIES)):
+            try:
+                self._do("pause", node_id)
+                return
+            except ClusterError as error:
+                if not left or "unable to freeze" not in str(error):
+                    raise
 
     def resume(self, *node_ids: int) -> None:
         """Paused nodes go on as if nothing had happened."""

@@ -151,6 +151,17 @@ def test_a_node_that_ended_is_told_apart_from_what_docker_cannot_do(docker: Dock
     assert not isinstance(caught.value, NodeDownError)
 
 
+def test_a_container_that_cannot_be_frozen_now_is_frozen_later(docker: Docker, cluster: ComposeCluster) -> None:
+    docker.fails("pause", "OCI runtime pause failed: unable to freeze: unknown\n")
+    with pytest.raises(ClusterError, match="docker pause: OCI runtime pause failed"):
+        cluster.pause(1)
+    assert docker.asked() == ["pause #1"] * 10
+    docker.fails("pause", "OCI runtime pause failed: it is not set up\n")
+    with pytest.raises(ClusterError, match="it is not set up"):
+        cluster.pause(1)
+    assert docker.asked() == ["pause #1"]
+
+
 def test_files_are_copied_out_while_nothing_changes_them(docker: Docker, cluster: ComposeCluster) -> None:
     docker.has("running", "exited", "exited")
     cluster.fetch(1, 2)
