@@ -121,7 +121,8 @@ class ComposeCluster(ManagedCluster):
     # --- starting and ending ---
 
     def _spawn(self, node_ids: Iterable[int], started: list[int]) -> None:
-        missing = [node_id for node_id in node_ids if not self._is_up(node_id)]
+        running = self.running()
+        missing = [node_id for node_id in node_ids if node_id not in running]
         started += missing
         self._started |= {*missing}
         if missing:
@@ -145,8 +146,8 @@ class ComposeCluster(ManagedCluster):
         """Kill every node, and remove everything but files and logs, which are copied."""
         if self._has_ended:
             return
-        super().end()
         try:
+            super().end()
             self.fetch(*self.node_ids)
         finally:
             docker(*DOWN)
