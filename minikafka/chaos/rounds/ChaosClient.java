@@ -11,6 +11,7 @@ import java.util.Random;
 import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
 import java.util.zip.CRC32;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -27,7 +28,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * One client of a load of chaos: ChaosClient KIND NAME NAME=VALUE...
  *
  * <p>What it does and is told goes to standard output, an event of the history per line: [process, type, function,
- * value]. It ends when standard input does; a line there, "sent", says that nobody sends any more.
+ * value]. What it is about to do it tells first, and waits until that is noted: a pipe may be slow, and another client may
+ * see what this one does. It ends when standard input does; there "n" says that it is noted, and "s" that nobody sends any
+ * more.
  */
 public final class ChaosClient {
     private static final Duration LIMIT = Duration.ofSeconds(120);
@@ -37,6 +40,7 @@ public final class ChaosClient {
 
     private static volatile boolean over;
     private static volatile boolean sent;
+    private static final Semaphore NOTED = new Semaphore(0);
     private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
     private final String name;
@@ -90,12 +94,17 @@ public final class ChaosClient {
                 if (got < 0) {
                     break;
                 }
-                sent = true;
+                if (got == 'n') {
+                    NOTED.release();
+                } else {
+                    sent = true;
+                }
             }
         } catch (java.io.IOException error) {
             // as its end
         }
         over = true;
+        NOTED.release(Integer.MAX_VALUE / 2); // nobody notes any more
     }
 
     // -- kinds -----------------------------------------------------------------------------------------------------
@@ -108,7 +117,7 @@ public final class ChaosClient {
             while (!over) {
                 List<ProducerRecord<byte[], byte[]>> records = next(process, pace.due());
                 if (!records.isEmpty()) {
-                    note(process, "invoke", "send", items(records));
+                    announce(process, "send", items(records));
                 }
                 for (ProducerRecord<byte[], byte[]> record : records) {
                     producer.send(record, (metadata, error) -> {
@@ -126,6 +135,11 @@ public final class ChaosClient {
         } finally {
             noteAll(process, told, untold);
         }
+    }
+
+    private static void announce(String process, String function, String value) {
+        note(process, "invoke", function, value);
+        NOTED.acquireUninterruptibly();
     }
 
     private static void noteAll(
@@ -207,7 +221,7 @@ public final class ChaosClient {
     private void transact(String process) throws InterruptedException {
         Map<String, Object> own = Map.of(
                 "transactional.id", name, "transaction.timeout.ms", Integer.parseInt(given.get("timeout.ms")));
-        note(process, "invoke", "take_over", "[" + text(name) + "]");
+        announce(process, "take_over", "[" + text(name) + "]");
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(forProducers(own))) {
             producer.initTransactions();
             note(process, "ok", "take_over", "[" + text(name) + "]");
@@ -231,9 +245,9 @@ public final class ChaosClient {
             KafkaProducer<byte[], byte[]> producer,
             List<ProducerRecord<byte[], byte[]>> records) {
         String transaction = "[" + text(process + "/" + number) + "]";
-        note(process, "invoke", "begin", transaction);
+        announce(process, "begin", transaction);
         producer.beginTransaction();
-        note(process, "invoke", "send", items(records));
+        announce(process, "send", items(records));
         List<Future<RecordMetadata>> deliveries = new ArrayList<>();
         boolean asked = false;
         try {
@@ -242,7 +256,7 @@ public final class ChaosClient {
             }
             producer.flush();
             if (random.nextDouble() >= ABORTED) {
-                note(process, "invoke", "commit", transaction);
+                announce(process, "commit", transaction);
                 asked = true;
                 commit(producer);
                 note(process, "ok", "commit", transaction);

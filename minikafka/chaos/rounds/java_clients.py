@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import IO, Final
 
 from minikafka.chaos.layout import ClusterError
@@ -25,6 +26,8 @@ _CLIENTS: Final = "org/apache/kafka/kafka-clients/*/kafka-clients-*.jar"
 _OTHERS: Final = ("org/slf4j/slf4j-api/1.7*/slf4j-api-*.jar",)
 _FAST: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _LAST_LINES: Final = 5
+_NOTED: Final = "n"
+_SENT: Final = "s"
 _ARTIFACT: Final = "org.apache.kafka:kafka-clients:4.3.1"
 
 
@@ -79,6 +82,7 @@ class JavaWorker(Worker):
         } | own
         words = [f"{key}={value}" for key, value in given.items()]
         self._command = ["java", *_FAST, "-cp", class_path, "ChaosClient", kind, name, *words]
+        self._lock = Lock()
         self._is_writer = kind in ("writer", "transactor")
 
     def work(self) -> None:
@@ -96,7 +100,10 @@ class JavaWorker(Worker):
                 each.start()
             try:
                 for line in process.stdout:
-                    self.note(*json.loads(line))
+                    event = json.loads(line)
+                    self.note(*event)
+                    if event[1] == "invoke":
+                        self._say(process.stdin, _NOTED)
             except BaseException:
                 process.kill()
                 raise
@@ -109,12 +116,17 @@ class JavaWorker(Worker):
         self.load.sending_is_over.wait()
         try:
             if not self._is_writer:
-                stdin.write("\n")
-                stdin.flush()
+                self._say(stdin, _SENT)
                 self.load.reading_is_over.wait()
-            stdin.close()
-        except (BrokenPipeError, ValueError):  # its process has ended
+            with self._lock:
+                stdin.close()
+        except BrokenPipeError:  # its process has ended
             pass
+
+    def _say(self, stdin: IO[str], word: str) -> None:
+        with self._lock, suppress(BrokenPipeError, ValueError):  # its process has ended, or is to end
+            stdin.write(word)
+            stdin.flush()
 
 
 def _how(process: subprocess.Popen[str]) -> str:

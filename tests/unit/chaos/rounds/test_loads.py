@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from live_cluster import eventually
 
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
@@ -44,6 +45,31 @@ def test_a_client_that_ends_is_noticed_at_once() -> None:
     (reader,) = load.readers
     reader.join(60)
     assert str(reader.failure).endswith("ended with exit code 1:\nno heap\n")
+
+
+TELLING_FIRST = """
+import json, sys
+print('["a", "invoke", "send", [["t-0", "1"]]]', flush=True)
+print(json.dumps(["a", "ok", "send", [["t-0", sys.stdin.read(1), 0]]]), flush=True)
+sys.stdin.read()
+"""
+
+
+class TellingFirst(Produce):
+    def make_writers(self) -> list[Worker]:
+        return [Client(self, "writer", TELLING_FIRST)]
+
+    def make_readers(self) -> list[Worker]:
+        return []
+
+
+def test_a_client_waits_until_it_is_noted_what_it_is_about_to_do() -> None:
+    """A record was read, and noted as read, before it was noted that its transaction was to be committed."""
+    load = TellingFirst("127.0.0.1:1", History(), 10, 0, MinikafkaClients())
+    load.start()
+    eventually(lambda: len(load.history.events) == 2, "both events")
+    load.abandon()
+    assert load.history.events[1].value == [["t-0", "n", 0]]
 
 
 def test_what_java_clients_lack_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
