@@ -27,7 +27,8 @@ OTHER_PROGRAMS: Final = ("cli", "client", "spark")
 IN_RECORDS_LOST: Final = (Saying.LOSS_BY_DAMAGE, Saying.LOSS_BY_TRUNCATION, Saying.LOSS_BY_LEADING)
 WARNINGS: Final = (Saying.FOLLOWER_WAITS, Saying.CLEANED_IN_VAIN)
 ELSEWHERE: Final = {
-    "warning what.value": [each.value for each in WARNINGS],
+    "warning waits.value": [Saying.FOLLOWER_WAITS.value],
+    "warning what.value": [Saying.CLEANED_IN_VAIN.value],
     "error what.value": [each.value for each in Saying if each not in (*IN_RECORDS_LOST, *WARNINGS)],
 }
 FIELD_NAMES: Final = {"exc_info": "traceback"}

@@ -183,8 +183,8 @@ class ReplicaDriver:
                     self._losses.note(tp, f"{what.value}; from offset {at} on, high watermark {expected}")
                 case do.Say(do.Saying.CLEANED_IN_VAIN as what, at, expected):
                     log.warning(what.value, partition=str(tp), at=at, expected=expected)
-                case do.Say(do.Saying.FOLLOWER_WAITS as what, at, expected, unheard):
-                    log.warning(what.value, partition=str(tp), at=at, expected=expected, unheard=[*unheard])
+                case do.Say(do.Saying.FOLLOWER_WAITS as waits, at, expected, unheard):
+                    log.warning(waits.value, partition=str(tp), at=at, expected=expected, unheard=[*unheard])
                 case do.Say(what, at, expected):
                     log.error(what.value, partition=str(tp), at=at, expected=expected)
 
