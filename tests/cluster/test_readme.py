@@ -48,6 +48,7 @@ NOT_RUN = {
     "make demo": "takes 15 s and more; `make bench` measures it",
     "make demo-spark": "takes minutes; tests/spark has its parts",
     "make check": "runs this test",
+    "make test-long": "takes minutes",
     "make sim": "takes a minute; tests/sim runs a few seeds",
     "make planted": "takes an hour",
     "make help": "prints the Makefile",
