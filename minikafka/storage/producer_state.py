@@ -257,6 +257,14 @@ class ProducerState:
             return None
         return AbortedTransaction(header.producer_id, first_offset, offset, next(iter(self._ongoing), offset + 1))
 
+    def enter_epoch(self, header: BatchHeader) -> None:
+        """The producer was in that epoch: an earlier one is over."""
+        entry = self._entries.pop(header.producer_id, None) or self._new_entry(header)
+        self._entries[header.producer_id] = entry
+        entry.enter_epoch(header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
+        entry.is_active = True
+
     def _new_entry(self, header: BatchHeader) -> ProducerEntry:
         """Who has an open transaction is not forgotten, so a look may be in vain: it is not done for each."""
         self._looked_at = min(self._looked_at, len(self._entries))

@@ -115,11 +115,16 @@ def marker_in(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
 
 
 def replay(state: ProducerState, header: BatchHeader, batch: Buffer) -> AbortedTransaction | None:
-    """Take over a batch that a leader accepted, from a fetch or from the log itself. The transaction that it aborts."""
+    """Take over a batch that a leader accepted, from a fetch or from the log itself. The transaction that it aborts.
+
+    Of a marker that the cleaner emptied nothing of the transaction is left, and it stays to tell the producer's epoch.
+    """
     if not header.has_producer_id:
         return None
     if not header.is_control:
         state.append(header, header.base_offset)
+    elif not header.record_count:
+        state.enter_epoch(header)
     elif (marker := marker_in(batch, header)) is not None:
         return state.end_transaction(header, marker, header.last_offset)
     return None

@@ -9,7 +9,8 @@ invariants, looked at after each step:
   cleaned log: some of them, and the last of each key);
 * it is told of no transaction that was not aborted, or has nothing in the range;
 * the batches alone tell the same open transactions as the log does;
-* what the log knows of a producer is its last batch: what it sends next is let in.
+* what the log knows of a producer is its last batch: what it sends next is let in;
+* who fetched a cleaned log knows of a producer what the leader does.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class Schedule:
         self.producer_epochs = dict.fromkeys(PRODUCERS, 0)
         self.knows_producers = not self.is_compacted
         """Else what the cleaner takes for an earlier batch may turn out, after a cut or a load, to be the last."""
+        self.has_forgotten = False
         self.wall_ms = NOW_MS
         self.cleaned_to = 0
         self.noted_start = 0  # what a kill leaves of the log start
@@ -119,7 +121,7 @@ class Schedule:
             self.forget_producers: 2,
             self.damage: 1,
             self.follow: 2,
-            **({self.clean: 4, self.be_away: 1} if self.is_compacted else {}),
+            **({self.clean: 4, self.be_away: 1, self.begin_epoch: 2} if self.is_compacted else {}),
             **({self.outlive: 1} if self.is_deleted else {}),
         }
         for act in self.rng.choices(list(acts), list(acts.values()), k=STEPS):
@@ -243,7 +245,8 @@ class Schedule:
             segment.cool()
 
     def forget_producers(self) -> None:
-        """They were idle for long, or there are too many."""
+        """They were idle for long, or there are too many. A start may remember them by what the cleaner takes."""
+        self.has_forgotten = True
         producers = self.log.producers
         if self.rng.random() < 0.5:
             producers.keep_newest(self.rng.choice((0, 1)))
@@ -290,6 +293,11 @@ class Schedule:
             return
         follower.maybe_increment_log_start_offset(log.log_start_offset)
         self.check(follower, self.high_watermark, is_follower=True)
+        self._check_same_producers(follower)
+
+    def begin_epoch(self) -> None:
+        """Another leader: its first batch stays, of whatever kind it is."""
+        self.epoch += 1
 
     def outlive(self) -> None:
         """Retention takes the ends of transactions that a snapshot has open; then the log is loaded from that.
@@ -467,6 +475,15 @@ class Schedule:
             if entry.batches and entry.last_offset != batches[-1].offset:
                 last = batches[-1].offset
                 raise ViolationError(f"producer {entry.producer_id} wrote {last} last, not {entry.last_offset}")
+
+    def _check_same_producers(self, follower: Log) -> None:
+        """Who fetched a cleaned log refuses what the leader refuses, unless retention took what that knows."""
+        may_differ = not self.is_compacted or self.is_deleted or self.has_forgotten
+        for entry in () if may_differ else self.log.producers.entries:
+            theirs = follower.producers.get(entry.producer_id)
+            known = None if theirs is None else (theirs.epoch, theirs.last_sequence, theirs.last_offset)
+            if known != (entry.epoch, entry.last_sequence, entry.last_offset):
+                raise ViolationError(f"the leader knows {entry}, and the follower {theirs}")
 
 
 def _fetch(log: Log, offset: int, limit: int, max_bytes: int) -> tuple[bytes, list[AbortedTransaction], int]:

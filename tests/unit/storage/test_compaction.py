@@ -13,6 +13,7 @@ from simulator.killed import Killed
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
 from storage_machine import Machine
 
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 from minikafka.records.batch import HEADER_SIZE, BatchHeader, iter_batches, parse_header, write_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker, parse_end_txn_marker
@@ -379,6 +380,24 @@ def test_a_marker_stays_with_the_last_batch_of_its_producer(open_log: OpenLog) -
         assert offsets(log)[:2] == [1, 2], "without it the transaction would be open again"
         assert index_of(log) == [(7, 0, 2)]
     assert log.segments[0].path(TRANSACTION_INDEX_SUFFIX).rpartition("/")[2] in log.disk.listdir(log.directory)
+
+
+@pytest.mark.spec("T26")
+def test_a_marker_without_its_record_tells_the_epoch_of_its_producer(open_log: OpenLog) -> None:
+    """It was kept for that, and nobody read it: a replica that had fetched it let an old producer write."""
+    log = open_log(**COMPACT, delete_retention_ms=0)
+    stage(log, build_end_txn_marker(7, 1, EndTxnMarker(False, 0), timestamp=NOW_MS))
+    for number in range(3):
+        put(log, b"key", b"%d" % number)
+        log.roll()
+        assert clean(log, NOW_MS + number)
+    (marker, _last) = headers_in(read_all(log))
+    assert (marker.is_control, marker.producer_epoch, marker.record_count) == (True, 1, 0)
+    follower = Log.open(Machine().disk, "/orders-0", log.topic_partition, LogConfig(**COMPACT))
+    follow(follower, log)
+    with pytest.raises(KafkaError) as refused:
+        put(follower, b"key", b"of epoch 0", producer=(7, 0, 0))
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.mark.spec("T28")
