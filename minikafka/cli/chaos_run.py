@@ -97,7 +97,8 @@ def run(
     if client not in CLIENTS:
         raise typer.BadParameter(f"{client!r} is none of {', '.join(CLIENTS)}", param_hint="--client")
     if target not in TARGETS:
-        raise typer.BadParameter(f"{target!r} is none of {', '.join(TARGETS)}", param_hint="--target")
+        instead = "; a cluster that is there is named by --bootstrap-server"
+        raise typer.BadParameter(f"{target!r} is none of {', '.join(TARGETS)}{instead}", param_hint="--target")
     first = random.randrange(10_000) if seed is None else seed
     directory = out or Path(tempfile.mkdtemp(prefix="minikafka-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)

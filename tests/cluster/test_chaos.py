@@ -92,6 +92,7 @@ def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, mon
     assert list((tmp_path / "produce-5" / "cluster").glob("node-*/broker.log"))
 
 
+@pytest.mark.long
 def test_containers_are_broken_by_docker_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         docker("compose", "version")
