@@ -336,6 +336,29 @@ def test_transactions_are_seen_whole_or_not_at_all(
     assert poll(committed, 0.3) == []
 
 
+def test_a_transaction_waits_for_a_partition_that_is_not_there_yet(
+    admin: AdminClient, topic: str, create: Callable[..., None], servers: str
+) -> None:
+    """Rather than to abort for those that its coordinator did not try then."""
+    transactional = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    transactional.init_transactions(PATIENCE_S)
+
+    def begin() -> None:
+        transactional.begin_transaction()
+        for partition in range(2):
+            transactional.produce(topic, b"", partition=partition)
+
+    create(topic, 2)
+    begin()
+    transactional.commit_transaction(PATIENCE_S)
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    create(topic, 1)
+    begin()
+    transactional.poll(0.5)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
+    transactional.commit_transaction(PATIENCE_S)
+
+
 def test_only_records_without_a_key_are_refused_by_a_compacted_topic(
     servers: str, topic: str, create: Callable[..., None]
 ) -> None:

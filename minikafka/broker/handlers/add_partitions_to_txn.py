@@ -64,15 +64,18 @@ async def _of_client(
     coordinators: TransactionCoordinators,
     image: MetadataImage,
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """All partitions or none: where one does not exist, the others are not tried."""
+    """All partitions or none: where one does not exist, the others are not tried.
+
+    The answer begins with those that do not exist: librdkafka tries again, unless it reads first that another one was
+    not tried. Then it aborts, and a transaction that has nothing yet cannot be aborted: that ends the producer.
+    """
     partitions = _partitions(request.v3_and_below_topics)
-    unknown = {tp for tp in partitions if image.partition(tp) is None}
+    unknown = [tp for tp in partitions if image.partition(tp) is None]
     if unknown:
+        not_tried = [tp for tp in partitions if image.partition(tp) is not None]
         return _results(
-            {
-                tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if tp in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-                for tp in partitions
-            }
+            dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            | dict.fromkeys(not_tried, ErrorCode.OPERATION_NOT_ATTEMPTED)
         )
     producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     transactional_id = request.v3_and_below_transactional_id
