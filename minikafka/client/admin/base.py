@@ -11,8 +11,10 @@ from typing import Final, Self, TypeVar
 from minikafka.client.backoff import retrying
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.connections import Connections
+from minikafka.client.metadata import Metadata
 from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.tasks import TaskOwner
 
 T = TypeVar("T")
 
@@ -43,18 +45,25 @@ class AdminCalls:
             rng=self._rng,
             request_timeout_s=self._timeout_s,
         )
+        self._tasks = TaskOwner(client_id, _report)
+        # It looks whether another broker took the place of one that hangs. Only then is the connection closed.
+        self._metadata = Metadata(self._connections, self._tasks, self._rng, lambda: None)
 
     async def start(self) -> None:
         """Connect. Raises KafkaError when no broker answers."""
         try:
             await self._connections.bootstrap()
         except BaseException:
-            await self._connections.close()
+            await self.close()
             raise
+        self._metadata.start()
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._connections.close()
+        try:
+            await self._tasks.close()
+        finally:
+            await self._connections.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -142,3 +151,7 @@ def check(code: int, message: str | None, doing: str) -> None:
     error = failure(code, message, doing)
     if error is not None:
         raise error
+
+
+def _report(name: str, error: BaseException) -> None:
+    asyncio.get_running_loop().call_exception_handler({"message": f"{name} failed", "exception": error})

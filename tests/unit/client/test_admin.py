@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from scripted_cluster import HANG_UP, ScriptedCluster
+from scripted_cluster import HANG, HANG_UP, Reaction, ScriptedCluster
 
 from minikafka.client import Admin
 from minikafka.client.admin import base as admin_module
@@ -56,6 +56,19 @@ async def admin(cluster: ScriptedCluster) -> AsyncIterator[Admin]:
 
 def created(code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=[CreatableTopicResult(name="new", error_code=code, error_message=message)])
+
+
+async def test_a_controller_that_hangs_is_left_once_there_is_another(cluster: ScriptedCluster, admin: Admin) -> None:
+    """The call's own time-out leaves the connection open, so each later call waited for it, too."""
+
+    def create(node_id: int, request: object) -> CreateTopicsResponse | Reaction:
+        if node_id != 1:
+            return created(ErrorCode.NONE)
+        cluster.live.discard(1)  # fenced
+        return HANG
+
+    cluster.on(ApiKey.CREATE_TOPICS, create)
+    await admin.create_topic("new")
 
 
 def deleted(code: ErrorCode) -> DeleteTopicsResponse:
