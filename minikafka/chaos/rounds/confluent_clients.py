@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,20 +46,24 @@ class Writer(Worker):
         from confluent_kafka import Producer
 
         fatal: list[Any] = []
+        bumps = EpochBumps()
         settings = {"linger.ms": 5, "acks": "all", "enable.idempotence": True, "message.timeout.ms": 60_000}
+        settings["debug"] = "eos"  # where it says so
 
         def on_error(error: Any) -> None:
             if error.fatal():
                 fatal.append(error)
 
         producer = Producer(
-            {**COMMON, **settings, "bootstrap.servers": self.load.servers, "error_cb": on_error}, logger=silent()
+            {**COMMON, **settings, "bootstrap.servers": self.load.servers, "error_cb": on_error}, logger=bumps.logger
         )
         pace = Pace(self._rate)
         while not (self.load.sending_is_over.is_set() or fatal):
             self._send(producer, process, pace.due())
             producer.poll(TICK_S)
             self._record(process)
+            for why in bumps.take():
+                self.note(process, "info", "fault", why)
         if fatal:
             self.note(process, "info", "fault", f"its producer gave up: {fatal[0]}")
         deadline = time.monotonic() + DRAIN_S
@@ -97,6 +102,30 @@ class Writer(Worker):
             self.note(process, "ok", "send", told)
         if untold:
             self.note(process, "info", "send", untold)
+
+
+class EpochBumps(logging.Handler):
+    """What librdkafka's log says of new producer epochs: then it sends again, for all partitions, what has no answer.
+
+    A broker cannot tell that from new records (librdkafka 4953), so whoever looks for the cause of a duplicate needs to
+    know.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self.logger = logging.Logger("chaos")
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if line.startswith("DRAIN ") and "epoch bump" in line:
+            self._lines.append(line.partition("]: ")[2])
+
+    def take(self) -> list[str]:
+        """The lines since the last time."""
+        lines, self._lines = self._lines, []
+        return lines
 
 
 class Follower(Worker):
