@@ -37,7 +37,7 @@ def test_the_same_seed_is_the_same_run() -> None:
         timeless = [field for field in summary.split(", ") if "CPU" not in field]
         traces.append((trace, timeless))
     assert traces[0] == traces[1]
-    assert len(traces[0][0]) > 50
+    assert len(traces[0][0]) > 20
 
 
 def test_another_seed_is_another_run() -> None:
