@@ -59,10 +59,12 @@ class Arrivals:
             sock.close()
             return
         if len(self._under_way) >= ARRIVALS_MAX:
-            next(iter(self._under_way)).cancel()
+            oldest = next(iter(self._under_way))
+            del self._under_way[oldest]  # at once: more may come before it has ended
+            oldest.cancel()
         task = self._tasks.start(self._shake_hands(sock), "TLS handshake")
         self._under_way[task] = None
-        task.add_done_callback(self._under_way.pop)
+        task.add_done_callback(lambda ended: self._under_way.pop(ended, None))
 
     async def _shake_hands(self, sock: socket.socket) -> None:
         """Ends with a connection that is made, or with none."""
