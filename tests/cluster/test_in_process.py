@@ -148,14 +148,18 @@ def test_a_forked_process_keeps_no_broker_from_ending_and_starting() -> None:
     with MiniKafka(brokers=1, in_process=True) as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])
         reading, writing = os.pipe()
+        begun, has_begun = os.pipe()
         child = os.fork()
         if not child:
+            os.write(has_begun, b"x")  # its copies are closed: until it first ran, they would take connections
             os.close(writing)
             with suppress(ClusterError):
                 kafka.cluster.kill(1)  # it is not there
             os.read(reading, 1)
             os._exit(0)
-        os.close(reading)
+        assert os.read(begun, 1) == b"x"
+        for end in (reading, begun, has_begun):
+            os.close(end)
         kafka.kill(1)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
