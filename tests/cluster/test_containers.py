@@ -101,6 +101,7 @@ def brokers(servers: str) -> dict[int, str]:
     return {row["broker_id"]: row["address"] for row in status["brokers"]}
 
 
+@pytest.mark.long
 def test_the_nodes_of_compose_serve_other_containers_and_the_host(tmp_path: Path) -> None:
     with ExitStack() as stack:
         containers = list(compose_containers(tmp_path))

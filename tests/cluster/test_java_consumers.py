@@ -56,6 +56,7 @@ def of(stream: IO[str] | None) -> IO[str]:
 
 
 @pytest.mark.spec("G1", "G7", "G8", "G10", "G11", "G14")
+@pytest.mark.long
 def test_members_go_on_when_their_coordinator_dies(cluster: LocalCluster, java: subprocess.Popen[str]) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
 

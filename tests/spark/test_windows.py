@@ -93,6 +93,7 @@ def test_results_equal_a_naive_computation_over_a_restart(job: Job) -> None:
         job.run(replace(WINDOWS, window_ms=20_000))
 
 
+@pytest.mark.long
 def test_late_records_are_dropped_and_final_windows_come_once(job: Job) -> None:
     def at(second: int) -> Order:
         return Order("ada", 1, START_MS + second * 1000)

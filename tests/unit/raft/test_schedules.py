@@ -16,7 +16,7 @@ RARE = (319, 2337)  # where a node that resigned, and one that leads, learn of t
 @pytest.mark.spec("C1")
 @pytest.mark.spec("P1")
 def test_random_schedules_keep_the_invariants() -> None:
-    result = sweep(Sweep("raft"), wanted_seeds(600))
+    result = sweep(Sweep("raft"), wanted_seeds(300))
     assert not result.violations, result
 
 
@@ -44,7 +44,7 @@ def test_a_flush_that_makes_a_log_whole_has_that_written(sync_ms: int) -> None:
 
 @pytest.mark.spec("C1")
 def test_a_node_that_comes_and_goes_disturbs_nobody() -> None:
-    result = sweep(Sweep("raft stability"), wanted_seeds(100))
+    result = sweep(Sweep("raft stability"), wanted_seeds(50))
     assert not result.violations, result
 
 

@@ -17,7 +17,7 @@ from planted.sweep import Sweep, sweep
 @pytest.mark.spec("R14")
 @pytest.mark.spec("A5")
 def test_no_schedule_loses_or_diverges():
-    result = sweep(Sweep("local replica"), wanted_seeds(600))
+    result = sweep(Sweep("local replica"), wanted_seeds(300))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

@@ -20,7 +20,7 @@ from planted.sweep import Sweep, sweep
 @pytest.mark.spec("P1")
 @pytest.mark.spec("P2")
 def test_no_schedule_loses_or_diverges():
-    result = sweep(Sweep("partition"), wanted_seeds(600))
+    result = sweep(Sweep("partition"), wanted_seeds(300))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

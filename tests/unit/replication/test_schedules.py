@@ -22,7 +22,7 @@ from replication_sabotages import forget_epoch_starts
 @pytest.mark.spec("E6")
 @pytest.mark.spec("P1")
 def test_no_schedule_loses_or_diverges():
-    result = sweep(Sweep("replication"), wanted_seeds(600))
+    result = sweep(Sweep("replication"), wanted_seeds(300))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

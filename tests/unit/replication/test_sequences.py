@@ -10,7 +10,7 @@ from sequences_model import trace_of
 
 @pytest.mark.spec("P3")
 def test_nothing_is_committed_twice_or_out_of_order():
-    result = sweep(Sweep("sequences"), wanted_seeds(600))
+    result = sweep(Sweep("sequences"), wanted_seeds(300))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

@@ -14,7 +14,7 @@ from planted.sweep import Sweep, sweep
 @pytest.mark.spec("P5")
 @pytest.mark.spec("R11")
 def test_a_follower_takes_what_was_written_or_nothing() -> None:
-    result = sweep(Sweep("fetching"), wanted_seeds(500))
+    result = sweep(Sweep("fetching"), wanted_seeds(250))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}")
 

@@ -13,7 +13,7 @@ from transactions_schedules import run, trace_of
 
 
 def test_schedules_hold() -> None:
-    result = sweep(Sweep("transactions"), wanted_seeds(250))
+    result = sweep(Sweep("transactions"), wanted_seeds(125))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

@@ -20,7 +20,7 @@ from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupReques
 from minikafka.wire.primitives import ELEMENTS_MAX, encode_uvarint
 from minikafka.wire.schema import Message
 
-quick = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @quick

@@ -14,7 +14,7 @@ from planted.registry import wanted_seeds
 @pytest.mark.spec("A3")
 def test_random_schedules() -> None:
     acknowledged = elections = reassignments = lossy_elections = 0
-    seeds = wanted_seeds(150)
+    seeds = wanted_seeds(75)
     for seed in seeds:
         model = run(seed)
         acknowledged += len(model.acknowledged)

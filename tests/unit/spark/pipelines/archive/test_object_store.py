@@ -139,6 +139,7 @@ while (start := lake.ends[here].offset if here in lake.ends else 0) < end:
 """
 
 
+@pytest.mark.long
 def test_two_archives_race_one_is_killed_and_the_network_fails(
     store: str, server: int, rows: Rows, tmp_path: Path
 ) -> None:
