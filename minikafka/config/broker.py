@@ -26,7 +26,7 @@ from minikafka.config.topics import QuotaSettings, ReplicationSettings, TopicDef
 from minikafka.config.transactions import TransactionSettings
 from minikafka.model import Endpoint
 
-WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
+WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named, not bound
 
 
 class BrokerConfig(

@@ -299,7 +299,7 @@ def parse_endpoint(address: str, *, port_min: int) -> Endpoint:
         match[1].encode("idna")
     except UnicodeError:
         raise ValueError(f"a host name with parts of 1 to 63 characters, not {match[1]!r}") from None
-    return Endpoint(match[1].strip("[]") or "0.0.0.0", int(match[2]))
+    return Endpoint(match[1].strip("[]") or "0.0.0.0", int(match[2]))  # noqa: S104 - as the user said
 
 
 def _joined(value: Mapping[Any, Endpoint], separator: str) -> str:

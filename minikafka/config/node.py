@@ -60,7 +60,7 @@ class NodeSettings(SettingGroup):
     log_dirs = Setting(
         words(),
         ("minikafka-data",),
-        kafka="/tmp/kafka-logs",
+        kafka="/tmp/kafka-logs",  # noqa: S108 - of Kafka
         doc="Directories for partitions, the metadata log and checkpoints; relative to the working directory.",
     )
     broker_rack = Setting(

@@ -112,7 +112,7 @@ def launcher_home(java: Path, cache: Path) -> Path:
         descriptor, unfinished = tempfile.mkstemp(dir=launcher.parent)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
-        os.chmod(unfinished, 0o755)
+        os.chmod(unfinished, 0o755)  # noqa: S103 - a program
         os.replace(unfinished, launcher)
     return home
 

@@ -219,6 +219,6 @@ def _compile_init(cls: type[Message]) -> Callable[..., None]:
         for name, field in cls.SCHEMA.items()
     ]
     text = "\n".join([f"def __init__(self{', *' if parameters else ''}{parameters}):", *(body or ["    pass"])])
-    exec(compile(text, f"<constructor of {cls.__name__}>", "exec"), names | {"EMPTY": EMPTY}, names)
+    exec(compile(text, f"<constructor of {cls.__name__}>", "exec"), names | {"EMPTY": EMPTY}, names)  # noqa: S102 - written here
     init: Callable[..., None] = names["__init__"]
     return init

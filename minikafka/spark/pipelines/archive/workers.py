@@ -75,7 +75,7 @@ class _InProcesses:
         try:
             pickle.dump(what, process.stdin)
             process.stdin.flush()
-            is_done, result = pickle.load(process.stdout)
+            is_done, result = pickle.load(process.stdout)  # noqa: S301 - its own process
             goes_on = True
         except (EOFError, OSError):
             raise PipelineError(f"a process that archives ended with {process.wait()}") from None
@@ -113,6 +113,6 @@ def work() -> None:
 def _read(tasks: SimpleQueue[Any]) -> None:
     try:
         while True:
-            tasks.put(pickle.load(sys.stdin.buffer))
+            tasks.put(pickle.load(sys.stdin.buffer))  # noqa: S301 - its own driver
     finally:  # the driver has ended, or sends what is unknown here
         os._exit(0)
