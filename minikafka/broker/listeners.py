@@ -75,7 +75,7 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         tls = None
         if config.security_protocol(name) == SSL:
             assert ports.tls is not None, "whoever makes a node gives it its credentials"
-            tls = (ports.tls, ports.tasks)
+            tls = (partial(ports.tls.accepting, name), ports.tasks)
         return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls)
 
     return Listeners(

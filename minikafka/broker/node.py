@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import ssl
 from collections.abc import Awaitable, Callable
 from errno import EDQUOT, ENOSPC
 from typing import Final
@@ -25,6 +24,7 @@ from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.faults.switchboard import Faults
+from minikafka.broker.key_change import KeyChange
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
 from minikafka.broker.metrics.collect import Sources
@@ -39,6 +39,7 @@ from minikafka.broker.services import build_parts
 from minikafka.broker.supervision import supervised
 from minikafka.broker.threads import Threads, run_job
 from minikafka.broker.timers import Timers
+from minikafka.broker.tls import Tls
 from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
 from minikafka.errors import KafkaError
@@ -47,7 +48,7 @@ from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.metrics.requests import Requests
 from minikafka.model import METADATA_PARTITION, Endpoint, TopicPartition
-from minikafka.net.identity import Identity
+from minikafka.net.identity import Identity, plain
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import DISK_REMEDY, StorageFailure
@@ -79,7 +80,7 @@ class Node:
         rng: random.Random,
         nonce: Callable[[], bytes] = lambda: os.urandom(32),
         boot_id: str | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         faults: Faults | None = None,
     ) -> None:
         """Open and recover the logs.
@@ -95,7 +96,7 @@ class Node:
         self.stopped = asyncio.Event()
         self._unforgotten: dict[LogDir, None] = {}  # directories that failed and may still have their registration
         self._is_made = False
-        self.identity = Identity(cluster_id, config.node_id, secret, nonce)
+        self.identity = Identity(cluster_id, config.node_id, secret, nonce, plain if tls is None else tls.dialling)
         self.tasks = TaskOwner(f"node-{config.node_id}", self._on_task_failure)
         self._loop = asyncio.get_running_loop()
         self.timers = Timers(clock, self._loop)
@@ -166,6 +167,7 @@ class Node:
             data.roles.apply,
             data.quotas.on_metadata,
             control.client_quotas.on_metadata,
+            self.parts.part(KeyChange).on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,
             self.transactions.on_metadata,

@@ -7,7 +7,6 @@ event loop's. So the same node runs on uvloop and on a loop with virtual time.
 from __future__ import annotations
 
 import random
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
@@ -17,6 +16,7 @@ from minikafka.broker.descriptors import Shares
 from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
+from minikafka.broker.tls import Tls
 from minikafka.config import BrokerConfig
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
@@ -41,7 +41,7 @@ class Ports:
     descriptors: Shares
     on_fatal: Callable[[BaseException], None]
     """Ends the process after a fatal error."""
-    tls: ssl.SSLContext | None = None
+    tls: Tls | None = None
     """Of the listeners that speak it."""
     faults: Faults | None = None
     """What a test breaks; None: nothing can be broken."""

@@ -9,6 +9,7 @@ from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.transactions import Transactions
+from minikafka.broker.key_change import KeyChange
 from minikafka.broker.loggers import root_logger
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.lookups import Lookups
@@ -52,6 +53,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.quotas,
         control.client_quotas,
         root_logger,
+        KeyChange(config, metadata, ports.tls),
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image, patterns),
         transactions,

@@ -217,16 +217,17 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
 
 
 def _check_security(config: BrokerConfig) -> Iterator[str]:
-    for name, protocol in config.listener_security_protocol_map.items():
+    for name in config.listener_security_protocol_map:
         if name not in config.listeners:
             yield f"listener.security.protocol.map: {name} is not one of listeners ({', '.join(config.listeners)})"
-        elif name in (CONTROLLER, REPLICATION) and protocol != PLAINTEXT:
-            yield f"listener.security.protocol.map: {name} must be {PLAINTEXT}: only clients use {protocol}"
     secured = [name for name in config.listeners if config.security_protocol(name) == SSL]
     if secured and config.ssl_keystore_location is None:
         yield f"ssl.keystore.location is not set; listener {secured[0]} needs a key and a certificate"
     if secured and config.ssl_client_auth != NO_CLIENT_AUTH and config.ssl_truststore_location is None:
         yield f"ssl.truststore.location is not set; ssl.client.auth={config.ssl_client_auth} needs it"
+    for name in {REPLICATION, CONTROLLER}.intersection(secured):
+        if config.ssl_truststore_location is None:
+            yield f"ssl.truststore.location is not set; listener {name} needs it to check the other nodes"
 
 
 def _check_orders(config: BrokerConfig) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Settings: how clients connect."""
+"""Settings: how clients and other nodes connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_CLIENT_AUTH: Final = "none"
 
 
 class SecuritySettings(SettingGroup):
-    """How clients connect: the protocol of each listener, and TLS.
+    """How clients and other nodes connect: the protocol of each listener, and TLS.
 
     A client gets the address of the listener that it came by, so each has listeners of its own kind on every node.
     """
@@ -22,23 +22,36 @@ class SecuritySettings(SettingGroup):
         protocols(PLAINTEXT, SSL),
         {},
         kafka="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        doc="""The protocol of each listener for clients, as NAME:PROTOCOL. A listener called SSL that is not listed
-        speaks SSL, another one PLAINTEXT. REPLICATION and CONTROLLER speak PLAINTEXT; nodes prove to each other that
-        they know the cluster's secret.""",
+        doc="""The protocol of each listener, as NAME:PROTOCOL. A listener called SSL that is not listed
+        speaks SSL, another one PLAINTEXT. With REPLICATION:SSL,CONTROLLER:SSL, the same on all nodes, these encrypt
+        what they send to each other; both ends need certificates by ssl.truststore.location, beside the cluster's
+        secret.""",
     )
     ssl_keystore_type = Setting(choice("PEM"), "PEM", kafka="JKS", doc="The format of ssl.keystore.location.")
     ssl_keystore_location = Setting(
         nullable(text()),
         None,
         doc="""A PEM file with the private key of this node and its certificate, followed by those of its issuers below
-        the root. Clients look for the advertised host among the certificate's names.""",
+        the root. Clients look for the advertised host among the certificate's names. Set again while the node runs, it
+        is read again, for new connections.""",
+        dynamic=True,
+        of_one_node=True,
     )
     ssl_key_password = Setting(nullable(secret()), None, doc="Of the private key, if it is encrypted.")
     ssl_truststore_type = Setting(choice("PEM"), "PEM", kafka="JKS", doc="The format of ssl.truststore.location.")
     ssl_truststore_location = Setting(
         nullable(text()),
         None,
-        doc="A PEM file with the certificates of those who may issue certificates for clients.",
+        doc="""A PEM file with the certificates of those who may issue them for clients, and for other nodes. It,
+        too, is read again when it is set again.""",
+        dynamic=True,
+        of_one_node=True,
+    )
+    ssl_endpoint_identification_algorithm = Setting(
+        nullable(choice("https", any_case=True)),
+        "https",
+        doc="""https: the certificate of a node that this one connects to must name the host of its address. Empty: any
+        certificate will do that ssl.truststore.location vouches for.""",
     )
     ssl_client_auth = Setting(
         choice(NO_CLIENT_AUTH, "requested", "required"),

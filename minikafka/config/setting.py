@@ -68,14 +68,27 @@ def source_of(synonyms: Sequence[ConfigSynonym]) -> ConfigSource:
 
 
 class Setting(Generic[T]):
-    """A declared row. ``kafka`` is Apache Kafka's default where ours differs; the doc says why it does."""
+    """A declared row. ``kafka`` is Apache Kafka's default where ours differs; the doc says why it does.
 
-    def __init__(self, kind: Kind[T], default: T, *, doc: str, kafka: str | None = None, dynamic: bool = False) -> None:
+    ``dynamic``: it may be set on the running cluster; ``of_one_node``: only for one node by its id, which checks it.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[T],
+        default: T,
+        *,
+        doc: str,
+        kafka: str | None = None,
+        dynamic: bool = False,
+        of_one_node: bool = False,
+    ) -> None:
         self.kind = kind
         self.default = default
         self.doc = " ".join(doc.split())
         self.kafka = kafka
         self.dynamic = dynamic
+        self.of_one_node = of_one_node
         self.attribute = self.name = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:

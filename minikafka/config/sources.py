@@ -10,7 +10,7 @@ from typing import Final
 from minikafka.config.setting import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "MINIKAFKA_"
-NOT_SETTINGS: Final = frozenset({"MINIKAFKA_DIR", "MINIKAFKA_BOOTSTRAP_SERVERS"})
+NOT_SETTINGS: Final = frozenset({"MINIKAFKA_DIR", "MINIKAFKA_BOOTSTRAP_SERVERS", "MINIKAFKA_COMMAND_CONFIG"})
 """Variables that the command line reads for itself."""
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

@@ -1,7 +1,8 @@
 """Connections on their way in through a TLS handshake, which strangers may begin and leave.
 
 One handshake begins in a turn of the loop (``turns``), so that a thousand at once do not hold up those who are in.
-When too many are under way the oldest is turned away: an honest handshake takes milliseconds.
+When too many are under way, or leave no room for connections, the oldest is turned away: an honest handshake takes
+milliseconds.
 """
 
 from __future__ import annotations
@@ -19,15 +20,34 @@ from minikafka.net.tasks import TaskOwner
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 ARRIVALS_MAX: Final = 1_000
 
+_EXPECTED: Final = "it does not speak TLS; set security.protocol=SSL or use another port"
+_OLD: Final = "it speaks a version of TLS that is not allowed here"
+_REFUSES: Final = "it refuses this node's certificate"
+_REASONS: Final = {
+    "WRONG_VERSION_NUMBER": _EXPECTED,
+    "HTTP_REQUEST": _EXPECTED,
+    "HTTPS_PROXY_REQUEST": _EXPECTED,
+    "UNSUPPORTED_PROTOCOL": _OLD,
+    "VERSION_TOO_LOW": _OLD,
+    "NO_SHARED_CIPHER": "no cipher of it is known here",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate, and ssl.client.auth wants one",
+    "EXCESSIVE_MESSAGE_SIZE": "its certificate is too large",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": f"{_REFUSES}: it has expired",
+    "TLSV1_ALERT_UNKNOWN_CA": f"{_REFUSES}: it does not know who issued it",
+    "SSLV3_ALERT_BAD_CERTIFICATE": f"{_REFUSES}: it does not name the host, or is damaged",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_REFUSES}; its own log says why",
+}
+"""By OpenSSL's names of them."""
+
 
 class Arrivals:
-    """Those of one listener. ``make`` makes the connection of one that gets in; ``has_room`` says whether one more may
-    come."""
+    """Those of one listener. ``context`` gives what they shake hands by, ``make`` makes the connection of one that gets
+    in; ``has_room`` says whether one more may come."""
 
     def __init__(
         self,
         listener: str,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         tasks: TaskOwner,
         shared: Shared,
         make: Callable[[], Connection],
@@ -55,13 +75,13 @@ class Arrivals:
             task.cancel()
 
     def _admit(self, sock: socket.socket) -> None:
-        if not self._has_room() or self._tasks.is_closed:
-            sock.close()
-            return
-        if len(self._under_way) >= ARRIVALS_MAX:
+        if len(self._under_way) >= ARRIVALS_MAX or (self._under_way and not self._has_room()):
             oldest = next(iter(self._under_way))
             del self._under_way[oldest]  # at once: more may come before it has ended
             oldest.cancel()
+        if not self._has_room() or self._tasks.is_closed:
+            sock.close()
+            return
         task = self._tasks.start(self._shake_hands(sock), "TLS handshake")
         self._under_way[task] = None
         task.add_done_callback(lambda ended: self._under_way.pop(ended, None))
@@ -73,7 +93,7 @@ class Arrivals:
             peer = str(sock.getpeername()[0])
             await self._shared.turns.wait()
             await self._loop.connect_accepted_socket(
-                self._make, sock, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+                self._make, sock, ssl=self._context(), ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
             )
         except OSError as error:  # as is ssl.SSLError
             sock.close()
@@ -105,5 +125,9 @@ class _Arrival(asyncio.Protocol):
 
 
 def _reason(error: OSError) -> str:
-    """OpenSSL's words for it, which say more than those of Python around them."""
-    return (error.reason if isinstance(error, ssl.SSLError) else None) or error.strerror or str(error)
+    """What was wrong with a peer's handshake, in words; OpenSSL's own for what is rare."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return _REASONS.get(error.reason or "") or error.reason or str(error)
+    return error.strerror or str(error)

@@ -183,6 +183,7 @@ class ControlLink:
             timeout_s=CONNECT_TIMEOUT_S,
             correlation_id_of=_correlation_id,
             max_frame_bytes=CONTROL_FRAME_SIZE_MAX,
+            tls=self._identity.tls(LISTENER),
         )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

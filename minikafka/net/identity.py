@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -9,14 +10,24 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire import auth
 
 
+def plain(listener: str) -> ssl.SSLContext | None:
+    """Connections to other nodes are not encrypted."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A node of one cluster that knows the cluster's secret. ``nonce`` gives 32 fresh random bytes at each call."""
+    """A node of one cluster that knows the cluster's secret. ``nonce`` gives 32 fresh random bytes at each call.
+
+    ``tls``: what a connection to a listener of another node is encrypted with, which has this node's certificate; it
+    may be another one at each call. The secret is proved within.
+    """
 
     cluster_id: str
     node_id: int
     secret: bytes
     nonce: Callable[[], bytes]
+    tls: Callable[[str], ssl.SSLContext | None] = plain
 
     async def prove(
         self, listener: str, expected_node_id: int | None, exchange: Callable[[bytes], Awaitable[bytes]]

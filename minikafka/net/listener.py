@@ -53,10 +53,10 @@ class Listener:
         limits: ListenerLimits,
         duplicates: Duplicates | None = None,
         connection_type: Callable[..., Connection] = Connection,
-        tls: tuple[ssl.SSLContext, TaskOwner] | None = None,
+        tls: tuple[Callable[[], ssl.SSLContext], TaskOwner] | None = None,
     ) -> None:
         """``duplicates``: the share of descriptors for sendfile; None: a small one of its own. ``tls``: who connects
-        shakes hands by it first, in tasks of that owner."""
+        shakes hands by what it gives then, in tasks of that owner."""
         self.name = name
         self.endpoint = endpoint
         self._handler = handler
@@ -138,8 +138,9 @@ class Listener:
         return self._connection_type(_Tracked(self), listener=self.name, max_frame_bytes=largest, shared=self.shared)
 
     def _has_room(self) -> bool:
-        """For one more that is on its way in; whoever is in is counted again."""
-        return not self._is_closed and len(self._connections) + self.arriving_count < self._limits.max_connections
+        """For one more that is on its way in; whoever is in is counted again, and may then take another's place."""
+        taken = 0 if self._limits.is_for_peers else len(self._connections)
+        return not self._is_closed and taken + self.arriving_count < self._limits.max_connections
 
     @property
     def shared(self) -> Shared:

@@ -51,7 +51,7 @@ class PeerConnection:
     @classmethod
     async def open(cls, endpoint: Endpoint, identity: Identity, peer_id: int) -> Self:
         """Connect to node ``peer_id`` and prove both sides. Raises OSError, TimeoutError or KafkaError."""
-        channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S)
+        channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S, tls=identity.tls(LISTENER))
         peer = cls(channel, f"node-{identity.node_id}")
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

@@ -1,26 +1,32 @@
 """IncrementalAlterConfigs (key 44), versions 0-1: set, delete, append to, subtract from settings (KIP-339).
 
-The level of this node's log is set here (KIP-412), all else by the controller.
+The level of this node's log is set here (KIP-412), all else by the controller, certificates once this node can use
+them (KIP-226).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
+from minikafka.broker.key_change import KeyChange
 from minikafka.broker.loggers import BROKER_LOGGER, RootLogger, check_node
 from minikafka.broker.pacing import portions
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+
+BROKER: Final = ConfigResourceType.BROKER
 
 
 async def handle(
@@ -29,6 +35,7 @@ async def handle(
     controller: ControllerClient,
     config: BrokerConfig,
     logger: RootLogger,
+    keys: KeyChange,
 ) -> IncrementalAlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
 
@@ -37,13 +44,22 @@ async def handle(
         timeout_s = LONGEST_TIMEOUT_S / 2
         return (await controller.call(forwarded, IncrementalAlterConfigsResponse, timeout_s=timeout_s)).responses
 
+    async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
+        checked = [keys.check(resource.resource_name, resource.configs) for resource in resources]
+        responses = await ask(resources)
+        if not request.validate_only and not any(each.error_code for each in responses):
+            for config in checked:
+                keys.take_up(config)
+        return responses
+
     async def alter_loggers(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
         return _altered(resources, config.node_id, logger, validate_only=request.validate_only)
 
     of_loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
-    of_settings = [each for each in request.resources if each.resource_type != BROKER_LOGGER]
+    of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]
+    of_settings = [each for each in request.resources if each.resource_type != BROKER_LOGGER and each not in of_keys]
     responses: list[AlterConfigsResourceResponse] = []
-    for resources, alter in ((of_settings, ask), (of_loggers, alter_loggers)):
+    for resources, alter in ((of_settings, ask), (of_keys, ask_about_keys), (of_loggers, alter_loggers)):
         if resources:
             named = portions(resources, lambda each: (each.resource_type, each.resource_name))
             responses += await asked_in_portions(named, alter, _refused)

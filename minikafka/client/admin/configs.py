@@ -34,6 +34,8 @@ SET: Final = 0
 DELETE: Final = 1
 SOURCE_ALL_BROKERS: Final = 3
 SOURCE_DEFAULT: Final = 5
+OF_FILES: Final = "ssl."
+"""Begins settings of a broker that name files, which nobody else can read."""
 
 
 class ConfigEntry(NamedTuple):
@@ -96,7 +98,8 @@ class ConfigCalls(AdminCalls):
         what: str | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change settings of a resource; None takes one back to its default. All or none. A logger is its broker's.
+        """Change settings of a resource; None takes one back to its default. All or none. A logger is its broker's,
+        and so are the files of its certificates: it looks at them.
 
         ``what``: the resource in an error's words. ``validate_only``: only find out whether it would be refused.
         """
@@ -113,14 +116,15 @@ class ConfigCalls(AdminCalls):
             result = answer.responses[0]
             check(result.error_code, result.error_message, f"changing settings of {what}")
 
-        if kind != BROKER_LOGGER_RESOURCE:
+        are_its_files = kind == BROKER_RESOURCE and name and any(each.startswith(OF_FILES) for each in changes)
+        if kind != BROKER_LOGGER_RESOURCE and not are_its_files:
             await self._change(attempt, f"changing settings of {what}", final=NO_TOPIC)
             return
 
         async def attempt_there() -> None:
             await attempt(await self._to_live(int(name)))
 
-        await self._retrying(attempt_there, f"changing the level of {what}")
+        await self._retrying(attempt_there, f"changing settings of {what}")
 
     async def list_config_resources(self, kind: int) -> list[str]:
         """The names of the resources of a type that can have settings (KIP-1142)."""

@@ -274,6 +274,8 @@ def _operate(
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"{name} is one for the whole cluster; name no broker, or set it on topics"
         )
+    if resource == EVERY_BROKER and _is_of_one_node(name) and operation.config_operation != AlterConfigOp.DELETE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is of one broker; name it")
     if operation.config_operation == AlterConfigOp.DELETE:
         after.pop(name, None)  # whatever the name, as in Kafka
     elif value is None:
@@ -289,6 +291,11 @@ def _operate(
         after[name] = canonical(name, _combined(getattr(config, row.attribute), value, operation.config_operation))
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{operation.config_operation} is not an operation on settings")
+
+
+def _is_of_one_node(name: str) -> bool:
+    row = BrokerConfig.rows().get(name)
+    return row is not None and row.of_one_node
 
 
 def _check_known(resource: ConfigResource, name: str) -> Setting[Any]:

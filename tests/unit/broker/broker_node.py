@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from minikafka.broker.clock import Clock
-from minikafka.broker.credentials import tls_of
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
+from minikafka.broker.tls import Tls
 from minikafka.config import BrokerConfig
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.image import ConfigResource
@@ -96,7 +96,7 @@ def make_node(
         config,
         cluster_id=cluster_id,
         secret=secret,
-        tls=tls_of(config) if config.ssl_keystore_location else None,
+        tls=Tls(config) if config.ssl_keystore_location else None,
         disk=disk or HastyDisk(),
         clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
         rng=random.Random(next(SEEDS)),

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_client import Client
 from broker_node import SECRET, Cluster, listener_of, make_node, wait_until_ready
+from broker_tls import PLAIN_AND_SSL, Files
 
 from minikafka.broker.node import Node
 
@@ -44,6 +45,23 @@ async def start_node(tmp_path: Path) -> AsyncIterator[StartNode]:
     for node in started:
         if not node.tasks._closed:
             await node.stop()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """Keys and certificates."""
+    return Files(tmp_path)
+
+
+@pytest.fixture
+async def start_secure(start_node: StartNode, files: Files) -> StartNode:
+    """Starts a single node with a listener that speaks TLS beside the plain one."""
+
+    async def start(**settings: object) -> Node:
+        settings = {"listeners": PLAIN_AND_SSL, "ssl_keystore_location": files.node} | settings
+        return await start_node(**settings, ssl_truststore_location=files.authority)
+
+    return start
 
 
 @pytest.fixture

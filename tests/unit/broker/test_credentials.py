@@ -64,7 +64,10 @@ def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
             {"listener_security_protocol_map": "HOST:SSL"},
             "listener.security.protocol.map: HOST is not one of listeners",
         ),
-        ({"listener_security_protocol_map": "CONTROLLER:SSL"}, "CONTROLLER must be PLAINTEXT: only clients use SSL"),
+        (
+            {"listener_security_protocol_map": "CONTROLLER:SSL", "ssl_keystore_location": "/k"},
+            "ssl.truststore.location is not set; listener CONTROLLER needs it to check the other nodes",
+        ),
         (
             {"ssl_keystore_location": "/k", "ssl_client_auth": "required"},
             "ssl.truststore.location is not set; ssl.client.auth=required needs it",
@@ -103,6 +106,6 @@ def test_a_trust_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     here = key_store(tmp_path, KEY + CHAIN)
     with pytest.raises(ConfigError, match=r"ssl\.truststore\.location /nowhere: No such file"):
         credentials_of(config(ssl_keystore_location=here, ssl_truststore_location="/nowhere"))
-    (tmp_path / "empty").write_text("nothing")
+    (tmp_path / "empty").write_text("nothing, but the word ENCRYPTED")
     with pytest.raises(ConfigError, match="empty: it must have certificates in PEM format"):
         credentials_of(config(ssl_keystore_location=here, ssl_truststore_location=tmp_path / "empty"))

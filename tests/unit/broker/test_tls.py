@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
-import trustme
 from aiokafka import AIOKafkaConsumer
-from broker_node import ANY_PORTS, create_topic, eventually, listener_of
+from broker_node import create_topic, eventually, listener_of
+from broker_tls import Files, security, servers
 from captured_logs import capture_logs
 from confluent_kafka import Producer as ConfluentProducer
 
@@ -22,53 +20,6 @@ from minikafka.errors import KafkaError
 from minikafka.net import arrivals
 
 StartNode = Callable[..., Awaitable[Node]]
-PLAIN_AND_SSL = f"{ANY_PORTS},SSL://127.0.0.1:0"
-
-
-@cache
-def authority(name: str) -> trustme.CA:
-    return trustme.CA(organization_name=name)
-
-
-class Files:
-    """PEM files, as the settings of both sides name them."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self.authority = self._file("ca.pem", authority("good").cert_pem)
-        self.node = self.of("127.0.0.1")
-        self.client = self.of("alice@example.org")
-
-    def of(self, name: str, by: str = "good") -> str:
-        """A key with a certificate for `name`."""
-        return self._file(f"{by}-{name}.pem", authority(by).issue_cert(name).private_key_and_cert_chain_pem)
-
-    def _file(self, name: str, content: trustme.Blob) -> str:
-        path = self._directory / name
-        content.write_to_path(str(path))
-        return str(path)
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(tmp_path)
-
-
-@pytest.fixture
-async def start_secure(start_node: StartNode, files: Files) -> StartNode:
-    async def start(**settings: object) -> Node:
-        settings = {"listeners": PLAIN_AND_SSL, "ssl_keystore_location": files.node} | settings
-        return await start_node(**settings, ssl_truststore_location=files.authority)
-
-    return start
-
-
-def servers(node: Node, listener: str = "SSL") -> str:
-    return f"127.0.0.1:{listener_of(node, listener).endpoint.port}"
-
-
-def security(files: Files, **options: Any) -> Security:
-    return Security(**{"security_protocol": "SSL", "ssl_truststore_location": files.authority} | options)
 
 
 async def refusal(node: Node, security: Security, listener: str = "SSL") -> str:
@@ -77,6 +28,15 @@ async def refusal(node: Node, security: Security, listener: str = "SSL") -> str:
         async with Admin(servers(node, listener), security=security):
             pass
     return raised.value.message
+
+
+def has_ended(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +110,7 @@ async def test_who_takes_a_listener_for_another_is_told(start_secure: StartNode,
 async def test_a_listener_asks_clients_for_certificates(start_secure: StartNode, files: Files) -> None:
     for wanted, with_none in (("required", False), ("requested", True), ("none", True)):
         node = await start_secure(ssl_client_auth=wanted)
-        for own, is_let_in in ((None, with_none), (files.client, True), (files.of("eve", "bad"), wanted == "none")):
+        for own, is_let_in in ((None, with_none), (files.client, True), (files.of("eve", by="bad"), wanted == "none")):
             how = security(files, ssl_keystore_location=own)
             if is_let_in:
                 async with Admin(servers(node), security=how) as admin:
@@ -185,6 +145,37 @@ async def test_handshakes_that_are_begun_and_left_keep_nobody_out(
     for _, writer in left:
         writer.close()
     await eventually(lambda: listener.arriving_count == 0, "all to be gone")
+
+
+async def test_the_bound_holds_when_many_come_at_once(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one turn of the loop, before any that is turned away has ended."""
+    monkeypatch.setattr(arrivals, "ARRIVALS_MAX", 5)
+    node = await start_secure()
+    listener = listener_of(node, "SSL")
+    burst = [socket.create_connection(listener.endpoint) for _ in range(50)]  # without a turn in between
+    for each in burst:
+        each.setblocking(False)
+    turned_away: set[int] = set()
+
+    def look() -> bool:
+        assert listener.arriving_count <= 5
+        turned_away.update(number for number, each in enumerate(burst) if has_ended(each))
+        return len(turned_away) == 45
+
+    await eventually(look, "all but the last to be turned away")
+    assert listener.arriving_count == 5
+    assert turned_away == set(range(45)), "the oldest"
+    for each in burst:
+        each.close()
+
+
+async def test_handshakes_that_are_begun_leave_room_for_connections(start_secure: StartNode, files: Files) -> None:
+    node = await start_secure(max_connections=20)  # ten for each of two listeners
+    left = [await asyncio.open_connection("127.0.0.1", listener_of(node, "SSL").endpoint.port) for _ in range(30)]
+    async with Admin(servers(node), security=security(files)) as admin:
+        assert await admin.describe_cluster()
+    for _, writer in left:
+        writer.close()
 
 
 async def test_a_handshake_that_is_not_finished_ends(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:

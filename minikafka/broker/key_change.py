@@ -1,0 +1,84 @@
+"""Certificates of a node that runs are changed as in Kafka: their settings are set, to a new file or to the same again.
+
+The node that is named looks at the files before anything is written down: what cannot be used is refused with the
+reason, and what it has stays. What others wrote down, or was there when it started, it takes up from the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.tls import Tls
+from minikafka.config import BrokerConfig, ConfigError
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.event_log import get_logger
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.effective import broker_config
+from minikafka.metadata.image import ConfigResource
+from minikafka.metadata.records import ConfigResourceType
+from minikafka.wire.messages.incremental_alter_configs import AlterableConfig
+
+log = get_logger()
+
+FILES: Final = (BrokerConfig.ssl_keystore_location, BrokerConfig.ssl_truststore_location)
+_NAMES: Final = frozenset(row.name for row in FILES)
+_DELETE: Final = 1
+
+
+class KeyChange:
+    """Of one node. ``tls`` is None where no listener speaks it."""
+
+    def __init__(self, config: BrokerConfig, metadata: Metadata, tls: Tls | None) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._tls = tls
+        self._used = _files(config)
+
+    @staticmethod
+    def concerns(changes: Iterable[AlterableConfig]) -> bool:
+        """Whether these changes of a broker's settings are about its files."""
+        return any(change.name in _NAMES for change in changes)
+
+    def check(self, broker: str, changes: Iterable[AlterableConfig]) -> BrokerConfig:
+        """The settings after these changes. KafkaError: INVALID_CONFIG if the files cannot be used, INVALID_REQUEST."""
+        if broker != str(self._config.node_id):
+            message = f"this is node {self._config.node_id}; ask node {broker or 'by node'} to change its certificates"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        own = dict(self._metadata.image.config_of(ConfigResource(ConfigResourceType.BROKER, broker)))
+        for change in changes:
+            if change.config_operation == _DELETE:
+                own.pop(change.name, None)
+            elif change.name in _NAMES and change.value is not None:
+                own[change.name] = change.value
+        config = self._config.overridden(own, {})
+        try:
+            if self._tls is not None:
+                self._tls.check(config)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return config
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Settings of this node may have changed."""
+        if any(resource.resource_type is ConfigResourceType.BROKER for resource in delta.configs):
+            config = broker_config(delta.after, self._config)
+            if _files(config) != self._used:
+                self.take_up(config)
+
+    def take_up(self, config: BrokerConfig) -> None:
+        """Read the files: the settings were set, maybe to what they were, with something else in the files."""
+        self._used = _files(config)
+        if self._tls is None:
+            return
+        try:
+            self._tls.renew(config)
+        except ConfigError as error:
+            log.error("certificates not renewed", why=str(error))
+            return
+        log.info("certificates renewed", key_store=config.ssl_keystore_location)
+
+
+def _files(config: BrokerConfig) -> tuple[Any, ...]:
+    return tuple(getattr(config, row.attribute) for row in FILES)

@@ -1,0 +1,104 @@
+"""TLS of a node: what it accepts and dials connections with, made of files, and made anew when these are changed.
+
+New contexts take the place of the old ones whole, for new connections: those that are there keep what they have. Files
+that cannot be used leave everything as it was.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from minikafka.config import BrokerConfig, ConfigError
+from minikafka.config.node import CONTROLLER, REPLICATION
+from minikafka.config.security import NO_CLIENT_AUTH, SSL
+
+FOR_PEERS: Final = (REPLICATION, CONTROLLER)
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH: Final = {
+    NO_CLIENT_AUTH: ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_ENCRYPTED_KEY: Final = re.compile("^-----BEGIN ENCRYPTED PRIVATE KEY|^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
+
+
+class _Contexts(NamedTuple):
+    """Of one state of the settings and files."""
+
+    clients: ssl.SSLContext
+    peers: ssl.SSLContext | None
+    """Of listeners for other nodes, which must have certificates."""
+    dialling: ssl.SSLContext | None
+    """To such listeners of other nodes."""
+
+
+class Tls:
+    """Raises ConfigError, which names the file, when it is made and when it is to be made anew."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._secured = {name for name in config.listeners if config.security_protocol(name) == SSL}
+        self._is_for_peers = any(name in self._secured for name in FOR_PEERS)
+        self._contexts = self._made_of(config)
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raise if :meth:`renew` would."""
+        self._made_of(config)
+
+    def renew(self, config: BrokerConfig) -> None:
+        """Read the files again: what is in them, or where they are, has changed."""
+        self._contexts = self._made_of(config)
+
+    def accepting(self, listener: str) -> ssl.SSLContext:
+        """For a connection to a listener that speaks TLS."""
+        found = self._contexts.peers if listener in FOR_PEERS else self._contexts.clients
+        assert found is not None, f"listener {listener} speaks TLS"
+        return found
+
+    def dialling(self, listener: str) -> ssl.SSLContext | None:
+        """For a connection to another node's listener of that name. They speak what this one's do: None, if plain."""
+        return self._contexts.dialling if listener in self._secured else None
+
+    def _made_of(self, config: BrokerConfig) -> _Contexts:
+        clients = _context(ssl.PROTOCOL_TLS_SERVER, config)
+        clients.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
+        if not self._is_for_peers:
+            return _Contexts(clients, None, None)
+        peers = _context(ssl.PROTOCOL_TLS_SERVER, config)
+        peers.verify_mode = ssl.CERT_REQUIRED
+        dialling = _context(ssl.PROTOCOL_TLS_CLIENT, config)
+        dialling.check_hostname = config.ssl_endpoint_identification_algorithm is not None
+        return _Contexts(clients, peers, dialling)
+
+
+def _context(side: ssl._SSLMethod, config: BrokerConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    versions = [_VERSIONS[name] for name in config.ssl_enabled_protocols]
+    context.options |= ssl.OP_NO_RENEGOTIATION  # who is in would make this node work for nothing
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    location, trusted = config.ssl_keystore_location, config.ssl_truststore_location
+    assert location is not None, "the settings were checked"
+    try:
+        # With a password that is empty OpenSSL fails where it would ask the terminal for one.
+        context.load_cert_chain(location, password=config.ssl_key_password or "")
+    except OSError as error:
+        raise ConfigError([f"ssl.keystore.location {location}: {_why_no_key(error, location)}"]) from error
+    if trusted is not None:
+        try:
+            context.load_verify_locations(trusted)
+        except OSError as error:
+            why = "it must have certificates in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
+            raise ConfigError([f"ssl.truststore.location {trusted}: {why}"]) from error
+    return context
+
+
+def _why_no_key(error: OSError, path: str) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "its certificate is not that of its key"
+    if _ENCRYPTED_KEY.search(Path(path).read_text(errors="replace")):
+        return "its key is encrypted, and ssl.key.password is not its password"
+    return "it must have a key and a certificate in PEM format"

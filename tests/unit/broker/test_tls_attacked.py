@@ -1,0 +1,152 @@
+"""Who comes with a wrong certificate, version or protocol is told in a line, on both sides, and holds nothing up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from broker_node import eventually, in_time, listener_of
+from broker_tls import PLAIN_AND_SSL, Files, security, servers
+from captured_logs import capture_logs
+
+from minikafka.broker.node import Node
+from minikafka.broker.tls import Tls
+from minikafka.client import Admin, Security
+from minikafka.config import BrokerConfig
+from minikafka.errors import KafkaError
+from minikafka.model import Endpoint
+
+StartNode = Callable[..., Awaitable[Node]]
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+HUGE = [f"{number:060}.{'a' * 60}.{'b' * 60}.example.org" for number in range(600)]
+"""Names of a certificate that is larger than any may be: 100 KiB, by OpenSSL."""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is refused is not tried again for seconds."""
+    monkeypatch.setattr("minikafka.client.connections.BOOTSTRAP_TIMEOUT_S", 0.0)
+
+
+async def said_of(node: Node, how: Security, listener: str = "SSL") -> tuple[str, str]:
+    """What our client says when it does not get in, and the node's line about it."""
+    with capture_logs() as logs:
+        with pytest.raises(KafkaError) as raised:
+            async with Admin(servers(node, listener), security=how) as admin:
+                await admin.describe_cluster()
+        closed = await eventually(lambda: [each for each in logs if each["event"] == "connection closed"], "a line")
+    lines = raised.value.message, str(closed[0]["why"])
+    assert not any("\n" in line for line in lines)
+    return lines
+
+
+async def honest(node: Node, files: Files) -> None:
+    async with Admin(servers(node), security=security(files, ssl_keystore_location=files.client)) as admin:
+        assert await admin.describe_cluster()
+
+
+@pytest.mark.parametrize(
+    ("which", "ours", "theirs"),
+    [
+        ("expired", "certificate has expired", "it has expired"),
+        ("foreign", "unable to get local issuer certificate", "it does not know who issued it"),
+    ],
+)
+async def test_a_node_whose_certificate_is_wrong(
+    which: str, ours: str, theirs: str, start_secure: StartNode, files: Files
+) -> None:
+    """The loops of Python end such a connection without a word to the node; other clients tell it why."""
+    by, not_after = ("foreign", None) if which == "foreign" else ("good", YESTERDAY)
+    node = await start_secure(ssl_keystore_location=files.of("127.0.0.1", by=by, not_after=not_after))
+    with pytest.raises(KafkaError, match=f"its certificate is refused: {ours}"):
+        async with Admin(servers(node), security=security(files)):
+            pass
+    context = security(files).context()
+    assert context is not None
+    with capture_logs() as logs:
+        await asyncio.to_thread(refused_by, context, listener_of(node, "SSL").endpoint)
+        await eventually(lambda: any(each["event"] == "connection closed" for each in logs), "a line")
+    assert [each["why"] for each in logs] == [f"TLS handshake: it refuses this node's certificate: {theirs}"]
+
+
+def refused_by(context: ssl.SSLContext, endpoint: Endpoint) -> None:
+    with (
+        socket.create_connection(endpoint, timeout=30) as plain,
+        pytest.raises(ssl.SSLCertVerificationError),
+    ):
+        context.wrap_socket(plain, server_hostname=endpoint.host)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize(
+    ("which", "why"),
+    [
+        ("none", "it has no certificate, and ssl.client.auth wants one"),
+        ("expired", "its certificate is refused: certificate has expired"),
+        ("foreign", "its certificate is refused: unable to get local issuer certificate"),
+        ("huge", "its certificate is too large"),
+    ],
+)
+async def test_a_client_whose_certificate_is_wrong(
+    which: str, why: str, version: str, start_secure: StartNode, files: Files
+) -> None:
+    node = await start_secure(ssl_client_auth="required", ssl_enabled_protocols=version)
+    own = {
+        "none": lambda: None,
+        "expired": lambda: files.of("eve", not_after=YESTERDAY),
+        "foreign": lambda: files.of("eve", by="foreign"),
+        "huge": lambda: files.of(*HUGE),
+    }[which]()
+    ours, theirs = await said_of(node, security(files, ssl_keystore_location=own))
+    assert "127.0.0.1" in ours
+    assert "TLS" in ours
+    assert theirs == f"TLS handshake: {why}"
+    await honest(node, files)
+
+
+async def test_a_version_that_is_too_old(start_secure: StartNode, files: Files) -> None:
+    node = await start_secure()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with capture_logs() as logs:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await in_time(asyncio.open_connection("127.0.0.1", listener_of(node, "SSL").endpoint.port, ssl=context))
+        await eventually(lambda: any(each["event"] == "connection closed" for each in logs), "a line")
+    assert [each["why"] for each in logs] == ["TLS handshake: it speaks a version of TLS that is not allowed here"]
+
+
+async def test_another_protocol_on_either_side(start_secure: StartNode, files: Files) -> None:
+    node = await start_secure()
+    ours, theirs = await said_of(node, Security())
+    assert servers(node) in ours
+    assert theirs == "TLS handshake: it does not speak TLS; set security.protocol=SSL or use another port"
+    ours, theirs = await said_of(node, security(files), "CLIENT")
+    assert ours.endswith("it does not speak TLS, or refuses this client; see the broker's log")
+    assert "a TLS handshake was sent to a plaintext port" in theirs
+
+
+@pytest.mark.parametrize(
+    "begin", [b"\x16", b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01\xff\xff" + bytes(1000), b"\0" * 9]
+)
+async def test_a_handshake_that_breaks_off_or_is_nonsense(begin: bytes, start_secure: StartNode, files: Files) -> None:
+    node = await start_secure()
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener_of(node, "SSL").endpoint.port)
+    writer.write(begin)
+    writer.write_eof()
+    await in_time(reader.read())
+    writer.close()
+    await eventually(lambda: listener_of(node, "SSL").arriving_count == 0, "it to be gone")
+    await honest(node, files)
+
+
+def test_nobody_renegotiates(files: Files) -> None:
+    """Each would cost the node a handshake. Python's ssl cannot ask for it; ``openssl s_client`` can, by ``R``."""
+    settings = {"listeners": PLAIN_AND_SSL, "ssl.keystore.location": files.node}
+    assert Tls(BrokerConfig(settings)).accepting("SSL").options & ssl.OP_NO_RENEGOTIATION
