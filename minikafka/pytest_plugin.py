@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--minikafka-in-process", action="store_true", help="its brokers are threads of this process, for a debugger"
     )
+    group.addoption("--minikafka-secure", action="store_true", help="it speaks TLS: see MiniKafka.client_config")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,7 +57,9 @@ def minikafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     brokers = request.config.getoption("--minikafka-brokers")
     in_process = request.config.getoption("--minikafka-in-process")
     directory = tmp_path_factory.mktemp("minikafka")
-    with MiniKafka(brokers, settings=settings, directory=directory, in_process=in_process) as cluster:
+    secure = request.config.getoption("--minikafka-secure")
+    made = MiniKafka(brokers, settings=settings, directory=directory, in_process=in_process, secure=secure)
+    with made as cluster:
         request.config.stash[_CLUSTER] = cluster
         yield cluster
         del request.config.stash[_CLUSTER]

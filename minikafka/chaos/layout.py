@@ -4,6 +4,7 @@
 
     DIR/cluster.json              cluster id, base port, node ids, settings: restarts keep ids and ports
     DIR/cluster.secret            the secret that nodes prove to each other (mode 0600)
+    DIR/security/                 certificates of a secure cluster: see ``authority``
     DIR/node-N/server.properties  written once; edit it to change a node
     DIR/node-N/data/              the node's log directory
     DIR/node-N/broker.log         output of the node
@@ -24,7 +25,11 @@ import shlex
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from minikafka.chaos.authority import Authority
+    from minikafka.client import Security
 
 HOST: Final = "127.0.0.1"
 DIRECTORY_VARIABLE: Final = "MINIKAFKA_DIR"
@@ -82,10 +87,19 @@ class ClusterLayout:
     """What the node that is added next will be called; 0: one more than the last."""
     metrics: bool = False
     """Each node serves metrics and its health over HTTP."""
+    secure: bool = False
+    """All that nodes and clients say to each other is encrypted, and each has a certificate."""
 
     @classmethod
     def create(
-        cls, directory: Path, brokers: int, base_port: int, settings: dict[str, str], *, metrics: bool = False
+        cls,
+        directory: Path,
+        brokers: int,
+        base_port: int,
+        settings: dict[str, str],
+        *,
+        metrics: bool = False,
+        secure: bool = False,
     ) -> ClusterLayout:
         """Lay out a new cluster in an empty or missing directory. Any other directory is refused."""
         directory = directory.expanduser().resolve()
@@ -97,7 +111,8 @@ class ClusterLayout:
         if directory.is_dir() and any(directory.iterdir()):
             raise ClusterError(f"{directory} is not empty, but contains no cluster; choose another --dir")
         node_ids = list(range(1, brokers + 1))
-        layout = cls(directory, new_cluster_id(), base_port, node_ids, settings, brokers, metrics=metrics)
+        cluster_id = new_cluster_id()
+        layout = cls(directory, cluster_id, base_port, node_ids, settings, brokers, metrics=metrics, secure=secure)
         directory.mkdir(parents=True, exist_ok=True)
         layout.save()
         return layout
@@ -153,6 +168,7 @@ class ClusterLayout:
             ("voters", type(self.voters) is int),
             ("next_id", type(self.next_id) is int),
             ("metrics", type(self.metrics) is bool),
+            ("secure", type(self.secure) is bool),
         ):
             if not is_right:
                 raise ValueError(f"{name} cannot be {getattr(self, name)!r}")
@@ -166,11 +182,26 @@ class ClusterLayout:
         """Write the missing files of the nodes."""
         if not self.secret_file.exists():
             self.write_secret()
+        if self.secure:
+            self._write_certificates()
         for node_id in self.node_ids:
             self.data_directory(node_id).mkdir(parents=True, exist_ok=True)
             config_file = self.config_file(node_id)
             if not config_file.exists():
                 config_file.write_text(self.server_properties(node_id))
+
+    def _write_certificates(self) -> None:
+        from minikafka.chaos.authority import CLIENT
+
+        hosts = (HOST, "localhost")
+        self.authority.issue_missing({_node_name(node_id): hosts for node_id in self.node_ids} | {CLIENT: ()})
+
+    @property
+    def authority(self) -> Authority:
+        """Who vouches for nodes and clients of a secure cluster."""
+        from minikafka.chaos.authority import Authority
+
+        return Authority(self.security_directory)
 
     def write_secret(self) -> str:
         """A new secret. Returns it."""
@@ -219,6 +250,23 @@ class ClusterLayout:
         return ",".join(f"{HOST}:{self.client_port(node_id)}" for node_id in self.node_ids)
 
     @property
+    def security(self) -> Security:
+        """How a client connects; with the certificate that was made for it, where it needs one."""
+        from minikafka.client.security import PLAIN
+
+        return self.authority.security if self.secure else PLAIN
+
+    @property
+    def security_directory(self) -> Path:
+        """The certificates of a secure cluster."""
+        return self.directory / "security"
+
+    @property
+    def client_properties_file(self) -> Path:
+        """What a client in Java is given for a secure cluster, and our verbs by ``--command-config``."""
+        return self.authority.client_properties_file
+
+    @property
     def secret_file(self) -> Path:
         """The file with the cluster secret."""
         return self.directory / "cluster.secret"
@@ -254,12 +302,14 @@ class ClusterLayout:
 
     def server_properties(self, node_id: int) -> str:
         """The text of the node's configuration file."""
-        rows = identity(self, node_id) | replication_defaults(len(self.voter_ids)) | self.settings
+        secured = security_settings(self, node_id) if self.secure else {}
+        rows = identity(self, node_id) | replication_defaults(len(self.voter_ids)) | secured | self.settings
         head = f"# Node {node_id} of a local cluster; edit it freely, then: minikafka cluster restart {node_id}\n"
-        return head + "".join(f"{name}={_escaped(value)}\n" for name, value in rows.items())
+        return head + "".join(f"{name}={escaped(value)}\n" for name, value in rows.items())
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """A value as a line of properties has it."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
@@ -278,6 +328,21 @@ def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
         "controller.quorum.voters": ",".join(f"{other}@{HOST}:{layout.ports(other)[2]}" for other in layout.voter_ids),
         **({} if metrics_port is None else {"metrics.listener": f"{HOST}:{metrics_port}"}),
     }
+
+
+def security_settings(layout: ClusterLayout, node_id: int) -> dict[str, str]:
+    """The settings of a node of a secure cluster: TLS with certificates of both ends, for clients and between nodes."""
+    authority = layout.authority
+    return {
+        "listener.security.protocol.map": "CLIENT:SSL,REPLICATION:SSL,CONTROLLER:SSL",
+        "ssl.keystore.location": str(authority.file_of(_node_name(node_id))),
+        "ssl.truststore.location": str(authority.certificate_file),
+        "ssl.client.auth": "required",
+    }
+
+
+def _node_name(node_id: int) -> str:
+    return f"node-{node_id}"
 
 
 def replication_defaults(brokers: int) -> dict[str, str]:

@@ -55,9 +55,10 @@ class LocalCluster(ManagedCluster):
         settings: dict[str, str] | None = None,
         detached: bool = True,
         metrics: bool = False,
+        secure: bool = False,
     ) -> LocalCluster:
         """A new cluster in an empty or missing directory. No node is started."""
-        layout = ClusterLayout.create(directory, brokers, base_port, settings or {}, metrics=metrics)
+        layout = ClusterLayout.create(directory, brokers, base_port, settings or {}, metrics=metrics, secure=secure)
         return cls(layout, detached=detached)
 
     @classmethod

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Set
+from functools import cached_property
 from typing import Final
 from uuid import UUID
 
@@ -47,9 +49,17 @@ class ObservedCluster(ABC):
 
     # --- looking ---
 
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        return self.layout.security.context()
+
     def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
         """The cluster as seen by this node; None without an answer."""
-        return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s)
+        return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s, self._tls)
+
+    def probe_quorum(self, node_id: int) -> QuorumView | None:
+        """The metadata quorum as seen by this node; None without an answer."""
+        return probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)), tls=self._tls)
 
     def view(self) -> ClusterView | None:
         """The cluster as seen by its controller, or else by any node that answers."""
@@ -61,7 +71,7 @@ class ObservedCluster(ABC):
         """The metadata quorum as seen by a node that knows its leader, or else by any node that answers."""
         seen = QuorumView(None, "the metadata quorum does not answer")
         for node_id in self.responsive():
-            answer = probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)))
+            answer = self.probe_quorum(node_id)
             if answer is not None and answer.leader_id is not None:
                 return answer
             seen = answer or seen

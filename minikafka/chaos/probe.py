@@ -6,6 +6,7 @@ They take milliseconds and no client: so they can be repeated often while nodes 
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -84,14 +85,14 @@ class QuorumView(NamedTuple):
     trouble: str | None = None
 
 
-def probe(endpoint: Endpoint, timeout_s: float = 1.0) -> ClusterView | None:
+def probe(endpoint: Endpoint, timeout_s: float = 1.0, tls: ssl.SSLContext | None = None) -> ClusterView | None:
     """The view of the broker at `endpoint`; None without a valid answer in time."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    response = _answer(endpoint, timeout_s, ApiKey.METADATA, _METADATA_VERSION, request, MetadataResponse)
+    response = _answer(endpoint, timeout_s, tls, ApiKey.METADATA, _METADATA_VERSION, request, MetadataResponse)
     return None if response is None else _view(response)
 
 
-def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0) -> QuorumView | None:
+def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, tls: ssl.SSLContext | None = None) -> QuorumView | None:
     """The quorum's leader as the broker at `endpoint` knows it; None without a valid answer in time.
 
     Metadata does not tell it: as its controller a broker without one names itself.
@@ -99,7 +100,8 @@ def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0) -> QuorumView | Non
     partition = RequestPartitionData(partition_index=0)
     topic = RequestTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
     request = DescribeQuorumRequest(topics=[topic])
-    response = _answer(endpoint, timeout_s, ApiKey.DESCRIBE_QUORUM, _QUORUM_VERSION, request, DescribeQuorumResponse)
+    key, version = ApiKey.DESCRIBE_QUORUM, _QUORUM_VERSION
+    response = _answer(endpoint, timeout_s, tls, key, version, request, DescribeQuorumResponse)
     if response is None:
         return None
     if response.error_code:
@@ -108,16 +110,30 @@ def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0) -> QuorumView | Non
 
 
 def _answer(
-    endpoint: Endpoint, timeout_s: float, api_key: ApiKey, version: int, request: Message, response: type[M]
+    endpoint: Endpoint,
+    timeout_s: float,
+    tls: ssl.SSLContext | None,
+    api_key: ApiKey,
+    version: int,
+    request: Message,
+    response: type[M],
 ) -> M | None:
     try:
-        with socket.create_connection(endpoint, timeout=timeout_s) as connection:
+        with _connected(endpoint, timeout_s, tls) as connection:
             connection.sendall(encode_request(api_key, version, 1, "minikafka-probe", encode(request, version)))
             frame = _receive(connection)
         _, position = decode_response_header(frame, api_key, version)
         return decode_exactly(response, version, frame, position)
     except (OSError, EOFError, WireError):
         return None
+
+
+def _connected(endpoint: Endpoint, timeout_s: float, tls: ssl.SSLContext | None) -> socket.socket:
+    connection = socket.create_connection(endpoint, timeout=timeout_s)
+    if tls is None:
+        return connection
+    with connection:  # which is closed unless it is wrapped
+        return tls.wrap_socket(connection, server_hostname=endpoint.host)
 
 
 def _receive(connection: socket.socket) -> bytes:

@@ -29,6 +29,7 @@
 * ``lines``    records from the lines of a file or pipe; ``ledger``: the history that ``produce --history`` writes
 * ``extras``   packages that only some verbs need
 * ``options``  what several verbs take, in the same words; ``run``: how a verb's coroutine is run, and interrupted
+* ``command_config``  ``--command-config`` for all of them; ``connecting``: what clients of a secure cluster are given
 * ``waiting``  what a verb waits for, said after 3 s and when it gives up
 * ``paragraphs``  the text of ``--help``; ``elsewhere``: what other tools call our verbs
 * ``completion``  names of topics and groups for a shell

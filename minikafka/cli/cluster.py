@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from minikafka.cli.connecting import print_how_to_connect
 from minikafka.cli.options import AsJson, Directory, Settings, cluster_directory, parse_assignments
 from minikafka.cli.output import print_json, print_line, print_note
 
@@ -34,6 +35,9 @@ def start(
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Serve /metrics and /readyz of a new cluster, 300 above the client ports.")
     ] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="TLS for a new cluster, with certificates of nodes and clients.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster; return when it is ready. An existing cluster keeps its ids, ports and data.
@@ -46,7 +50,8 @@ def start(
     """
     began = time.monotonic()
     assigned = parse_assignments(settings)
-    cluster = _open_or_create(cluster_directory(directory), brokers, base_port, assigned, metrics=metrics)
+    chosen = cluster_directory(directory)
+    cluster = _open_or_create(chosen, brokers, base_port, assigned, metrics=metrics, secure=secure)
     try:
         started = cluster.start()
     except KeyboardInterrupt:
@@ -63,12 +68,15 @@ def start(
                 "started": started,
                 "seconds": round(seconds, 3),
                 "metrics": cluster.layout.metrics_urls,
+                "client_properties": str(cluster.layout.client_properties_file) if cluster.layout.secure else None,
             }
         )
         return
     what = f"{len(started)} of {len(cluster.node_ids)} nodes started" if started else "all nodes are already running"
     print_line(f"{what}; ready after {seconds:.1f} s in {cluster.layout.directory}" if started else what)
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+    if cluster.layout.secure:
+        print_how_to_connect(cluster.layout)
     if urls := cluster.layout.metrics_urls:
         print_line(f"metrics: {' '.join(urls)}")
         if find_spec("prometheus_client") is None:
@@ -152,12 +160,21 @@ def open_cluster(directory: Path | None) -> LocalCluster:
 
 
 def _open_or_create(
-    directory: Path, brokers: int | None, base_port: int | None, settings: dict[str, str], *, metrics: bool
+    directory: Path,
+    brokers: int | None,
+    base_port: int | None,
+    settings: dict[str, str],
+    *,
+    metrics: bool,
+    secure: bool,
 ) -> LocalCluster:
+    from minikafka.chaos.authority import check_installed
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
     from minikafka.chaos.local_cluster import LocalCluster
 
     if not ClusterLayout.exists(directory):
+        if secure:
+            check_installed()
         was_there = directory.expanduser().exists()
         created = LocalCluster.create(
             directory,
@@ -165,6 +182,7 @@ def _open_or_create(
             base_port=base_port or DEFAULT_BASE_PORT,
             settings=settings,
             metrics=metrics,
+            secure=secure,
         )
         try:
             created.check()
@@ -185,6 +203,8 @@ def _open_or_create(
             f"--metrics applies to a new cluster only; add metrics.listener=127.0.0.1:PORT to "
             f"{directory}/node-*/server.properties of this one, and restart its nodes"
         )
+    if secure and not cluster.layout.secure:
+        raise ClusterError(f"--secure applies to a new cluster only; {directory} holds one without TLS")
     if settings:
         raise ClusterError(
             f"--set applies to a new cluster only; edit {directory}/node-*/server.properties of this one"

@@ -62,17 +62,19 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _ask(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
+    from minikafka.cli.command_config import PARAMETER, give_command_config
     from minikafka.cli.options import target
 
     async def ask() -> list[str]:
         from minikafka.client import Admin
 
-        async with asyncio.timeout(PATIENCE_S), Admin(cluster.servers) as admin:
+        async with asyncio.timeout(PATIENCE_S), Admin(cluster.servers, security=cluster.security) as admin:
             return await names(admin)
 
     try:
         with redirect_stderr(StringIO()):
             directory = ctx.params.get("directory")
+            give_command_config(ctx.params.get(PARAMETER))
             cluster = target(ctx.params.get("bootstrap"), None if directory is None else Path(directory))
             return [name for name in asyncio.run(ask()) if name.startswith(incomplete)]
     except (Exception, SystemExit):  # whatever it is: a Tab is no place for it

@@ -65,18 +65,17 @@ _SPELLINGS: Final = {
     "--request-required-acks": "--acks",
     "--whitelist": "--include",
     "--consumer-group": "--group",
+    "--consumer.config": "--command-config",
+    "--producer.config": "--command-config",
+    "--admin.config": "--command-config",
     "-o": "--offset",
     "-c": "--count",
     "-f": "--format",
 }
 """The short ones are kcat's; a verb that has another meaning for one keeps it."""
 
-_NO_SECURITY: Final = "There is no TLS and no SASL here, and so nothing to configure: leave it out"
 _REASONS: Final = {
     "--zookeeper": "There is no ZooKeeper: name a broker with --bootstrap-server",
-    "--command-config": _NO_SECURITY,
-    "--consumer.config": _NO_SECURITY,
-    "--producer.config": _NO_SECURITY,
     "--formatter": "What is printed is said with --json, --format or --print-...",
     "--key-deserializer": "Bytes are printed as they are; --json has base64 for what is no text",
     "--value-deserializer": "Bytes are printed as they are; --json has base64 for what is no text",

@@ -35,6 +35,7 @@ from minikafka.cli import (
     verify,
     with_cluster,
 )
+from minikafka.cli.command_config import add_command_config
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
 from minikafka.cli.run import INTERRUPTED, let_sigterm_interrupt, open_closed_streams
 
@@ -122,6 +123,7 @@ app.command("broker")(broker.broker)
 app.command("run", context_settings={"allow_interspersed_args": False})(with_cluster.run)
 app.add_typer(demo.app, name="demo")
 app.command("status", hidden=True)(status.status)
+add_command_config(app)
 let_paragraphs_flow(app)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from minikafka.cli import completion
+from minikafka.cli.command_config import OPTION, given_command_config
 
 if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
+    from minikafka.client import Security
 
 Directory = Annotated[
     Path | None,
@@ -55,10 +59,13 @@ def cluster_directory(directory: Path | None) -> Path:
     return directory or default_directory()
 
 
-class Target(NamedTuple):
-    """The cluster that a verb talks to: its bootstrap servers, and the option that names it (``--dir X``), if any."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster that a verb talks to: its bootstrap servers, how to connect, and the option that names both
+    (``--dir X``), if any."""
 
     servers: str
+    security: Security
     option: str = ""
     is_local: bool = False
 
@@ -72,14 +79,29 @@ def target(servers: str | None, directory: Path | None) -> Target:
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, DIRECTORY_VARIABLE, HOST, ClusterLayout
     from minikafka.chaos.local_cluster import LocalCluster
 
+    security, config_option = _command_config()
     if servers:
         _check_servers(servers)
-        return Target(servers, f"-b {servers}")
+        return Target(servers, security, f"-b {servers}{config_option}")
     chosen = cluster_directory(directory)
     is_named = directory is not None or bool(os.environ.get(DIRECTORY_VARIABLE))
     if is_named or ClusterLayout.exists(chosen):
         return local_target(LocalCluster.open(chosen))
-    return Target(f"{HOST}:{DEFAULT_BASE_PORT}", is_local=True)
+    return Target(f"{HOST}:{DEFAULT_BASE_PORT}", security, config_option.strip(), is_local=True)
+
+
+def _command_config() -> tuple[Security, str]:
+    """How to connect, and the option that says so."""
+    from minikafka.client.properties import security_of_file
+    from minikafka.client.security import PLAIN
+
+    path = given_command_config()
+    if path is None:
+        return PLAIN, ""
+    try:
+        return security_of_file(path), f" {OPTION} {shlex.quote(str(path))}"
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=OPTION) from None
 
 
 def local_target(cluster: LocalCluster) -> Target:
@@ -89,7 +111,10 @@ def local_target(cluster: LocalCluster) -> Target:
     if not cluster.running():
         start = cluster.layout.command("cluster start")
         raise ClusterError(f"every node of the cluster in {cluster.layout.directory} is down; start it with: {start}")
-    return Target(cluster.bootstrap_servers, cluster.layout.option, is_local=True)
+    security, config_option = _command_config()
+    if not config_option:
+        security = cluster.layout.security
+    return Target(cluster.bootstrap_servers, security, f"{cluster.layout.option}{config_option}", is_local=True)
 
 
 def _check_servers(servers: str) -> None:

@@ -214,6 +214,7 @@ def produce(
     cluster = target(bootstrap, directory)
     producer = Producer(
         cluster.servers,
+        security=cluster.security,
         acks=acks.value if acks is Acks.ALL else int(acks.value),
         enable_idempotence=idempotence,
         compression=Compression[compression.name],

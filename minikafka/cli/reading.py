@@ -63,7 +63,7 @@ async def read(plan: Plan, line: Line) -> None:
     from minikafka.model import Isolation
 
     assigned: Assigned | None = None
-    async with Admin(plan.cluster.servers) as admin:
+    async with Admin(plan.cluster.servers, security=plan.cluster.security) as admin:
         topics = await find_topics(admin, plan.topics, plan.pattern, plan.cluster)
         if plan.is_by_hand:
             assigned = await find_assigned(
@@ -78,6 +78,7 @@ async def read(plan: Plan, line: Line) -> None:
     consumer = Consumer(
         plan.cluster.servers,
         *(() if assigned else topics),
+        security=plan.cluster.security,
         group_id=plan.group,
         auto_offset_reset="earliest" if plan.start.end == EARLIEST else "latest",
         isolation_level=plan.isolation,
@@ -114,7 +115,7 @@ async def _watch_topics(consumer: Consumer, plan: Plan, topics: list[str]) -> No
     while True:
         await asyncio.sleep(_NEW_TOPICS_S)
         try:
-            async with Admin(plan.cluster.servers) as admin:
+            async with Admin(plan.cluster.servers, security=plan.cluster.security) as admin:
                 found = await find_topics(admin, (), plan.pattern, plan.cluster)
             if found != topics:
                 await consumer.subscribe(*found)
@@ -171,7 +172,7 @@ async def _say_if_held_back(cluster: Target, topics: Sequence[str]) -> None:
     from minikafka.cli.held_back import sentence
     from minikafka.client import Admin
 
-    async with Admin(cluster.servers) as admin:
+    async with Admin(cluster.servers, security=cluster.security) as admin:
         details = await ask_details(admin, await admin.describe_topics(list(topics)), settings=False)
         await ask_held_back(admin, details)
     if details.held:

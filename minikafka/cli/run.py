@@ -58,7 +58,8 @@ def run_with_admin(
     async def verb() -> None:
         from minikafka.client import Admin
 
-        async with Admin(target.servers, request_timeout_ms=max(1, round(timeout_s * 1000))) as admin:
+        timeout_ms = max(1, round(timeout_s * 1000))
+        async with Admin(target.servers, security=target.security, request_timeout_ms=timeout_ms) as admin:
             await work(admin)
 
     run(verb(), Concern(target, topic))

@@ -120,7 +120,10 @@ def _ask_held_back(cluster: LocalCluster, seen: ClusterStatus) -> list[HeldBack]
         return []
 
     async def ask() -> list[HeldBack]:
-        async with asyncio.timeout(PATIENCE_S), Admin(cluster.bootstrap_servers) as admin:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            Admin(cluster.bootstrap_servers, security=cluster.layout.security) as admin,
+        ):
             return await held_back_for_long(admin, led)
 
     with suppress(KafkaError, TimeoutError):

@@ -68,7 +68,8 @@ async def trouble(concern: Concern) -> str | None:
     from minikafka.errors import KafkaError
 
     try:
-        async with Admin(concern.target.servers, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
+        cluster = concern.target
+        async with Admin(cluster.servers, security=cluster.security, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
             return await quorum_trouble(admin) or (await _of_topic(admin, concern) if concern.topic else None)
     except UnreachableError as error:
         start = f"; start a cluster with: {concern.target.command('cluster start')}" if concern.target.is_local else ""

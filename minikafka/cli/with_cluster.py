@@ -8,14 +8,19 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from minikafka.cli.command_config import VARIABLE as CONFIG_VARIABLE
 from minikafka.cli.options import SERVERS_VARIABLE, Settings, parse_assignments
 from minikafka.cli.output import print_note
 
+if TYPE_CHECKING:
+    from minikafka.chaos.layout import ClusterLayout
+
 SERVERS: Final = "KAFKA_BOOTSTRAP_SERVERS"
+PROPERTIES: Final = "KAFKA_CLIENT_PROPERTIES"
 NOT_FOUND: Final = 127  # the shell's exit code
 OF_SIGNALS: Final = 128  # it adds the signal's number
 
@@ -26,10 +31,12 @@ def run(
     ],
     brokers: Annotated[int, typer.Option(help="Number of brokers.", min=1, max=99)] = 3,
     settings: Settings = None,
+    secure: Annotated[bool, typer.Option("--secure", help="Speak TLS, with certificates of all.")] = False,
 ) -> None:
     """Run a command beside a new cluster, and end with its exit code; the cluster ends with it.
 
-    KAFKA_BOOTSTRAP_SERVERS has the bootstrap servers. The command may break the cluster: minikafka cluster kill 1.
+    KAFKA_BOOTSTRAP_SERVERS has the bootstrap servers, KAFKA_CLIENT_PROPERTIES a file that says how to connect to a
+    secure cluster. The command may break the cluster: minikafka cluster kill 1.
     After a failure the brokers' logs are kept.
 
     Examples:
@@ -40,10 +47,10 @@ def run(
     """
     from minikafka.testing import MiniKafka
 
-    kafka = MiniKafka(brokers, settings=parse_assignments(settings)).start()
+    kafka = MiniKafka(brokers, settings=parse_assignments(settings), secure=secure).start()
     logs = f"{kafka.cluster.layout.directory}/node-*/broker.log"
     try:
-        status = _finished(command, kafka.bootstrap_servers, str(kafka.cluster.layout.directory))
+        status = _finished(command, kafka.cluster.layout)
     except BaseException as error:
         kafka.close(error)
         raise
@@ -54,9 +61,12 @@ def run(
     kafka.close()
 
 
-def _finished(command: list[str], servers: str, directory: str) -> int:
+def _finished(command: list[str], layout: ClusterLayout) -> int:
     """Run the command; its exit code as a shell gives it."""
-    told = {SERVERS: servers, SERVERS_VARIABLE: servers, "MINIKAFKA_DIR": directory}
+    servers = layout.bootstrap_servers
+    told = {SERVERS: servers, SERVERS_VARIABLE: servers, "MINIKAFKA_DIR": str(layout.directory)}
+    if layout.secure:
+        told |= dict.fromkeys((PROPERTIES, CONFIG_VARIABLE), str(layout.client_properties_file))
     try:
         process = subprocess.Popen(command, env={**os.environ, **told})
     except OSError as error:

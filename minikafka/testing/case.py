@@ -15,13 +15,15 @@ class MiniKafkaCase(unittest.TestCase):
     brokers: ClassVar[int] = 3
     settings: ClassVar[Mapping[str, Setting]] = {}
     in_process: ClassVar[bool] = False
+    secure: ClassVar[bool] = False
     kafka: ClassVar[MiniKafka]
 
     @classmethod
     def setUpClass(cls) -> None:
         """Start it."""
         super().setUpClass()
-        cls.kafka = cls.enterClassContext(MiniKafka(cls.brokers, settings=cls.settings, in_process=cls.in_process))
+        kafka = MiniKafka(cls.brokers, settings=cls.settings, in_process=cls.in_process, secure=cls.secure)
+        cls.kafka = cls.enterClassContext(kafka)
 
     def setUp(self) -> None:
         """Mend what an earlier test broke."""

@@ -210,9 +210,11 @@ class ThreadCluster(ManagedCluster):
         self._nodes: dict[int, NodeThread] = {}
 
     @classmethod
-    def create(cls, directory: Path, *, brokers: int, base_port: int, settings: dict[str, str]) -> ThreadCluster:
+    def create(
+        cls, directory: Path, *, brokers: int, base_port: int, settings: dict[str, str], secure: bool = False
+    ) -> ThreadCluster:
         """A new cluster in an empty or missing directory. No node is started."""
-        return cls(ClusterLayout.create(directory, brokers, base_port, settings))
+        return cls(ClusterLayout.create(directory, brokers, base_port, settings, secure=secure))
 
     # --- looking ---
 

@@ -10,15 +10,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
+from minikafka.chaos.authority import check_installed
 from minikafka.chaos.faults import Breakable, finished
 from minikafka.chaos.layout import ClusterError, ClusterLayout, NodeDownError, check_brokers
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.managed import ManagedCluster
 from minikafka.chaos.observed import READY_TIMEOUT_S
 from minikafka.chaos.ports import ReservedPorts
-from minikafka.client import Admin, ConsumerRecord
+from minikafka.client import Admin, ConsumerRecord, Security
+from minikafka.client.other_clients import Kind, client_config
 from minikafka.testing import resetting
 from minikafka.testing.reading import read_all
 from minikafka.testing.resetting import delete_everything
@@ -43,6 +45,9 @@ class MiniKafka(Breakable):
     Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
     1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
 
+    A ``secure`` cluster speaks TLS, also between its brokers, and wants certificates of clients. :attr:`security` and
+    :meth:`client_config` have one that it made, with all that a client needs. That takes ``minikafka[secure]``.
+
     Links, clocks and disks are broken, and requests refused, by the methods of ``Breakable``: ``cut``, ``isolate``,
     ``slow``, ``clock``, ``disk``, ``rule``. Until :meth:`heal`, :meth:`reset`, or until the broker ends.
 
@@ -57,11 +62,13 @@ class MiniKafka(Breakable):
         settings: Mapping[str, Setting] | None = None,
         directory: str | Path | None = None,
         in_process: bool = False,
+        secure: bool = False,
     ) -> None:
         self._brokers = brokers
         self._settings = resetting.SETTINGS | {name: _text(value) for name, value in (settings or {}).items()}
         self._directory = directory
         self._is_in_process = in_process
+        self._is_secure = secure
         self._cluster: ManagedCluster | None = None
         self._ports: ReservedPorts | None = None
         self._starter = 0
@@ -74,6 +81,8 @@ class MiniKafka(Breakable):
         if self._cluster is not None:
             raise ClusterError("this cluster was started before; make another one")
         check_brokers(self._brokers)
+        if self._is_secure:
+            check_installed()
         ports = ReservedPorts(self._brokers)
         chosen = Path(self._directory or tempfile.mkdtemp(prefix="minikafka-"))
         try:
@@ -93,12 +102,15 @@ class MiniKafka(Breakable):
         return self
 
     def _create(self, directory: Path, base_port: int) -> ManagedCluster:
+        brokers, settings, secure = self._brokers, self._settings, self._is_secure
         if self._is_in_process:
             from minikafka.testing.in_process import ThreadCluster  # the code of a broker, which takes long to import
 
-            return ThreadCluster.create(directory, brokers=self._brokers, base_port=base_port, settings=self._settings)
+            return ThreadCluster.create(
+                directory, brokers=brokers, base_port=base_port, settings=settings, secure=secure
+            )
         return LocalCluster.create(
-            directory, brokers=self._brokers, base_port=base_port, settings=self._settings, detached=False
+            directory, brokers=brokers, base_port=base_port, settings=settings, secure=secure, detached=False
         )
 
     def close(self, error: BaseException | None = None) -> None:
@@ -155,6 +167,17 @@ class MiniKafka(Breakable):
     def bootstrap_servers(self) -> str:
         """For clients; the ports stay when brokers are restarted."""
         return self.cluster.bootstrap_servers
+
+    @property
+    def security(self) -> Security:
+        """How our own clients connect: ``Producer(kafka.bootstrap_servers, security=kafka.security)``."""
+        return self.cluster.layout.security
+
+    def client_config(self, client: Kind = "confluent") -> dict[str, Any]:
+        """What a client of another library connects with: ``confluent_kafka.Producer(kafka.client_config())``,
+        ``AIOKafkaProducer(**kafka.client_config("aiokafka"))``, as for ``kafka-python``; the properties for ``java``.
+        """
+        return client_config(client, self.bootstrap_servers, self.security)
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The broker that leads a partition."""
@@ -227,7 +250,7 @@ class MiniKafka(Breakable):
             self.heal(timeout_s)
         else:
             self._mend_running()
-        deleted = finished(delete_everything(self.bootstrap_servers, cluster.node_ids))
+        deleted = finished(delete_everything(self.bootstrap_servers, self.security, cluster.node_ids))
         cluster.wait_until_without(deleted, timeout_s)
 
     # -- topics -----------------------------------------------------------------------------------------------------
@@ -260,11 +283,11 @@ class MiniKafka(Breakable):
 
     def records(self, topic: str, *, committed: bool = False) -> list[ConsumerRecord]:
         """All records of a topic up to its present end, by partition and offset; ``committed``: no others."""
-        return finished(read_all(self.bootstrap_servers, topic, committed=committed))
+        return finished(read_all(self.bootstrap_servers, self.security, topic, committed=committed))
 
     def _with_admin(self, work: Callable[[Admin], Awaitable[None]]) -> None:
         async def run() -> None:
-            async with Admin(self.bootstrap_servers) as admin:
+            async with Admin(self.bootstrap_servers, security=self.security) as admin:
                 await work(admin)
 
         finished(run())

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from minikafka.client import Admin
+from minikafka.client import Admin, Security
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, SOURCE_ALL_BROKERS
 
 SETTINGS: Final = {"delete.internal.topics.enable": "true"}
@@ -16,12 +16,12 @@ _SOURCES: Final = {BROKER_RESOURCE: 2, GROUP_RESOURCE: 8}
 """Kafka's number for a setting that was changed on a resource itself, by its type."""
 
 
-async def delete_everything(bootstrap_servers: str, brokers: Iterable[int]) -> frozenset[UUID]:
+async def delete_everything(bootstrap_servers: str, security: Security, brokers: Iterable[int]) -> frozenset[UUID]:
     """Topics with groups, offsets and transactional ids; quotas; settings of groups and brokers; levels of features.
 
     Returns the ids of the topics. There may be others of the same names at once: clients create what they miss.
     """
-    async with Admin(bootstrap_servers) as admin:
+    async with Admin(bootstrap_servers, security=security) as admin:
         topics, quotas, groups, features = await asyncio.gather(
             admin.list_topics(internal=True),
             admin.describe_quotas(),

@@ -7,9 +7,6 @@ from typing import Final
 from minikafka.chaos.lab.clients import Writer, create_topic, create_topic_error, read_all
 from minikafka.chaos.lab.lab import Lab
 from minikafka.chaos.lab.stage import Stage
-from minikafka.chaos.layout import HOST
-from minikafka.chaos.probe import probe_quorum
-from minikafka.model import Endpoint
 
 TOPIC: Final = "orders"
 COUNT: Final = 100
@@ -99,6 +96,5 @@ class SplitQuorum(Lab):
 
     def _controllers(self, stage: Stage) -> list[int]:
         """What the voters say."""
-        layout = stage.cluster.layout
-        answers = [probe_quorum(Endpoint(HOST, layout.client_port(voter))) for voter in layout.voter_ids]
+        answers = [stage.cluster.probe_quorum(voter) for voter in stage.cluster.layout.voter_ids]
         return [answer.leader_id for answer in answers if answer is not None and answer.leader_id is not None]

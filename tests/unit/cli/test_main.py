@@ -141,7 +141,6 @@ def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) 
         ("kafka-metadata-quorum.sh describe --status", "minikafka cluster status shows the controller"),
         ("producer-perf-test --topic t", "python -m benchmarks measures"),
         ("topic list --zookeeper localhost", "There is no ZooKeeper: name a broker with --bootstrap-server"),
-        ("group list --command-config=f", "There is no TLS and no SASL here"),
         ("consume t --formatter kafka.x", "What is printed is said with --json"),
     ],
 )

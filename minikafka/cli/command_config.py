@@ -1,0 +1,71 @@
+"""``--command-config FILE`` for every verb that takes ``--bootstrap-server``, as Kafka's own tools call it.
+
+How to connect belongs to which cluster to connect to. So a verb says nothing of it: it gets the option here, and
+:func:`~minikafka.cli.options.target` has what was given.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+OPTION: Final = "--command-config"
+VARIABLE: Final = "MINIKAFKA_COMMAND_CONFIG"
+PARAMETER: Final = "command_config"
+_AFTER: Final = "bootstrap"
+"""The parameter of the verbs that talk to a cluster."""
+
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        OPTION,
+        metavar="FILE",
+        help="client.properties of Kafka: security.protocol, ssl.*.",
+        show_default="that of the cluster of --dir, if it is secure",
+        envvar=VARIABLE,
+    ),
+]
+_given: Final[ContextVar[Path | None]] = ContextVar(PARAMETER, default=None)
+
+
+def given_command_config() -> Path | None:
+    """The file that the verb was given."""
+    return _given.get()
+
+
+def give_command_config(path: Path | None) -> None:
+    """Let the verb that runs have been given this."""
+    _given.set(path)
+
+
+def add_command_config(app: typer.Typer) -> None:
+    """Let every verb that talks to a cluster take the option."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        signature = inspect.signature(command.callback, eval_str=True)
+        if _AFTER in signature.parameters and PARAMETER not in signature.parameters:
+            command.callback = _taking_it(command.callback, signature)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        add_command_config(group.typer_instance)
+
+
+def _taking_it(verb: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    @functools.wraps(verb)
+    def taking_it(**given: Any) -> Any:
+        give_command_config(given.pop(PARAMETER))
+        return verb(**given)
+
+    option = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CommandConfig)
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
+    parameters.insert(list(signature.parameters).index(_AFTER) + 1, option)
+    changed: Any = taking_it
+    changed.__signature__ = signature.replace(parameters=parameters)
+    changed.__annotations__ = {each.name: each.annotation for each in parameters}
+    return taking_it

@@ -1,0 +1,71 @@
+"""Security by Kafka's names: of a ``client.properties`` file, or of the options of a query.
+
+What is not about security is left out, so that a file for Java's client can be used as it is. What is, and cannot be
+had, is refused: its user relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+from minikafka.client.security import Security, remedy_of
+from minikafka.config import ConfigError, parse_properties
+
+PEM: Final = "PEM"
+_FIELDS: Final = {field.name.replace("_", "."): field.name for field in fields(Security)}
+_STORES: Final = ("ssl.keystore", "ssl.truststore")
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        *("ssl.keystore.password", "ssl.truststore.password"),  # PEM files have none; of their keys is ssl.key.password
+        *("ssl.protocol", "ssl.provider", "ssl.secure.random.implementation", "security.providers"),
+        *("ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"),
+    }
+)
+"""How Java does it: taken, and ignored."""
+_ABOUT_SECURITY: Final = ("ssl.", "sasl.", "security.")
+
+
+def security_of_file(path: Path) -> Security:
+    """Of a file as Kafka's tools take by ``--command-config``. Raises ValueError, which names the file or property."""
+    try:
+        given = parse_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: it is not UTF-8 text") from None
+    except ConfigError as error:
+        raise ValueError(f"{path}: {'; '.join(error.problems)}") from None
+    return security_of(given)
+
+
+def security_of(given: Mapping[str, str]) -> Security:
+    """Of properties. Raises ValueError, which names the one that is wrong, also if a file of it cannot be used."""
+    known: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _FIELDS:
+            known[_FIELDS[name]] = value.strip()
+        elif name.removesuffix(".type") in _STORES:
+            _check_type(name, value.strip(), given)
+        elif is_refused(name):
+            raise ValueError(f"{name} cannot be set here; {', '.join(_FIELDS)} can")
+    if "security_protocol" in known:
+        known["security_protocol"] = known["security_protocol"].upper()
+    security = Security(**known)
+    security.context()
+    return security
+
+
+def is_refused(name: str) -> bool:
+    """Whether the property is about security, and :func:`security_of` does not know it."""
+    is_known = name in _FIELDS or name in WITHOUT_EFFECT or name.removesuffix(".type") in _STORES
+    return name.startswith(_ABOUT_SECURITY) and not is_known
+
+
+def _check_type(name: str, value: str, given: Mapping[str, str]) -> None:
+    if value.upper() != PEM:
+        store = name.removesuffix(".type")
+        remedy = remedy_of(store, given.get(f"{store}.location", "FILE").strip())
+        raise ValueError(f"{name} is {value}: only PEM can be read; {remedy}")

@@ -1,0 +1,88 @@
+"""Certificates of a secure cluster: who has which, and who may read it."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.authority import Authority
+from minikafka.chaos.layout import ClusterError, ClusterLayout
+from minikafka.client.properties import security_of_file
+from minikafka.config import BrokerConfig, parse_properties
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> ClusterLayout:
+    made = ClusterLayout.create(tmp_path / "c", brokers=2, base_port=19092, settings={}, secure=True)
+    made.write_files()
+    return made
+
+
+def test_each_node_and_a_client_have_a_key_that_nobody_else_reads(layout: ClusterLayout) -> None:
+    files = {path.name: path for path in layout.security_directory.iterdir()}
+    assert set(files) == {"ca.pem", "ca.key", "node-1.pem", "node-2.pem", "client.pem", "client.properties"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
+    assert stat.S_IMODE(layout.security_directory.stat().st_mode) == 0o700
+
+
+def test_all_of_a_cluster_is_encrypted(layout: ClusterLayout) -> None:
+    config = BrokerConfig(parse_properties(layout.server_properties(1)))
+    assert {config.security_protocol(name) for name in config.listeners} == {"SSL"}
+    assert config.ssl_client_auth == "required"
+    assert ClusterLayout.open(layout.directory) == layout
+    assert security_of_file(layout.client_properties_file) == layout.security
+
+
+def test_a_node_that_is_added_gets_a_certificate_of_the_same_authority(layout: ClusterLayout) -> None:
+    before = {path: path.read_bytes() for path in layout.security_directory.iterdir()}
+    layout.with_added_node().write_files()
+    assert {path: path.read_bytes() for path in before} == before
+    assert shakes_hands(layout, "node-3", "127.0.0.1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_client_and_a_node_accept_each_other(layout: ClusterLayout, host: str) -> None:
+    assert shakes_hands(layout, "node-1", host)
+
+
+def test_a_certificate_is_for_its_own_hosts_only(layout: ClusterLayout) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
+        shakes_hands(layout, "node-1", "127.0.0.2")
+
+
+def test_without_cryptography_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ClusterError, match=r"pip install 'minikafka\[secure\]'"):
+        Authority(tmp_path / "security").issue_missing({"node-1": ()})
+    assert not (tmp_path / "security").exists()
+
+
+def shakes_hands(layout: ClusterLayout, node: str, host: str) -> bool:
+    """By the strictest checks, those of Python 3.13."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=layout.security.ssl_truststore_location)
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_cert_chain(layout.security_directory / f"{node}.pem")
+    client = layout.security.context()
+    assert client is not None
+    for context in (server, client):
+        context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    there = server.wrap_bio(to_server, to_client, server_side=True)
+    here = client.wrap_bio(to_client, to_server, server_hostname=host)
+    for _ in range(10):
+        done = [_step(side) for side in (here, there)]
+        if all(done):
+            return True
+    return False
+
+
+def _step(side: ssl.SSLObject) -> bool:
+    try:
+        side.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
