@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from minikafka.cli.command_config import given_command_config
 from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
+from minikafka.cli.options import target as cluster_of
 from minikafka.cli.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:
@@ -91,6 +93,9 @@ def run(
     if bootstrap and (faults or rounds > 1 or target != TARGETS[0]):
         raise typer.BadParameter("the cluster, its faults and its rounds are yours", param_hint="--bootstrap-server")
     kinds = () if bootstrap else _kinds(faults)
+    command_config = given_command_config() if bootstrap else None
+    if bootstrap:
+        cluster_of(bootstrap, None)  # which tells what is wrong with either
     loads = LOADS if workload == "all" else (workload,)
     if not set(loads) <= set(LOADS):
         raise typer.BadParameter(f"{workload!r} is none of {', '.join(LOADS)}, all", param_hint="--workload")
@@ -106,7 +111,15 @@ def run(
     with _clients(client) as clients:
         for number in range(rounds):
             options = Options(
-                first + number, duration, kinds, loads[number % len(loads)], rate, client, bootstrap, target
+                first + number,
+                duration,
+                kinds,
+                loads[number % len(loads)],
+                rate,
+                client,
+                bootstrap,
+                target,
+                command_config,
             )
             outcomes.append(_round(options, clients, directory / f"{options.load}-{options.seed}", console))
             _say(outcomes[-1], console)

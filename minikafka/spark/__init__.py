@@ -11,6 +11,7 @@
 ``options/``       the options of ``.option(...)``, one row each
 ``columns/``       record batches <-> Arrow, without a Python object for a record
 ``cluster``        the synchronous client, one for a process; ``loop``: its event loop, in a thread
+``brokers``        a cluster as pipelines reach it
 ``clients``        admin, consumer and producer; ``pool``: connected clients; ``writer``: batches of one task
 ``topics``         partitions and ids of topics
 ``lag``            how far a stream is behind

@@ -8,7 +8,12 @@ from minikafka.spark.options import ClientSettings
 
 def admin_of(settings: ClientSettings) -> Admin:
     """An admin client. Its requests may take ``max_block_ms``."""
-    return Admin(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.max_block_ms)
+    return Admin(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        security=settings.security,
+        request_timeout_ms=settings.max_block_ms,
+    )
 
 
 def consumer_of(settings: ClientSettings) -> Consumer:
@@ -16,6 +21,7 @@ def consumer_of(settings: ClientSettings) -> Consumer:
     return Consumer(
         settings.bootstrap_servers,
         client_id=settings.client_id,
+        security=settings.security,
         client_rack=settings.client_rack,
         auto_offset_reset="none",
         isolation_level=settings.isolation_level,
@@ -34,6 +40,7 @@ def producer_of(settings: ClientSettings) -> Producer:
     return Producer(
         settings.bootstrap_servers,
         client_id=settings.client_id,
+        security=settings.security,
         linger_ms=settings.linger_ms,
         buffer_bytes=settings.buffer_bytes,
         max_request_bytes=settings.max_request_bytes,

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Producer
 from minikafka.errors import KafkaError
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.report import make_report, to_html
 from minikafka.spark.pipelines.report.measures import Slots
 from minikafka.spark.pipelines.report.scan import records_of, summarised
@@ -112,8 +113,8 @@ def test_a_report_is_what_was_written(spark: SparkSession, cluster: LocalCluster
 
 def test_records_are_read_once(spark: SparkSession, cluster: LocalCluster, topic: str) -> None:
     create_topic(cluster, topic)
-    found = look_at(cluster.bootstrap_servers, topic)
-    records = records_of(spark, cluster.bootstrap_servers, topic, found)
+    found = look_at(Brokers(cluster.bootstrap_servers), topic)
+    records = records_of(spark, Brokers(cluster.bootstrap_servers), topic, found)
     plan = summarised(records, Slots.over(0, 1, 10))._jdf.queryExecution().executedPlan().toString()
     assert plan.count("BatchScan") == 1
 

@@ -1,4 +1,8 @@
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -7,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Random;
 import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -324,6 +329,7 @@ public final class ChaosClient {
 
     private Map<String, Object> common(Map<String, Object> own) {
         Map<String, Object> settings = new HashMap<>(own);
+        settings.putAll(howToConnect());
         settings.put("bootstrap.servers", given.get("servers"));
         settings.put("client.id", given.get("client.id"));
         settings.put("request.timeout.ms", 5_000);
@@ -332,6 +338,20 @@ public final class ChaosClient {
         settings.put("retry.backoff.ms", 50);
         settings.put("retry.backoff.max.ms", 200);
         return settings;
+    }
+
+    private Map<String, Object> howToConnect() {
+        Map<String, Object> found = new HashMap<>();
+        if (given.containsKey("command.config")) {
+            Properties properties = new Properties();
+            try (InputStream file = new FileInputStream(given.get("command.config"))) {
+                properties.load(file);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+            properties.forEach((key, value) -> found.put((String) key, value));
+        }
+        return found;
     }
 
     private List<ProducerRecord<byte[], byte[]>> next(String process, int count) {

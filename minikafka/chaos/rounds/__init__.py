@@ -2,6 +2,7 @@
 
 * ``plan``        when what is broken, from a seed (pure)
 * ``kinds``       the kinds of faults
+* ``reached``     the cluster, as clients of each library reach it
 * ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_load``,
   ``copy_load``: others
 * ``confluent_clients``, ``minikafka_clients``, ``java_clients``: whose clients a load has

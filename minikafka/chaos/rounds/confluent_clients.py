@@ -55,7 +55,7 @@ class Writer(Worker):
                 fatal.append(error)
 
         producer = Producer(
-            {**COMMON, **settings, "bootstrap.servers": self.load.servers, "error_cb": on_error}, logger=bumps.logger
+            {**COMMON, **settings, **self.load.cluster.by_librdkafka, "error_cb": on_error}, logger=bumps.logger
         )
         pace = Pace(self._rate)
         while not (self.load.sending_is_over.is_set() or fatal):
@@ -138,7 +138,7 @@ class Follower(Worker):
         self._isolation = "read_committed" if committed else "read_uncommitted"
 
     def work(self) -> None:
-        consumer = make_consumer(self.load.servers, self._isolation)
+        consumer = make_consumer(self.load.cluster, self._isolation)
         assign_all(consumer, self._topic)
         partitions = [[place(self._topic, n), 0] for n in range(PARTITIONS)]
         self.note(self.name, "ok", f"assign{self._suffix}", partitions)
@@ -166,7 +166,7 @@ class Member(Worker):
             self.note(process, "ok", "assign", [place(each.topic, each.partition) for each in partitions])
 
         consumer = make_consumer(
-            self.load.servers,
+            self.load.cluster,
             "read_uncommitted",
             group_id=self._group,
             group_protocol=self._protocol,
@@ -289,7 +289,7 @@ class Transactor(Worker):
 
         own = {"transactional.id": self.name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "linger.ms": 2}
         return Producer(
-            {**COMMON, **own, "bootstrap.servers": self.load.servers, "error_cb": lambda error: None}, logger=silent()
+            {**COMMON, **own, **self.load.cluster.by_librdkafka, "error_cb": lambda error: None}, logger=silent()
         )
 
     def _on_delivery(self, error: Any, message: Message) -> None:

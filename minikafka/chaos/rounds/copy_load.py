@@ -35,9 +35,10 @@ class Copier(Living):
         async with (
             transactional_producer(self) as producer,
             Consumer(
-                self.load.servers,
+                self.load.cluster.servers,
                 TOPIC,
                 client_id=CLIENT_ID,
+                security=self.load.cluster.security,
                 group_id=GROUP,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
@@ -109,17 +110,17 @@ class Copy(Load):
         """The applications go on until everything is copied."""
         asyncio.run(self._wait_until_copied())
         self.stop_reading()
-        note_stable_ends(self.servers, self.history, COPIES, STABLE_S)
+        note_stable_ends(self.cluster, self.history, COPIES, STABLE_S)
         asyncio.run(self._note_positions())
         for topic in self.topics:
             for committed in (False, True):
-                read_all(self.servers, topic, self.history, committed=committed)
+                read_all(self.cluster, topic, self.history, committed=committed)
 
     async def _wait_until_copied(self) -> None:
         """What is not copied in time, the ledger finds."""
         deadline = time.monotonic() + DRAIN_S
         at_ends = {TopicPartition(TOPIC, n): -1 for n in range(PARTITIONS)}
-        async with Admin(self.servers) as admin:
+        async with Admin(self.cluster.servers, security=self.cluster.security) as admin:
             while time.monotonic() < deadline:
                 ends = await admin.list_offsets(at_ends)
                 at = await admin.group_offsets(GROUP)
@@ -128,7 +129,7 @@ class Copy(Load):
                 await asyncio.sleep(10 * TICK_S)
 
     async def _note_positions(self) -> None:
-        async with Admin(self.servers) as admin:
+        async with Admin(self.cluster.servers, security=self.cluster.security) as admin:
             offsets = await admin.group_offsets(GROUP)
         rows: list[list[Any]] = [[GROUP, place(*tp), committed.offset] for tp, committed in offsets.items()]
         self.history.append("reader", "ok", "position", rows)

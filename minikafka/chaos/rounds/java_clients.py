@@ -74,12 +74,14 @@ class JavaWorker(Worker):
     def __init__(self, name: str, load: Load, class_path: str, kind: str, own: dict[str, str]) -> None:
         super().__init__(name, load)
         given = {
-            "servers": load.servers,
+            "servers": load.cluster.servers,
             "topic": TOPIC,
             "partitions": str(PARTITIONS),
             "seed": str(load.rng.randrange(1 << 31)),
             "client.id": CLIENT_ID,
         } | own
+        if load.cluster.config_file is not None:
+            given["command.config"] = str(load.cluster.config_file)
         words = [f"{key}={value}" for key, value in given.items()]
         self._command = ["java", *_FAST, "-cp", class_path, "ChaosClient", kind, name, *words]
         self._lock = Lock()

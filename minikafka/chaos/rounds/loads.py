@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Protocol
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.report.run import Finding
+from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.reading import read_all
 from minikafka.chaos.rounds.records import PARTITIONS, TOPIC
 from minikafka.ledger.events import EventType
@@ -89,8 +90,8 @@ class Load(ABC):
     is_transactional: ClassVar[bool] = False
     group: ClassVar[str | None] = None
 
-    def __init__(self, servers: str, history: History, rate: int, seed: int, clients: Clients) -> None:
-        self.servers = servers
+    def __init__(self, cluster: Reached, history: History, rate: int, seed: int, clients: Clients) -> None:
+        self.cluster = cluster
         self.history = history
         self.rate = rate
         self.rng = random.Random(seed)
@@ -126,7 +127,7 @@ class Load(ABC):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        admin = AdminClient({**self.cluster.by_librdkafka, "log_level": 0})
         config = {"min.insync.replicas": str(in_sync), "segment.bytes": str(4 << 20)}
         new = [NewTopic(each, PARTITIONS, replication_factor=replication_factor, config=config) for each in self.topics]
         for topic, outcome in admin.create_topics(new).items():
@@ -173,7 +174,7 @@ class Load(ABC):
         """Read everything from the beginning to the end, once no write is under way."""
         topic = self.topics[-1]
         for committed in (False, True) if self.is_transactional else (False,):
-            read_all(self.servers, topic, self.history, committed=committed)
+            read_all(self.cluster, topic, self.history, committed=committed)
 
     def settings(self) -> dict[str, str]:
         """What a report names, beside the cluster's settings."""

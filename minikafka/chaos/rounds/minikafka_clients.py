@@ -78,8 +78,9 @@ class Writer(Sender):
     async def live(self, process: str) -> None:
         under_way: deque[tuple[list[str], Awaitable[Any]]] = deque()
         async with Producer(
-            self.load.servers,
+            self.load.cluster.servers,
             client_id=CLIENT_ID,
+            security=self.load.cluster.security,
             linger_ms=5,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             delivery_timeout_ms=60_000,
@@ -133,8 +134,9 @@ class Follower(Living):
     async def live(self, process: str) -> None:
         partitions = [TopicPartition(self._topic, n) for n in range(PARTITIONS)]
         async with Consumer(
-            self.load.servers,
+            self.load.cluster.servers,
             client_id=CLIENT_ID,
+            security=self.load.cluster.security,
             isolation_level=self._isolation,
             auto_offset_reset="none",
             fetch_max_wait_ms=200,
@@ -158,10 +160,11 @@ class Member(Living):
 
     async def live(self, process: str) -> None:
         async with Consumer(
-            self.load.servers,
+            self.load.cluster.servers,
             TOPIC,
             group_id=self._group,
             client_id=CLIENT_ID,
+            security=self.load.cluster.security,
             auto_commit_interval_ms=500,
             auto_offset_reset="earliest",
             session_timeout_ms=6_000,
@@ -217,8 +220,9 @@ class Transactor(Sender):
 def transactional_producer(worker: Worker) -> Producer:
     """With the worker's name as its id."""
     return Producer(
-        worker.load.servers,
+        worker.load.cluster.servers,
         client_id=CLIENT_ID,
+        security=worker.load.cluster.security,
         transactional_id=worker.name,
         transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         request_timeout_ms=REQUEST_TIMEOUT_MS,

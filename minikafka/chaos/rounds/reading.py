@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.chaos.history import History
+from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.records import PARTITIONS, identity, place
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def silent() -> logging.Logger:
     return logger
 
 
-def make_consumer(servers: str, isolation: str, **settings: str | int | bool) -> Consumer:
+def make_consumer(cluster: Reached, isolation: str, **settings: str | int | bool) -> Consumer:
     """Without a group, unless ``settings`` name one."""
     from confluent_kafka import Consumer
 
@@ -41,7 +42,7 @@ def make_consumer(servers: str, isolation: str, **settings: str | int | bool) ->
     own = {"group.id": "none", "enable.auto.commit": False, "isolation.level": isolation}
     limits = {"auto.offset.reset": "error", "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50}
     return Consumer(
-        {**COMMON, **own, **limits, **named, "bootstrap.servers": servers, "error_cb": lambda error: None},
+        {**COMMON, **own, **limits, **named, **cluster.by_librdkafka, "error_cb": lambda error: None},
         logger=silent(),
     )
 
@@ -81,7 +82,7 @@ def ends_of(consumer: Consumer, topic: str) -> dict[int, int]:
     return ends
 
 
-def read_all(servers: str, topic: str, history: History, *, committed: bool) -> None:
+def read_all(cluster: Reached, topic: str, history: History, *, committed: bool) -> None:
     """Read a topic from the beginning to the end with a new consumer. Who gets no further for 30 s stops.
 
     What it did not get then counts as unseen.
@@ -91,7 +92,7 @@ def read_all(servers: str, topic: str, history: History, *, committed: bool) -> 
     suffix = "_committed" if committed else ""
     process = f"reader{suffix}"
     isolation = "read_committed" if committed else "read_uncommitted"
-    consumer = make_consumer(servers, isolation, enable_partition_eof=True, auto_offset_reset="earliest")
+    consumer = make_consumer(cluster, isolation, enable_partition_eof=True, auto_offset_reset="earliest")
     names = [place(topic, n) for n in range(PARTITIONS)]
     ends = ends_of(consumer, topic)
     assign_all(consumer, topic)
@@ -112,9 +113,9 @@ def read_all(servers: str, topic: str, history: History, *, committed: bool) -> 
     consumer.close()
 
 
-def note_stable_ends(servers: str, history: History, topic: str, within_s: float) -> None:
+def note_stable_ends(cluster: Reached, history: History, topic: str, within_s: float) -> None:
     """Wait until no transaction can be open any more, and write down up to where readers get."""
-    seeing = {name: make_consumer(servers, name) for name in ("read_committed", "read_uncommitted")}
+    seeing = {name: make_consumer(cluster, name) for name in ("read_committed", "read_uncommitted")}
     deadline = time.monotonic() + within_s
     while True:
         stable, ends = (ends_of(consumer, topic) for consumer in seeing.values())

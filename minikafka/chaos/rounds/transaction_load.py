@@ -33,5 +33,5 @@ class Transactions(Load):
 
     def drain(self) -> None:
         """Once the time of transactions that were left open is over."""
-        note_stable_ends(self.servers, self.history, TOPIC, STABLE_S)
+        note_stable_ends(self.cluster, self.history, TOPIC, STABLE_S)
         super().drain()

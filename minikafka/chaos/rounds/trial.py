@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 import minikafka
@@ -19,7 +21,11 @@ from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS
 from minikafka.chaos.rounds.loads import Clients, Load, Produce
 from minikafka.chaos.rounds.observer import Look, Observer
+from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.transaction_load import Transactions
+from minikafka.client import Security
+from minikafka.client.properties import security_of_file
+from minikafka.client.security import PLAIN
 from minikafka.ledger.judging import judge
 
 LOADS: Final[dict[str, type[Load]]] = {each.name: each for each in (Produce, GroupLoad, Transactions, Copy)}
@@ -48,6 +54,13 @@ class Options:
     """Of a cluster that is there already; None: a new one."""
     target: str = TARGETS[0]
     """What a new one is made of."""
+    command_config: Path | None = None
+    """How clients connect to one that is there."""
+
+    @property
+    def security(self) -> Security:
+        """The same. Raises ValueError for a file that cannot be used."""
+        return PLAIN if self.command_config is None else security_of_file(self.command_config)
 
     @property
     def command(self) -> str:
@@ -55,7 +68,8 @@ class Options:
         whose = "" if self.client == CLIENTS[0] else f" --client {self.client}"
         load = f"--duration {self.duration_s:g} --workload {self.load} --rate {self.rate}{whose}"
         if self.servers is not None:
-            return f"minikafka chaos run -b {self.servers} {load}"
+            how = "" if self.command_config is None else f"--command-config {shlex.quote(str(self.command_config))} "
+            return f"minikafka chaos run -b {self.servers} {how}{load}"
         chosen = "" if set(self.kinds) == set(KINDS) else f" --faults {','.join(self.kinds)}"
         target = "" if self.target == TARGETS[0] else f" --target {self.target}"
         return f"minikafka chaos run --seed {self.seed} {load}{chosen}{target}"
@@ -82,7 +96,9 @@ class Trial(ABC):
         self.say = say
         self.faults: list[InForce] = []
         self.findings: list[Finding] = []
-        self.load = LOADS[options.load](servers, history, options.rate, options.seed, clients)
+        self.load = LOADS[options.load](
+            Reached(servers, options.command_config, options.security), history, options.rate, options.seed, clients
+        )
         self.observer = Observer(look, self.load.topics, history.now_ms, self.load.counts)
 
     # -- what differs -----------------------------------------------------------------------------------------------

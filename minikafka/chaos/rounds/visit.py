@@ -21,6 +21,7 @@ class Visit(Trial):
 
     def __init__(self, options: Options, history: History, say: Say, clients: Clients) -> None:
         assert options.servers is not None
+        self._tls = options.security.context()
         self._endpoints = parse_bootstrap_servers(options.servers)
         super().__init__(options, options.servers, self._look, history, say, clients)
 
@@ -45,4 +46,4 @@ class Visit(Trial):
         return {"bootstrap.servers": self.options.servers or ""}
 
     def _look(self) -> list[ClusterView | None]:
-        return [probe(endpoint, TIMEOUT_S * 2) for endpoint in self._endpoints]
+        return [probe(endpoint, TIMEOUT_S * 2, self._tls) for endpoint in self._endpoints]

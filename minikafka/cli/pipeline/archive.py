@@ -105,6 +105,7 @@ def archive(
         raise typer.BadParameter("settings of Spark need --master", param_hint="--conf")
     from minikafka.spark.pipelines.archive import archive
 
+    cluster = target(bootstrap, directory)
     with ExitStack() as stack:
         start = lambda: stack.enter_context(spark_session("archive", master or "", conf))  # noqa: E731
         with progress_bar("archiving") as show:
@@ -112,7 +113,8 @@ def archive(
                 start if master else None,
                 topics=topics or (),
                 to=to,
-                bootstrap_servers=target(bootstrap, directory).servers,
+                bootstrap_servers=cluster.servers,
+                security=cluster.security,
                 follow=follow,
                 interval_s=every,
                 offsets_per_commit=per_commit,

@@ -11,9 +11,11 @@ from minikafka.cli.judgements import print_examples
 from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
-from minikafka.cli.pipeline.surroundings import pipeline_verb, servers_with
+from minikafka.cli.pipeline.surroundings import pipeline_verb, target_with
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from minikafka.spark.pipelines.audit import AuditVerdict, PartitionVerdict
@@ -103,19 +105,25 @@ def audit(
     is_read = bool(names) and not (logs or lake or polls)
     if from_log_start and not is_read:
         raise typer.BadParameter("only topics of a cluster have log start offsets", param_hint="--from-log-start")
-    servers = servers_with(bootstrap, directory, names) if is_read else None
+    cluster = target_with(bootstrap, directory, names) if is_read else None
     with spark_session("audit", master, conf) as spark:
+        from minikafka.client.security import PLAIN
+        from minikafka.spark.brokers import Brokers
         from minikafka.spark.pipelines.audit import IDENTITY, audit, log_starts_in_topics
 
+        log_starts: Mapping[str, int] = {}
+        if from_log_start and cluster is not None:
+            log_starts = log_starts_in_topics(names, Brokers(cluster.servers, cluster.security))
         with progress_bar("auditing") as show:
             verdict = audit(
                 spark,
                 history,
                 names,
-                bootstrap_servers=servers,
+                bootstrap_servers=cluster.servers if cluster else None,
+                security=cluster.security if cluster else PLAIN,
                 stored=None if polls else _stored(spark, logs, lake, names),
                 identity=identity or IDENTITY,
-                log_starts=log_starts_in_topics(names, servers) if from_log_start and servers else {},
+                log_starts=log_starts,
                 show=show,
             )
     if as_json:

@@ -10,7 +10,7 @@ import typer
 from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
-from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, target_with
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.replay import Replayed
@@ -81,7 +81,7 @@ def replay(
     """
     if "://" not in source and not Path(source).expanduser().exists():
         raise typer.BadParameter(f"{source} not found", param_hint="SOURCE")
-    servers = servers_with(bootstrap, directory, [to])
+    cluster = target_with(bootstrap, directory, [to])
     with spark_session("replay", master, conf) as spark:
         from minikafka.spark.pipelines.replay import replay
 
@@ -90,7 +90,8 @@ def replay(
                 spark,
                 source,
                 to=to,
-                bootstrap_servers=servers,
+                bootstrap_servers=cluster.servers,
+                security=cluster.security,
                 kind=kind,
                 topics=topics or (),
                 key=key,

@@ -10,7 +10,7 @@ import typer
 from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_line, print_note, print_table, size
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
-from minikafka.cli.pipeline.surroundings import pipeline_verb, servers_with
+from minikafka.cli.pipeline.surroundings import pipeline_verb, target_with
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.report import TopicReport
@@ -47,11 +47,11 @@ def report(
     """
     if html is not None and not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"directory {html.absolute().parent} not found", param_hint="--html")
-    servers = servers_with(bootstrap, directory, [topic])
+    cluster = target_with(bootstrap, directory, [topic])
     from minikafka.spark.pipelines.report import make_report, to_html
 
     with spark_session("report", master, conf) as spark, progress_bar("reading") as show:
-        made = make_report(spark, topic, bootstrap_servers=servers, show=show)
+        made = make_report(spark, topic, bootstrap_servers=cluster.servers, security=cluster.security, show=show)
     if html is not None:
         html.write_text(to_html(made), encoding="utf-8")
     if as_json:

@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import typer
 
-from minikafka.cli.options import target
+from minikafka.cli.options import Target, target
 from minikafka.cli.output import fail, print_note
 from minikafka.cli.run import INTERRUPTED
 
@@ -65,7 +65,7 @@ def end_if_stopped(is_stopped: bool, where: str = "here") -> None:
         raise typer.Exit(INTERRUPTED)
 
 
-def servers_with(bootstrap: str | None, directory: Path | None, topics: Sequence[str] = ()) -> str:
+def target_with(bootstrap: str | None, directory: Path | None, topics: Sequence[str] = ()) -> Target:
     """The brokers, of which one answered, that have these topics: Spark takes its time to start, and to give up.
 
     Raises KafkaError when no broker answers or a topic is not there.
@@ -75,14 +75,14 @@ def servers_with(bootstrap: str | None, directory: Path | None, topics: Sequence
     from minikafka.client import Admin
     from minikafka.errors import KafkaError
 
-    servers = target(bootstrap, directory).servers
+    cluster = target(bootstrap, directory)
 
     async def look() -> None:
-        async with Admin(servers) as admin:
+        async with Admin(cluster.servers, security=cluster.security) as admin:
             for view in await admin.describe_topics(topics) if topics else await admin.list_topics():
                 if topics and view.error:
                     hint = f"create it with: minikafka topic create {view.name}"
                     raise KafkaError(view.error, f"topic {view.name!r} not found; {hint}")
 
     asyncio.run(look())
-    return servers
+    return cluster

@@ -10,7 +10,7 @@ import typer
 from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
-from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, target_with
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.windows import WindowsSummary
@@ -128,7 +128,7 @@ def windows(
     )
     if start not in ("earliest", "latest"):
         raise typer.BadParameter(f"{start!r} is not valid; choose earliest or latest", param_hint="--from")
-    servers = servers_with(bootstrap, directory, [topic, to])
+    cluster = target_with(bootstrap, directory, [topic, to])
     chosen = checkpoint or str(Path.home() / ".minikafka" / "pipelines" / "windows" / f"{topic}-to-{to}")
     with spark_session("windows", master, conf) as spark, progress_bar("aggregating") as show:
         summary = run_windows(
@@ -136,7 +136,8 @@ def windows(
             topic,
             to=to,
             windows=parsed,
-            bootstrap_servers=servers,
+            bootstrap_servers=cluster.servers,
+            security=cluster.security,
             checkpoint=chosen,
             once=once,
             start=start,

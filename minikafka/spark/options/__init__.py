@@ -5,6 +5,7 @@
 ``kinds``       formats of durations, topics and offsets
 ``values``      parsed choices of topics and offsets
 ``client``      rows ``kafka.*``: passed to our client, without effect here, or refused
+``security``    rows of them that are about TLS
 ``source``      rows of the source, and checks between them
 ``sink``        rows of the sink
 ``table``       all rows, for the documentation

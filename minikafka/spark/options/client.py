@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from minikafka.client import Security
+from minikafka.client.properties import WITHOUT_EFFECT
+from minikafka.client.security import PLAIN
 from minikafka.config.kinds import boolean, choice, integer, text
 from minikafka.model import Isolation
 from minikafka.spark.options.kinds import anything, checked
 from minikafka.spark.options.option import Option, OptionError, Side
+from minikafka.spark.options.security import SECURITY_OPTIONS, check_known, query_security
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +44,7 @@ class ClientSettings:
     max_request_bytes: int = 8 * 1024 * 1024
     delivery_timeout_ms: int = 120_000
     linger_ms: int = 0
+    security: Security = PLAIN
 
 
 # The parameter of ClientSettings for each row. Of several rows for one parameter the first given one wins.
@@ -62,7 +67,6 @@ PARAMETERS: Final[dict[str, str]] = {
 _BLOCKING: Final = {Side.SOURCE: "kafka.default.api.timeout.ms", Side.SINK: "kafka.max.block.ms"}
 
 _NO_SERIALIZERS: Final = "keys and values are bytes here; convert the columns 'key' and 'value' in the query"
-_NO_SECURITY: Final = "encrypted and authenticated connections are not supported; reach the cluster by a plain listener"
 _DEFAULTS: Final = ClientSettings(bootstrap_servers="")
 
 
@@ -167,17 +171,11 @@ def _rows() -> tuple[Option, ...]:
             Side.SINK,
             "How long a batch waits for more records before it is sent.",
         ),
-        Option(
-            "kafka.security.protocol",
-            checked(anything(), lambda value: "" if value.upper() == "PLAINTEXT" else f"PLAINTEXT: {_NO_SECURITY}"),
-            "PLAINTEXT",
-            Side.BOTH,
-            "PLAINTEXT, the only one supported.",
-        ),
+        *SECURITY_OPTIONS,
         *_refused(),
         *(
             Option(f"kafka.{name}", None, None, Side.BOTH, "Accepted, but has no effect here.")
-            for name in _WITHOUT_EFFECT
+            for name in (*_WITHOUT_EFFECT, *sorted(WITHOUT_EFFECT))
         ),
     )
 
@@ -191,8 +189,7 @@ _WITHOUT_EFFECT: Final = (
     *("heartbeat.interval.ms", "group.id", "group.instance.id", "group.protocol", "partition.assignment.strategy"),
     *("auto.commit.interval.ms", "allow.auto.create.topics", "exclude.internal.topics", "metric.reporters"),
     *("metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "enable.metrics.push"),
-    *("ssl.endpoint.identification.algorithm", "partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable"),
-    "auto.include.jmx.reporter",
+    *("partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable", "auto.include.jmx.reporter"),
 )
 
 
@@ -228,18 +225,14 @@ CLIENT_OPTIONS: Final = _rows()
 
 
 def check_ignored(given: Mapping[str, str]) -> None:
-    """Raise OptionError for a setting of TLS or SASL: its user relies on it. Warn of others that have no effect."""
+    """Raise OptionError for what cannot be had of security: its user relies on it. Warn of others without effect."""
     for name, value in given.items():
         lowered = name.lower()
         if lowered == "kafka.acks" and value.lower() not in ("all", "-1"):
             _log.warning("option 'kafka.acks' is %s, but every row waits for all in-sync replicas", value)
         if lowered == "kafka.group.id":
             _log.warning("option 'kafka.group.id' has no effect: no offset is committed to a group")
-        if (
-            lowered.startswith(("kafka.ssl.", "kafka.sasl."))
-            and lowered != "kafka.ssl.endpoint.identification.algorithm"
-        ):
-            raise OptionError(f"option '{name}' cannot be used: {_NO_SECURITY}")
+        check_known(name)
 
 
 def client_settings(values: Mapping[str, Any], side: Side) -> ClientSettings:
@@ -249,4 +242,5 @@ def client_settings(values: Mapping[str, Any], side: Side) -> ClientSettings:
     parameters = {parameter: values[name] for name, parameter in PARAMETERS.items()}
     parameters["isolation_level"] = Isolation[values["kafka.isolation.level"].upper()]
     parameters["max_block_ms"] = values[_BLOCKING[side]]
+    parameters["security"] = query_security(values)
     return ClientSettings(**parameters)

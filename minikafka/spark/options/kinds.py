@@ -70,6 +70,11 @@ def anything() -> Kind[str]:
     return Kind(ConfigType.STRING, "text", str)
 
 
+def hidden() -> Kind[str]:
+    """Any text, which is never printed; it may have several lines, as a key has."""
+    return Kind(ConfigType.PASSWORD, "text", str, lambda _value: "(hidden)")
+
+
 def topic() -> Kind[str]:
     """A topic's name."""
     allowed = "the name of a topic (letters, digits, '.', '_' and '-', at most 249)"

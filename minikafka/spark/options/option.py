@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any
 
-from minikafka.config.kinds import Kind
+from minikafka.config.kinds import ConfigType, Kind
 
 
 class OptionError(ValueError):
@@ -67,7 +67,8 @@ def parse_value(row: Option, raw: str) -> Any:
     try:
         return row.kind.parse(raw)
     except ValueError as error:
-        raise OptionError(f"option '{row.name}' is {_shown(raw)}; it must be {error}") from None
+        shown = "(hidden)" if row.kind.config_type is ConfigType.PASSWORD else _shown(raw)
+        raise OptionError(f"option '{row.name}' is {shown}; it must be {error}") from None
 
 
 def _check_place(row: Option, side: Side) -> None:

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
-from minikafka.spark.cluster import EARLIEST, LATEST, ClientSettings, cluster_of
+from minikafka.spark.brokers import Brokers
+from minikafka.spark.cluster import EARLIEST, LATEST, cluster_of
 from minikafka.spark.options import AssignedPartitions, Edge, SourceOptions
 from minikafka.spark.source.ranges import OffsetRange
 from minikafka.spark.source.reading import read_range
@@ -50,12 +51,12 @@ class Topics:
         return sum(tp.topic == topic for tp in self.extent)
 
 
-def look_at(bootstrap_servers: str, *names: str, isolation: Isolation = Isolation.READ_COMMITTED) -> Topics:
+def look_at(brokers: Brokers, *names: str, isolation: Isolation = Isolation.READ_COMMITTED) -> Topics:
     """Look topics up; the ends are before the first open transaction.
 
     Raises UNKNOWN_TOPIC_OR_PARTITION for a missing one, with the command that creates it.
     """
-    cluster = cluster_of(ClientSettings(bootstrap_servers, isolation_level=isolation))
+    cluster = cluster_of(brokers.settings(isolation_level=isolation))
     ids, partitions = cluster.topic_ids(names), cluster.partitions(names)  # with ids from before, a change is noticed
     first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
     return Topics(
@@ -66,9 +67,9 @@ def look_at(bootstrap_servers: str, *names: str, isolation: Isolation = Isolatio
     )
 
 
-def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[pa.RecordBatch]:
+def read_few(brokers: Brokers, ranges: Mapping[TopicPartition, Extent]) -> list[pa.RecordBatch]:
     """The records in some small ranges of offsets, with the columns of the source, as far as they are still there."""
-    client = ClientSettings(bootstrap_servers, isolation_level=Isolation.READ_COMMITTED)
+    client = brokers.settings(isolation_level=Isolation.READ_COMMITTED)
     batches: list[pa.RecordBatch] = []
     for tp, (start, end) in ranges.items():
         options = SourceOptions(client, AssignedPartitions((tp,)), Edge.EARLIEST, fail_on_data_loss=False)
@@ -79,14 +80,14 @@ def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) ->
     return batches
 
 
-def at_edges(bootstrap_servers: str, found: Topics) -> list[pa.RecordBatch]:
+def at_edges(brokers: Brokers, found: Topics) -> list[pa.RecordBatch]:
     """Records at the beginning and at the end of each partition: the first and the last, and some more where there are
     gaps. An end of more than 10,000 offsets without a record has none."""
     batches: list[pa.RecordBatch] = []
     for tp, extent in found.extent.items():
         for at_end in (False, True):
             edges = (_edge(extent, width, at_end=at_end) for width in _EDGES)
-            batches += next(filter(None, (read_few(bootstrap_servers, {tp: edge}) for edge in edges)), ())
+            batches += next(filter(None, (read_few(brokers, {tp: edge}) for edge in edges)), ())
     return batches
 
 

@@ -96,7 +96,7 @@ def test_the_image_has_no_pip() -> None:
     assert "venv --without-pip" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
-def test_the_image_has_what_the_package_and_its_metrics_need(tmp_path: Path) -> None:
+def test_the_image_has_what_the_package_its_metrics_and_its_certificates_need(tmp_path: Path) -> None:
     """The program of the build that lists the requirements is run, as the shell of the build reads it."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = (line for line in text.splitlines() if line.startswith("RUN python -c"))
@@ -107,7 +107,10 @@ def test_the_image_has_what_the_package_and_its_metrics_need(tmp_path: Path) -> 
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     subprocess.run(["sh", "-c", lists], cwd=tmp_path, env=environment, check=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["metrics"]]
+    wanted = [
+        *project["dependencies"],
+        *(need for extra in ("metrics", "secure") for need in project["optional-dependencies"][extra]),
+    ]
     assert (tmp_path / "requirements.txt").read_text().splitlines() == wanted
 
 

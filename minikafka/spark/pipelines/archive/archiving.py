@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from minikafka.client import Security
+from minikafka.client.security import PLAIN
 from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.cluster import cluster_of
-from minikafka.spark.options import ClientSettings
 from minikafka.spark.pipelines.archive.lake import Content, Lake
 from minikafka.spark.pipelines.archive.places import AnotherArchiveError
 from minikafka.spark.pipelines.archive.planning import (
@@ -82,6 +84,7 @@ def archive(
     topics: Sequence[str] = (),
     to: str | Path,
     bootstrap_servers: str,
+    security: Security = PLAIN,
     follow: bool = False,
     interval_s: float = INTERVAL_S,
     offsets_per_commit: int = OFFSETS_PER_COMMIT,
@@ -117,13 +120,14 @@ def archive(
         raise PipelineError(f"--on-divergence must be {' or '.join(ON_DIVERGENCE)}, not {on_divergence}")
     day = _day(drop_before)
     names = list(dict.fromkeys(topics)) or sorted(Lake.open(to).topic_ids)
-    found = look_at(bootstrap_servers, *names)
+    brokers = Brokers(bootstrap_servers, security)
+    found = look_at(brokers, *names)
     lake = Lake.opened(to, found.cluster_id, found.ids, add=add)
     dropped = lake.drop_before(day, names) if day else 0
     lake.check_files()
     with running(spark, processes) as run:
         marks = on_divergence == "mark"
-        work = _Archive(run, lake, bootstrap_servers, names, offsets_per_commit, compact_at, skip_lost, marks, show)
+        work = _Archive(run, lake, brokers, names, offsets_per_commit, compact_at, skip_lost, marks, show)
         tidied = -math.inf
         try:
             while True:
@@ -134,7 +138,7 @@ def archive(
                 if not follow:
                     break
                 time.sleep(interval_s)
-                found = look_at(bootstrap_servers, *names)
+                found = look_at(brokers, *names)
                 lake.take_in(found.ids)
         except KeyboardInterrupt:
             work.is_stopped = True
@@ -147,7 +151,7 @@ class _Archive:
 
     run: Run
     lake: Lake
-    bootstrap_servers: str
+    brokers: Brokers
     topics: list[str]
     offsets_per_commit: int
     compact_at: int
@@ -198,7 +202,7 @@ class _Archive:
     def _archive(self, found: Topics) -> None:
         """One job and its commit."""
         ranges = share(self._missing(found), self.offsets_per_commit)
-        client = ClientSettings(self.bootstrap_servers, isolation_level=Isolation.READ_COMMITTED)
+        client = self.brokers.settings(isolation_level=Isolation.READ_COMMITTED)
         written = self.run(self._tasks(ranges, found), partial(archive_range, client=client, lake=self.lake.location))
         check_parts(ranges, [part for each in written for part in each.parts])
         files = [file for each in written for file in each.files]
@@ -225,7 +229,7 @@ class _Archive:
         """Compare the archived ends with the logs, by their epochs. Raises PipelineError unless it is to be marked."""
         ends = {tp: end for tp, end in self.lake.ends.items() if tp in found.extent}
         asked = suspects(ends, found.extent, found.epochs)
-        agreed = cluster_of(ClientSettings(self.bootstrap_servers)).truncated(asked)
+        agreed = cluster_of(self.brokers.settings()).truncated(asked)
         for tp, end in diverged(ends, found.extent, agreed).items():
             if not self.marks:
                 raise PipelineError(
@@ -239,7 +243,7 @@ class _Archive:
     def _look_again(self) -> None:
         """After a failure: raise PipelineError for a lasting defect."""
         self.lake.look_again()
-        found = look_at(self.bootstrap_servers, *self.topics)
+        found = look_at(self.brokers, *self.topics)
         self.lake.take_in(found.ids)
         self._check_divergence(found)
         self._missing(found)

@@ -13,8 +13,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from minikafka.client import Security
+from minikafka.client.security import PLAIN
 from minikafka.errors import KafkaError
 from minikafka.ledger.sentences import SENTENCES
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.audit import readers, rules, tables
 from minikafka.spark.pipelines.audit.history import Kind, check_files, history_files, items, process_names, read_events
 from minikafka.spark.pipelines.audit.readers import STORE_BIT
@@ -42,6 +45,7 @@ def audit(
     topics: Sequence[str] = (),
     *,
     bootstrap_servers: str | None = None,
+    security: Security = PLAIN,
     stored: DataFrame | None = None,
     identity: str = IDENTITY,
     log_starts: Mapping[str, int] = MappingProxyType({}),
@@ -64,11 +68,12 @@ def audit(
     with ExitStack() as stack:
         stack.enter_context(watched_jobs(spark, show))
         if stored is None and bootstrap_servers is not None:
+            brokers = Brokers(bootstrap_servers, security)
             try:
-                open_from = open_from_in_topics(topics, bootstrap_servers)
+                open_from = open_from_in_topics(topics, brokers)
             except KafkaError as error:
                 raise PipelineError(error.message) from error
-            stored = stored_in_topics(spark, topics, bootstrap_servers)
+            stored = stored_in_topics(spark, topics, brokers)
         events = read_events(spark, files)
         names = check_files(events)
         size_bytes = sum(file.stat().st_size for file in files)

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from minikafka.model import Isolation
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.audit.history import Kind
 from minikafka.spark.pipelines.topics import look_at
 
@@ -26,25 +27,25 @@ READER: Final = "the topics"
 """The name of that consumer in sentences."""
 
 
-def stored_in_topics(spark: SparkSession, topics: Sequence[str], bootstrap_servers: str) -> DataFrame:
+def stored_in_topics(spark: SparkSession, topics: Sequence[str], brokers: Brokers) -> DataFrame:
     """The committed records of topics of a running cluster, up to the first open transaction."""
-    reader = spark.read.format("minikafka").option("kafka.bootstrap.servers", bootstrap_servers)
+    reader = spark.read.format("minikafka").options(**brokers.options)
     return reader.option("subscribe", ",".join(topics)).option(*COMMITTED).load()
 
 
-def open_from_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
+def open_from_in_topics(topics: Sequence[str], brokers: Brokers) -> dict[str, int]:
     """By partition with an open transaction: its first offset. What lies behind is not read."""
-    stable = look_at(bootstrap_servers, *topics).extent  # first: an end that moves meanwhile is no open transaction
-    whole = look_at(bootstrap_servers, *topics, isolation=Isolation.READ_UNCOMMITTED).extent
+    stable = look_at(brokers, *topics).extent  # first: an end that moves meanwhile is no open transaction
+    whole = look_at(brokers, *topics, isolation=Isolation.READ_UNCOMMITTED).extent
     return {str(tp): extent.end for tp, extent in stable.items() if extent.end < whole[tp].end}
 
 
-def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[str, int]:
+def log_starts_in_topics(topics: Sequence[str], brokers: Brokers) -> dict[str, int]:
     """The present log starts by partition, from a running cluster.
 
     The caller of ``audit`` vouches for them: a lost head is excused like one that retention deleted.
     """
-    found = look_at(bootstrap_servers, *topics).extent
+    found = look_at(brokers, *topics).extent
     return {str(tp): extent.start for tp, extent in found.items()}
 
 

@@ -11,7 +11,10 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from minikafka.client import Security
+from minikafka.client.security import PLAIN
 from minikafka.model import Compression, Isolation
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.replay.sources import RECORDS, Source, open_source
 from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic, marked, replay_id, with_marks
 from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
@@ -43,6 +46,7 @@ def replay(
     *,
     to: str,
     bootstrap_servers: str,
+    security: Security = PLAIN,
     kind: str | None = None,
     topics: Sequence[str] = (),
     key: str | None = None,
@@ -65,7 +69,8 @@ def replay(
     began = time.monotonic()
     if compression.upper() not in Compression.__members__:
         raise PipelineError(f"--compression must be {', '.join(Compression.__members__).lower()}, not {compression}")
-    found = look_at(bootstrap_servers, to, isolation=Isolation.READ_UNCOMMITTED)
+    brokers = Brokers(bootstrap_servers, security)
+    found = look_at(brokers, to, isolation=Isolation.READ_UNCOMMITTED)
     source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
     mine = replay_id(source.name, name) if name else source.name
     keeps = keeps_partitions(source, found.partition_count(to), by_key=by_key)
@@ -74,23 +79,23 @@ def replay(
     try:
         with watched_jobs(spark, show):
             # The replay's own records count wherever they are: it reads all, whatever transactions others have open.
-            if _standing_still(bootstrap_servers, to, found).offsets:
-                present = _present(spark, bootstrap_servers, to, mine)
+            if _standing_still(brokers, to, found).offsets:
+                present = _present(spark, brokers, to, mine)
                 before = present.count()
                 rows = rows.join(present, ["source", "position"], "left_anti")
             spark.dataSource.register(ReplayedTopic)
             writer = with_marks(_in_order(spark, rows, source.sources), mine).write.format(FORMAT).mode("append")
-            writer.options(servers=bootstrap_servers, topic=to, compression=compression).save()
+            writer.options(**brokers.options, topic=to, compression=compression).save()
     except KeyboardInterrupt:
         is_stopped = True
-    records = _present(spark, bootstrap_servers, to, mine).count()
+    records = _present(spark, brokers, to, mine).count()
     seconds = time.monotonic() - began
     return Replayed(to, source.kind, mine, source.sources, keeps, records, records - before, seconds, is_stopped)
 
 
-def _present(spark: SparkSession, bootstrap_servers: str, topic: str, replay: str) -> DataFrame:
+def _present(spark: SparkSession, brokers: Brokers, topic: str, replay: str) -> DataFrame:
     """``(source, position)`` of the present records of a replay."""
-    reader = spark.read.format("minikafka").option("kafka.bootstrap.servers", bootstrap_servers)
+    reader = spark.read.format("minikafka").options(**brokers.options)
     return marked(reader.option("subscribe", topic).option("includeHeaders", "true").load(), replay)
 
 
@@ -115,7 +120,7 @@ def _in_order(spark: SparkSession, rows: DataFrame, sources: int) -> DataFrame:
     return rows.repartition(tasks, "source").sortWithinPartitions("source", "position")
 
 
-def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics:
+def _standing_still(brokers: Brokers, topic: str, found: Topics) -> Topics:
     """Wait until the topic has had no write for a moment, or for some moments: a record that a task of a killed session
     writes after our look-up would be written twice."""
     for _ in range(_STILL_ATTEMPTS):
@@ -123,7 +128,7 @@ def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics
         if not before.offsets:
             break
         time.sleep(_STILL_S)
-        found = look_at(bootstrap_servers, topic, isolation=Isolation.READ_UNCOMMITTED)
+        found = look_at(brokers, topic, isolation=Isolation.READ_UNCOMMITTED)
         if before.extent == found.extent:
             break
     return found

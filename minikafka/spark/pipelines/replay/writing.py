@@ -23,7 +23,8 @@ from pyspark.sql.types import StructType
 
 from minikafka.errors import KafkaError
 from minikafka.model import Compression
-from minikafka.spark.options import ClientSettings, SinkOptions
+from minikafka.spark.brokers import Brokers
+from minikafka.spark.options import SinkOptions
 from minikafka.spark.sink.writing import write_rows
 
 FORMAT: Final = "minikafka-replayed-topic"
@@ -32,7 +33,7 @@ REQUEST_BYTES_MAX: Final = 64 * 1024 * 1024  # of waiting rows; the topic bounds
 
 
 class ReplayedTopic(DataSource):
-    """``df.write.format(FORMAT)`` with the options ``servers``, ``topic`` and ``compression``."""
+    """``df.write.format(FORMAT)`` with the options of :class:`Brokers`, ``topic`` and ``compression``."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,9 +42,8 @@ class ReplayedTopic(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
         """Called on the driver."""
-        client = ClientSettings(
-            self.options["servers"], client_id="minikafka-replay", max_request_bytes=REQUEST_BYTES_MAX
-        )
+        brokers = Brokers.of_options(self.options)
+        client = brokers.settings(client_id="minikafka-replay", max_request_bytes=REQUEST_BYTES_MAX)
         compression = Compression[self.options["compression"].upper()]
         advice = "give it as many, or say --by-key"
         return ReplayWriter(

@@ -18,6 +18,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 
+from minikafka.client import Security
+from minikafka.client.security import PLAIN
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.report.measures import (
     QUANTILES,
     Bin,
@@ -49,16 +52,24 @@ _KEY_LENGTH_MAX: Final = 64
 _LARGEST_KNOWN: Final = 1 << 31
 
 
-def make_report(spark: SparkSession, topic: str, *, bootstrap_servers: str, show: Show = show_nothing) -> TopicReport:
+def make_report(
+    spark: SparkSession,
+    topic: str,
+    *,
+    bootstrap_servers: str,
+    security: Security = PLAIN,
+    show: Show = show_nothing,
+) -> TopicReport:
     """Read a topic once, from its beginning to its present end.
 
     Raises PipelineError, and KafkaError for a missing cluster or topic.
     """
-    found = look_at(bootstrap_servers, topic)
-    first_ms, last_ms = _time_range(bootstrap_servers, found)
+    brokers = Brokers(bootstrap_servers, security)
+    found = look_at(brokers, topic)
+    first_ms, last_ms = _time_range(brokers, found)
     affordable = max(_SLOTS_MIN, _CELLS_MAX // max(len(found.extent), 1))
     slots = Slots.over(first_ms, last_ms, min(SLOTS_MAX, affordable))
-    records = records_of(spark, bootstrap_servers, topic, found)
+    records = records_of(spark, brokers, topic, found)
     with watched_jobs(spark, show):
         return _report_of(records, topic, found, slots)
 
@@ -89,14 +100,12 @@ def _report_of(records: DataFrame, topic: str, found: Topics, slots: Slots) -> T
     )
 
 
-def _time_range(bootstrap_servers: str, found: Topics) -> tuple[int, int]:
+def _time_range(brokers: Brokers, found: Topics) -> tuple[int, int]:
     """The timestamps of the first and the last records, milliseconds; of an empty topic, now.
 
     Records in between may be earlier or later. They count, and their partitions have the exact range.
     """
-    columns = (
-        batch["timestamp"].cast(pa.timestamp("us")).cast(pa.int64()) for batch in at_edges(bootstrap_servers, found)
-    )
+    columns = (batch["timestamp"].cast(pa.timestamp("us")).cast(pa.int64()) for batch in at_edges(brokers, found))
     times = [time_us // 1000 for column in columns for time_us in column.to_pylist()]
     now_ms = time.time_ns() // 1_000_000
     return min(times, default=now_ms), max(times, default=now_ms)
@@ -117,11 +126,11 @@ def _silence_sketches(spark: SparkSession) -> None:
         system.setErr(terminal)
 
 
-def records_of(spark: SparkSession, bootstrap_servers: str, topic: str, found: Topics) -> DataFrame:
+def records_of(spark: SparkSession, brokers: Brokers, topic: str, found: Topics) -> DataFrame:
     """The committed records of the topic at the look-up."""
     ends = {str(tp.partition): end for tp, (_, end) in found.extent.items()}
     reading = {
-        "kafka.bootstrap.servers": bootstrap_servers,
+        **brokers.options,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "endingOffsets": json.dumps({topic: ends}),

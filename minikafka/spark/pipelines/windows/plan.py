@@ -24,6 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DateType, StringType, StructType, TimestampNTZType, TimestampType
 
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.running import PipelineError, explain
 from minikafka.spark.pipelines.topics import Topics, newest, read_few
 from minikafka.spark.pipelines.windows.spec import WINDOW_END, WINDOW_START, Windows
@@ -141,11 +142,11 @@ def _results(aggregated: DataFrame, windows: Windows) -> DataFrame:
     return aggregated.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))
 
 
-def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, topic: str, found: Topics) -> str | None:
+def json_fields(spark: SparkSession, windows: Windows, brokers: Brokers, topic: str, found: Topics) -> str | None:
     """The DDL of ``json``, or None if no expression uses it. Raises PipelineError if it must be learnt, and cannot."""
     if windows.schema is not None or not windows.reads_json:
         return windows.schema
-    sample = read_few(bootstrap_servers, newest(found, SAMPLE_COUNT))
+    sample = read_few(brokers, newest(found, SAMPLE_COUNT))
     found_values = (value for batch in sample for value in batch["value"].to_pylist() if value is not None)
     values = [value.decode(errors="replace") for value in found_values]
     if not values:

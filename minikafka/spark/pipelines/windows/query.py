@@ -9,6 +9,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from minikafka.client import Security
+from minikafka.client.security import PLAIN
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.running import (
     POLL_S,
     PipelineError,
@@ -59,6 +62,7 @@ def run_windows(
     to: str,
     windows: Windows,
     bootstrap_servers: str,
+    security: Security = PLAIN,
     checkpoint: str,
     once: bool = False,
     start: str = "earliest",
@@ -79,18 +83,19 @@ def run_windows(
         raise PipelineError(
             f"--to {to} is the source topic: results would be aggregated again, without end; choose another topic"
         )
-    found = look_at(bootstrap_servers, topic)
-    look_at(bootstrap_servers, to)
-    purpose, is_resumed = _purpose(spark, found, topic, to, windows, bootstrap_servers, checkpoint)
+    brokers = Brokers(bootstrap_servers, security)
+    found = look_at(brokers, topic)
+    look_at(brokers, to)
+    purpose, is_resumed = _purpose(spark, found, topic, to, windows, brokers, checkpoint)
     reading = {
-        "kafka.bootstrap.servers": bootstrap_servers,
+        **brokers.options,
         "subscribe": topic,
         "startingOffsets": start,
         "kafka.isolation.level": "read_committed",
         "maxOffsetsPerTrigger": str(records_per_batch),
         "includeHeaders": str(windows.reads_headers).lower(),
     }
-    writing = {"kafka.bootstrap.servers": bootstrap_servers, "topic": to, "deduplicationHeaders": "true"}
+    writing = {**brokers.options, "topic": to, "deduplicationHeaders": "true"}
 
     def write(batch: DataFrame, batch_id: int) -> None:  # Spark's Python sinks take no updates of streams, but these
         batch.write.format(FORMAT).mode("append").options(**writing).save()
@@ -110,13 +115,13 @@ def run_windows(
 
 
 def _purpose(
-    spark: SparkSession, found: Topics, topic: str, to: str, windows: Windows, bootstrap_servers: str, checkpoint: str
+    spark: SparkSession, found: Topics, topic: str, to: str, windows: Windows, brokers: Brokers, checkpoint: str
 ) -> tuple[Purpose, bool]:
     """The purpose of the query, and True if its checkpoint exists."""
     stored = load_purpose(spark, checkpoint)
     purpose = Purpose(found.cluster_id, topic, to, windows)
     if stored is None:
-        return replace(purpose, fields=json_fields(spark, windows, bootstrap_servers, topic, found)), False
+        return replace(purpose, fields=json_fields(spark, windows, brokers, topic, found)), False
     purpose.check_same(stored, checkpoint)
     return replace(purpose, fields=stored["fields"]), True
 

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from minikafka.cli.main import app
-from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, target_with
 from minikafka.errors import KafkaError
 
 NOBODY = "127.0.0.1:1"
@@ -102,7 +102,7 @@ def test_what_was_stopped_says_so_to_scripts(capsys: pytest.CaptureFixture[str])
 
 def test_brokers_that_do_not_answer_are_told_before_spark_is_started(tmp_path: Path) -> None:
     with pytest.raises(KafkaError, match=f"no broker answers: cannot reach {NOBODY}"):
-        servers_with(NOBODY, None)
+        target_with(NOBODY, None)
     history = tmp_path / "history.jsonl"
     history.write_text("")
     words = ["pipeline", "audit", "--history", str(history), "--topics", "orders", "-b", NOBODY]
