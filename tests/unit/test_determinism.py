@@ -16,7 +16,20 @@ import minikafka
 
 ROOT = Path(minikafka.__file__).parent
 PACKAGES = (
-    *("broker", "client", "net", "storage", "groups", "replication", "raft", "metadata", "timing", "records", "wire"),
+    *(
+        "broker",
+        "client",
+        "net",
+        "storage",
+        "groups",
+        "replication",
+        "raft",
+        "metadata",
+        "timing",
+        "records",
+        "wire",
+        "sasl",
+    ),
     *("config", "model.py", "errors.py"),
 )
 
@@ -49,6 +62,7 @@ COMPOSITION_ROOTS = {
     "client/producer.py": {"random.Random()", "time.time"},
     "client/consumer.py": {"random.Random()"},
     "client/admin/base.py": {"random.Random()"},
+    "client/security.py": {"os.urandom"},  # a nonce
     "storage/small_file.py": {"threading.Lock"},  # held for a rename, during which no simulated job waits
 }
 

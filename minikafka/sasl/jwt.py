@@ -1,0 +1,109 @@
+"""Claims of a JSON Web Token (RFC 7519), and what they must say of whom they let in, and until when."""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+INVALID: Final = "invalid_token"
+INSUFFICIENT: Final = "insufficient_scope"
+
+
+class TokenError(ValueError):
+    """A token that lets nobody in. ``status`` is RFC 6750's word for it."""
+
+    def __init__(self, why: str, status: str = INVALID) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Token(NamedTuple):
+    """Whom it names, and the wall-clock time at which it expires."""
+
+    user: str
+    expires_at_ms: int
+
+
+Claims = Mapping[str, Any]
+Validate = Callable[[str], Token]
+"""Of the text of a token. TokenError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What claims must say, by the settings."""
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    scopes: tuple[str, ...] = ()
+    """All of these."""
+    clock_skew_ms: int = 0
+
+    def check(self, claims: Claims, now_ms: int) -> Token:
+        """TokenError if they do not."""
+        user = claims.get(self.principal_claim)
+        if not isinstance(user, str) or not user:
+            raise TokenError(f"claim {self.principal_claim} does not name a user")
+        expires_at_ms = _time_ms(claims, "exp")
+        if expires_at_ms is None:
+            raise TokenError("claim exp is missing")
+        if now_ms - self.clock_skew_ms >= expires_at_ms:
+            raise TokenError("the token has expired")
+        for name in ("nbf", "iat"):
+            begins_at_ms = _time_ms(claims, name)
+            if begins_at_ms is not None and begins_at_ms > now_ms + self.clock_skew_ms:
+                raise TokenError(f"the token is not valid yet, by its claim {name}")
+        has = scopes_of(claims.get(self.scope_claim))
+        if not has.issuperset(self.scopes):
+            raise TokenError("the token lacks a scope", INSUFFICIENT)
+        return Token(user, expires_at_ms)
+
+
+def unsecured_claims(token: str) -> Claims:
+    """The claims of a token without a signature: whoever made it wrote into it what he liked. TokenError."""
+    parts = token.split(".")
+    if len(parts) != 3 or parts[2]:
+        raise TokenError("not an unsecured JWT: two parts, each before a dot, are expected")
+    header, claims = map(_json_of, parts[:2])
+    if header.get("alg") != "none":
+        raise TokenError("the algorithm of an unsecured JWT is none")
+    return claims
+
+
+def unsecured_token(claims: Claims) -> str:
+    """A token without a signature, for tests."""
+    return ".".join((*(_base64(json.dumps(part).encode()) for part in ({"alg": "none"}, claims)), ""))
+
+
+def scopes_of(claim: Any) -> set[str]:
+    """A claim with scopes: a list, or text with blanks between them."""
+    if isinstance(claim, str):
+        return set(claim.split())
+    return {each for each in claim if isinstance(each, str)} if isinstance(claim, Iterable) else set()
+
+
+def _time_ms(claims: Claims, name: str) -> int | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TokenError(f"claim {name} is no time")
+    return int(value * 1000)
+
+
+def _json_of(part: str) -> dict[str, Any]:
+    try:
+        found = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, RecursionError) as error:
+        raise TokenError("a part is not JSON in base64url") from error
+    if not isinstance(found, dict):
+        raise TokenError("a part is no JSON object")
+    return found
+
+
+def _base64(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
