@@ -40,11 +40,14 @@ from minikafka.metadata.records import (
     Record,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnknownRecordError,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.sasl.scram import ScramCredential
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -164,6 +167,7 @@ class ImageBuilder:
         self._features = _Draft(image.features)
         self._client_quotas = _Draft(image.client_quotas)
         self._first_leader_epoch = image.first_leader_epoch
+        self._scram_credentials = _Draft(image.scram_credentials)
         self.touched_topics: set[str] = set()
         self.touched_configs: set[ConfigResource] = set()
 
@@ -186,6 +190,7 @@ class ImageBuilder:
             self._features.now,
             self._client_quotas.now,
             self._first_leader_epoch,
+            self._scram_credentials.now,
         )
 
     @singledispatchmethod
@@ -307,6 +312,23 @@ class ImageBuilder:
             quotas[record.entity] = values
         else:
             quotas.pop(record.entity, None)
+
+    @replay.register
+    def _(self, record: UserScramCredentialRecord) -> None:
+        users = self._scram_credentials.own()
+        credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+        users[record.user] = {**users.get(record.user, {}), record.mechanism: credential}
+
+    @replay.register
+    def _(self, record: RemoveUserScramCredentialRecord) -> None:
+        users = self._scram_credentials.own()
+        left = dict(users.get(record.user, {}))
+        if left.pop(record.mechanism, None) is None:
+            raise MalformedError(f"user {record.user!r} has no {record.mechanism.mechanism_name} credential to remove")
+        if left:
+            users[record.user] = left
+        else:
+            del users[record.user]
 
     def _broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self._brokers.now.get(broker_id)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from minikafka.metadata.records import ConfigResourceType, PartitionRecord, QuotaEntity, RegisterBrokerRecord
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, UNASSIGNED_DIRECTORY, Endpoint, TopicPartition
+from minikafka.sasl.scram import ScramCredential, ScramMechanism
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -146,6 +147,8 @@ class MetadataImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     first_leader_epoch: int = 0
     """What new partitions begin with: later than all leader epochs of deleted ones."""
+    scram_credentials: Mapping[str, Mapping[ScramMechanism, ScramCredential]] = field(default_factory=dict)
+    """By user."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name."""
@@ -187,6 +190,10 @@ class MetadataImage:
     def config_of(self, resource: ConfigResource) -> Mapping[str, str]:
         """The dynamic settings of a resource; may be empty."""
         return self.configs.get(resource, {})
+
+    def scram_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        """What a node knows of a user's password by a mechanism; None: there is none."""
+        return self.scram_credentials.get(user, {}).get(mechanism)
 
     def topic_overrides(self, name: str) -> Mapping[str, str]:
         """The settings of a topic, for :class:`minikafka.config.TopicConfig`."""

@@ -7,8 +7,8 @@ a fact that is new to it. Then, as for an unknown type, it raises :class:`Unknow
 
 ``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
 registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features,
-version 5 quotas of clients, version 6 settings of groups, version 7 the leader epoch that new partitions begin with. A
-new controller raises it to its own version; all nodes are upgraded together.
+version 5 quotas of clients, version 6 settings of groups, version 7 the leader epoch that new partitions begin with,
+version 8 SCRAM credentials of users. A new controller raises it to its own version; all nodes are upgraded together.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
+from minikafka.sasl.scram import ScramMechanism
 
-METADATA_VERSION: Final = 7
+METADATA_VERSION: Final = 8
 """The newest metadata version this code knows."""
 
 
@@ -235,6 +236,28 @@ class FirstLeaderEpochRecord(Record):
 
     TYPE: ClassVar[int] = 14
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialRecord(Record):
+    """A user's password by a mechanism was set: what a node needs to check it. No text of the record shows the keys."""
+
+    TYPE: ClassVar[int] = 15
+    user: str
+    mechanism: ScramMechanism
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUserScramCredentialRecord(Record):
+    """A user's password by a mechanism was removed."""
+
+    TYPE: ClassVar[int] = 16
+    user: str
+    mechanism: ScramMechanism
 
 
 class _Shape(NamedTuple):

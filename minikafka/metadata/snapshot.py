@@ -17,6 +17,7 @@ from minikafka.metadata.records import (
     Record,
     RegisterBrokerRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 from minikafka.model import NO_EPOCH, NO_NODE
 
@@ -45,3 +46,13 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
     for entity, quotas in sorted(image.client_quotas.items(), key=str):
         for key, quota in sorted(quotas.items()):
             yield ClientQuotaRecord(entity, key, quota)
+    for user, credentials in sorted(image.scram_credentials.items()):
+        for mechanism, credential in sorted(credentials.items()):
+            yield UserScramCredentialRecord(
+                user,
+                mechanism,
+                credential.salt,
+                credential.stored_key,
+                credential.server_key,
+                credential.iterations,
+            )

@@ -1,29 +1,52 @@
-"""DescribeUserScramCredentials (key 50), version 0: there are none, as SASL for clients is not there yet."""
+"""DescribeUserScramCredentials (key 50), version 0: users, their mechanisms and iterations; never a key (KIP-554)."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
+from minikafka.metadata.image import MetadataImage
+from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
 
 
-def handle(
-    request: DescribeUserScramCredentialsRequest, context: RequestContext
-) -> DescribeUserScramCredentialsResponse:
-    """Nothing for all users; for one that is named RESOURCE_NOT_FOUND, or DUPLICATE_RESOURCE (KIP-554)."""
-    named = Counter(user.name for user in request.users or ())
-    results = [_result(name, count) for name, count in named.items()]
-    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+async def handle(
+    request: DescribeUserScramCredentialsRequest,
+    context: RequestContext,
+    metadata: Metadata,
+    long_answers: LongAnswers,
+) -> None:
+    """All users, or those that are named: RESOURCE_NOT_FOUND without a credential, DUPLICATE_RESOURCE if twice."""
+    image = metadata.image
+    named = Counter(user.name for user in request.users) if request.users else Counter(image.scram_credentials.keys())
+    results: list[bytes] = []
+    async with long_answers.prepare(context) as answer:
+        for name, count in named.items():
+            results.append(await answer.encoded(_result(image, name, count), 1))
+        response = DescribeUserScramCredentialsResponse(error_message=None)
+        context.send_body(encode_around(response, context.version, "results", results))
 
 
-def _result(user: str, count: int) -> DescribeUserScramCredentialsResult:
-    code, message = ErrorCode.RESOURCE_NOT_FOUND, f"user {user!r} has no SCRAM credentials"
+def _result(image: MetadataImage, user: str, count: int) -> DescribeUserScramCredentialsResult:
+    result = DescribeUserScramCredentialsResult(user=user, error_message=None)
+    credentials = image.scram_credentials.get(user)
     if count > 1:
-        code, message = ErrorCode.DUPLICATE_RESOURCE, f"user {user!r} is named {count} times"
-    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+        result.error_code = ErrorCode.DUPLICATE_RESOURCE
+        result.error_message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+    elif credentials is None:
+        result.error_code = ErrorCode.RESOURCE_NOT_FOUND
+        result.error_message = f"Attempt to describe a user credential that does not exist: {user}"
+    else:
+        result.credential_infos = [
+            CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+            for mechanism, credential in sorted(credentials.items())
+        ]
+    return result

@@ -17,6 +17,7 @@ Map:
 * ``assignment``     placement of replicas, spread over brokers and racks
 * ``configs``        settings of topics and dynamic settings of brokers
 * ``client_quotas``  bounds on what clients may ask
+* ``scram``          SCRAM credentials of users
 * ``producer_ids``   blocks of producer ids
 * ``features``       levels of features
 

@@ -41,6 +41,7 @@ from minikafka.metadata.controller import (
     partitions,
     producer_ids,
     reassignments,
+    scram,
     topics,
 )
 from minikafka.metadata.controller.assignment import Rng
@@ -59,6 +60,7 @@ from minikafka.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.wire.messages.alter_configs import AlterConfigsRequest
 from minikafka.wire.messages.alter_partition import AlterPartitionRequest
 from minikafka.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from minikafka.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from minikafka.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -89,6 +91,7 @@ _UNTIMED: Final[dict[type[Message], Untimed]] = {
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
     AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,
+    AlterUserScramCredentialsRequest: scram.alter_user_scram_credentials,
     AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
     CreatePartitionsRequest: topics.create_partitions,
     CreateTopicsRequest: topics.create_topics,

@@ -61,6 +61,8 @@ def test_types_are_those_that_were_given_out() -> None:
         12: "FeatureLevelRecord",
         13: "ClientQuotaRecord",
         14: "FirstLeaderEpochRecord",
+        15: "UserScramCredentialRecord",
+        16: "RemoveUserScramCredentialRecord",
     }
 
 

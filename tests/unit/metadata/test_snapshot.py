@@ -19,6 +19,7 @@ from minikafka.metadata.image import (
 from minikafka.metadata.records import METADATA_VERSION, ConfigResourceType, decode_record, encode_record
 from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import Endpoint, OffsetAndEpoch
+from minikafka.sasl.scram import ScramCredential, ScramMechanism
 
 numbers = st.integers(0, 2**31 - 1)
 offsets = st.integers(-1, 2**62)
@@ -52,6 +53,12 @@ brokers = st.builds(
     previous_broker_epoch=offsets,
 )
 
+credentials = st.dictionaries(
+    st.sampled_from(ScramMechanism),
+    st.builds(ScramCredential, st.binary(), st.binary(), st.binary(), numbers),
+    min_size=1,
+)
+
 
 @st.composite
 def images(draw: st.DrawFn) -> MetadataImage:
@@ -76,6 +83,7 @@ def images(draw: st.DrawFn) -> MetadataImage:
         draw(st.dictionaries(resources, st.dictionaries(names, names, min_size=1, max_size=2), max_size=3)),
         draw(st.integers(0, 2**60)),
         first_leader_epoch=draw(numbers),
+        scram_credentials=draw(st.dictionaries(names, credentials, max_size=2)),
     )
 
 
