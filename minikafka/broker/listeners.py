@@ -21,6 +21,7 @@ from minikafka.broker.quorum import Quorum
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.config.security import SSL
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.addresses import Addresses
 from minikafka.net.breakable import BreakableConnection
 from minikafka.net.connection import Connection, FrameHandler
 from minikafka.net.control import ControlServer
@@ -69,19 +70,22 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
     followers = Dispatcher(REPLICATION, parts)
     clients = _ruled(Dispatcher(CLIENT, parts), ports.faults)
     duplicates = Duplicates(ports.descriptors.duplicates)
+    addresses = Addresses(config.max_connections_per_ip, config.max_connections_per_ip_overrides)
     accepted = Connection if ports.faults is None else partial(BreakableConnection, links=ports.faults.links)
 
-    def listener(name: str, handler: FrameHandler, its_limits: ListenerLimits) -> Listener:
+    def listener(
+        name: str, handler: FrameHandler, its_limits: ListenerLimits, its_addresses: Addresses | None = None
+    ) -> Listener:
         tls = None
         if config.security_protocol(name) == SSL:
             assert ports.tls is not None, "whoever makes a node gives it its credentials"
             tls = (partial(ports.tls.accepting, name), ports.tasks)
-        return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls)
+        return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls, its_addresses)
 
     return Listeners(
         listener(CONTROLLER, calls, control_limits),
         listener(REPLICATION, followers, peer_limits),
-        tuple(listener(name, clients, limits) for name in for_clients),
+        tuple(listener(name, clients, limits, addresses) for name in for_clients),
     )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import ip_address
 from typing import Any, Final, Generic, TypeVar
 
 from minikafka.model import Endpoint
@@ -211,6 +212,29 @@ def protocols(*choices: str) -> Kind[Mapping[str, str]]:
         return found
 
     return Kind(ConfigType.STRING, allowed, parse, lambda value: ",".join(map(":".join, value.items())))
+
+
+def counts_by_address() -> Kind[Mapping[str, int]]:
+    """``ADDRESS:COUNT,...`` with each IP address once."""
+    allowed = "a list of ADDRESS:COUNT"
+
+    def parse(raw: object) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for item in _items(raw):
+            host, _, count = item.rpartition(":")
+            try:
+                address = str(ip_address(host.strip("[]")))
+            except ValueError:
+                raise ValueError(f"{allowed} with IP addresses; {item!r} is not") from None
+            if not re.fullmatch(r"[0-9]{1,9}", count) or address in found:
+                raise ValueError(f"{allowed}, each address once; {item!r} is not")
+            found[address] = int(count)
+        return found
+
+    def format_(value: Mapping[str, int]) -> str:
+        return ",".join(f"[{host}]:{count}" if ":" in host else f"{host}:{count}" for host, count in value.items())
+
+    return Kind(ConfigType.STRING, allowed, parse, format_)
 
 
 def voters() -> Kind[Mapping[int, Endpoint]]:

@@ -8,6 +8,7 @@ from minikafka.config.kinds import (
     INT_MAX,
     boolean,
     choice,
+    counts_by_address,
     endpoint,
     endpoints,
     integer,
@@ -108,6 +109,16 @@ class NodeSettings(SettingGroup):
         integer(1),
         INT_MAX,
         doc="Connections the node accepts; the limit of open files, less what logs need, bounds it too.",
+    )
+    max_connections_per_ip = Setting(
+        integer(),
+        INT_MAX,
+        doc="Connections of clients that the node accepts from one address, over all listeners for clients.",
+    )
+    max_connections_per_ip_overrides = Setting(
+        counts_by_address(),
+        {},
+        doc="Other bounds for some addresses, as ADDRESS:COUNT.",
     )
     connections_max_idle_ms = Setting(long(1), 600_000, doc="A connection without a request for so long is closed.")
     logging_level = Setting(

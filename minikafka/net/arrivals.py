@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
+from minikafka.net.addresses import Addresses, too_many_of
 from minikafka.net.connection import Connection, Shared
 from minikafka.net.tasks import TaskOwner
 
@@ -42,7 +43,7 @@ _REASONS: Final = {
 
 class Arrivals:
     """Those of one listener. ``context`` gives what they shake hands by, ``make`` makes the connection of one that gets
-    in; ``has_room`` says whether one more may come."""
+    in; ``has_room`` says whether one more may come. Each is counted among ``addresses`` until :meth:`arrive`."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Arrivals:
         shared: Shared,
         make: Callable[[], Connection],
         has_room: Callable[[], bool],
+        addresses: Addresses,
     ) -> None:
         self._listener = listener
         self._context = context
@@ -59,8 +61,10 @@ class Arrivals:
         self._shared = shared
         self._make = make
         self._has_room = has_room
+        self._addresses = addresses
         self._loop = asyncio.get_running_loop()
         self._under_way: dict[asyncio.Task[None], None] = {}  # an ordered set, oldest first
+        self._expected: set[Connection] = set()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -68,6 +72,12 @@ class Arrivals:
     def new(self) -> asyncio.Protocol:
         """What accepts one."""
         return _Arrival(self._admit)
+
+    def arrive(self, connection: Connection) -> bool:
+        """It is in: whoever has it counts it from now on. False: it was turned away meanwhile."""
+        is_expected = connection in self._expected
+        self._expected.discard(connection)
+        return is_expected
 
     def close(self) -> None:
         """Turn all away."""
@@ -82,27 +92,44 @@ class Arrivals:
         if not self._has_room() or self._tasks.is_closed:
             sock.close()
             return
-        task = self._tasks.start(self._shake_hands(sock), "TLS handshake")
-        self._under_way[task] = None
-        task.add_done_callback(lambda ended: self._under_way.pop(ended, None))
-
-    async def _shake_hands(self, sock: socket.socket) -> None:
-        """Ends with a connection that is made, or with none."""
-        peer = ""
         try:
-            peer = str(sock.getpeername()[0])
+            host = str(sock.getpeername()[0])
+        except OSError:  # it has gone
+            sock.close()
+            return
+        if not self._addresses.enter(host):
+            sock.close()
+            self._note(host, too_many_of(self._addresses, host))
+            return
+        connection = self._make()
+        self._expected.add(connection)
+        task = self._tasks.start(self._shake_hands(sock, host, connection), "TLS handshake")
+        self._under_way[task] = None
+        task.add_done_callback(lambda ended: self._end(ended, host, connection))
+
+    def _end(self, task: asyncio.Task[None], host: str, connection: Connection) -> None:
+        self._under_way.pop(task, None)
+        if connection in self._expected:  # it did not get in
+            self._expected.remove(connection)
+            self._addresses.leave(host)
+
+    async def _shake_hands(self, sock: socket.socket, host: str, connection: Connection) -> None:
+        """Ends with a connection that is made, or with none."""
+        try:
             await self._shared.turns.wait()
             await self._loop.connect_accepted_socket(
-                self._make, sock, ssl=self._context(), ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+                lambda: connection, sock, ssl=self._context(), ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
             )
         except OSError as error:  # as is ssl.SSLError
             sock.close()
             if not isinstance(error, ConnectionResetError):
-                why = f"TLS handshake: {_reason(error)}"
-                self._shared.closings.note(self._loop.time(), self._listener, peer, why)
+                self._note(host, f"TLS handshake: {_reason(error)}")
         except BaseException:  # cancelled: this node stops, or it is the oldest of too many
             sock.close()
             raise
+
+    def _note(self, host: str, why: str) -> None:
+        self._shared.closings.note(self._loop.time(), self._listener, host, why)
 
 
 class _Arrival(asyncio.Protocol):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from minikafka.model import Endpoint
+from minikafka.net.addresses import Addresses, too_many_of
 from minikafka.net.arrivals import Arrivals
 from minikafka.net.budget import Budget
 from minikafka.net.connection import Connection, FrameHandler, Shared
@@ -54,9 +55,11 @@ class Listener:
         duplicates: Duplicates | None = None,
         connection_type: Callable[..., Connection] = Connection,
         tls: tuple[Callable[[], ssl.SSLContext], TaskOwner] | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
         """``duplicates``: the share of descriptors for sendfile; None: a small one of its own. ``tls``: who connects
-        shakes hands by what it gives then, in tasks of that owner."""
+        shakes hands by what it gives then, in tasks of that owner. ``addresses``: those of clients; None: any number of
+        connections may come from one."""
         self.name = name
         self.endpoint = endpoint
         self._handler = handler
@@ -65,6 +68,7 @@ class Listener:
         self._duplicates = duplicates or Duplicates(DUPLICATES)
         self._shared: Shared | None = None
         self._tls = tls
+        self._addresses = addresses or Addresses()
         self._arrivals: Arrivals | None = None
         self._moved: dict[Connection, tuple[int, float]] = {}  # moved bytes, and the time of the last move
         self._relief_timer: asyncio.TimerHandle | None = None
@@ -101,7 +105,7 @@ class Listener:
         """
         accept: Callable[[], asyncio.BaseProtocol] = self._accept
         if self._tls is not None:
-            self._arrivals = Arrivals(self.name, *self._tls, self.shared, self._accept, self._has_room)
+            self._arrivals = Arrivals(self.name, *self._tls, self.shared, self._accept, self._has_room, self._addresses)
             accept = self._arrivals.new
         self._server = await bind(self.name, self.endpoint, accept)
         self.endpoint = Endpoint(self.endpoint.host, self._server.sockets[0].getsockname()[1])
@@ -158,6 +162,7 @@ class Listener:
         if stranger is None:
             return False
         del self._connections[stranger]
+        self._addresses.leave(stranger.peer_host)
         self._handler.on_connection_lost(stranger)
         stranger.close("new connections wait, and this one is not authenticated")
         return True
@@ -223,11 +228,20 @@ class _Tracked:
         self.on_read_event_end = listener._handler.on_read_event_end
 
     def on_connection_made(self, connection: Connection) -> None:
-        listener = self._listener
+        listener, host = self._listener, connection.peer_host
+        if listener._arrivals is not None:
+            if not listener._arrivals.arrive(connection):
+                connection.close()
+                return
+        elif not listener._addresses.enter(host):
+            connection.close(too_many_of(listener._addresses, host))
+            return
         if listener._is_closed:
+            listener._addresses.leave(host)
             connection.close()
             return
         if len(listener._connections) >= listener._limits.max_connections and not listener._turn_out_a_stranger():
+            listener._addresses.leave(host)
             connection.close(f"more than {listener._limits.max_connections} connections; raise max.connections")
             return
         listener._connections[connection] = None
@@ -235,6 +249,8 @@ class _Tracked:
         listener._handler.on_connection_made(connection)
 
     def on_connection_lost(self, connection: Connection) -> None:
-        if connection in self._listener._connections:
-            del self._listener._connections[connection]
-            self._listener._handler.on_connection_lost(connection)
+        listener = self._listener
+        if connection in listener._connections:
+            del listener._connections[connection]
+            listener._addresses.leave(connection.peer_host)
+            listener._handler.on_connection_lost(connection)

@@ -178,6 +178,22 @@ async def test_handshakes_that_are_begun_leave_room_for_connections(start_secure
         writer.close()
 
 
+async def test_handshakes_that_are_begun_count_for_their_address(start_secure: StartNode, files: Files) -> None:
+    node = await start_secure(max_connections_per_ip=3)
+    port = listener_of(node, "SSL").endpoint.port
+    left = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+    reader, writer = left.pop()
+    assert await reader.read() == b"", "one too many"
+    writer.close()
+    for _, each in left[1:]:
+        each.close()
+    await eventually(lambda: listener_of(node, "SSL").arriving_count == 1, "the others to have gone")
+    for _ in range(3):  # each takes two places, one after the other
+        async with Admin(servers(node), security=security(files)) as admin:
+            assert await admin.describe_cluster()
+    left[0][1].close()
+
+
 async def test_a_handshake_that_is_not_finished_ends(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals, "HANDSHAKE_TIMEOUT_S", 0.01)
     node = await start_secure()

@@ -34,6 +34,7 @@ from minikafka.model import Endpoint
         (kinds.endpoints(), "A://h:1,B://:0", {"A": Endpoint("h", 1), "B": Endpoint("0.0.0.0", 0)}),
         (kinds.endpoints(), "A://[::1]:9092", {"A": Endpoint("::1", 9092)}),
         (kinds.voters(), "1@a:1,2@b:2", {1: Endpoint("a", 1), 2: Endpoint("b", 2)}),
+        (kinds.counts_by_address(), "10.0.0.1:5, [::1]:0", {"10.0.0.1": 5, "::1": 0}),
     ],
 )
 def test_each_kind_of_setting_reads_its_valid_values(kind: kinds.Kind[Any], raw: object, value: object) -> None:
@@ -70,6 +71,9 @@ def test_each_kind_of_setting_reads_its_valid_values(kind: kinds.Kind[Any], raw:
         (kinds.voters(), "1@h:0", "from 1 to 65535"),
         (kinds.voters(), "1@h:1,1@h:2", "'1@h:2' is not"),
         (kinds.voters(), "h:1", "'h:1' is not"),
+        (kinds.counts_by_address(), "h:1", "with IP addresses; 'h:1' is not"),
+        (kinds.counts_by_address(), "::1:1,[::1]:2", "each address once; '[::1]:2' is not"),
+        (kinds.counts_by_address(), "10.0.0.1:x", "'10.0.0.1:x' is not"),
     ],
 )
 def test_each_kind_of_setting_says_what_a_wrong_value_must_be(kind: kinds.Kind[Any], raw: object, problem: str) -> None:
@@ -86,6 +90,7 @@ def test_each_kind_of_setting_says_what_a_wrong_value_must_be(kind: kinds.Kind[A
         (kinds.endpoints(), "A://[::1]:9092"),
         (kinds.voters(), "1@h:1,2@[::2]:2"),
         (kinds.ratio(), "0.25"),
+        (kinds.counts_by_address(), "10.0.0.1:5,[::1]:2"),
     ],
 )
 def test_what_is_printed_is_read_back(kind: kinds.Kind[Any], printed: str) -> None:

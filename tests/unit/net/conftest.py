@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from minikafka.model import Endpoint
+from minikafka.net.addresses import Addresses
 from minikafka.net.connection import FrameHandler
 from minikafka.net.listener import Listener, ListenerLimits
 
@@ -34,9 +35,9 @@ async def serve() -> AsyncIterator[Serve]:
     """Starts a listener on a free port for a handler; its limits by name."""
     started: list[Listener] = []
 
-    async def start(handler: FrameHandler, **limits: float) -> Listener:
-        bounds = {"max_connections": 100, "max_frame_bytes": 1 << 20, **limits}
-        listener = Listener("CLIENT", Endpoint("127.0.0.1", 0), handler, ListenerLimits(**bounds))  # type: ignore[arg-type]
+    async def start(handler: FrameHandler, addresses: Addresses | None = None, **limits: float) -> Listener:
+        bounds = ListenerLimits(**{"max_connections": 100, "max_frame_bytes": 1 << 20, **limits})  # type: ignore[arg-type]
+        listener = Listener("CLIENT", Endpoint("127.0.0.1", 0), handler, bounds, addresses=addresses)
         await listener.start()
         started.append(listener)
         return listener

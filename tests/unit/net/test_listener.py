@@ -8,6 +8,7 @@ from net_peers import Echo, Peer, Recorder, eventually, framed, turns
 
 from minikafka.model import Endpoint
 from minikafka.net import listener as listener_module
+from minikafka.net.addresses import Addresses
 from minikafka.net.connection import Connection, FrameHandler
 from minikafka.net.listener import Listener, ListenerLimits
 
@@ -89,6 +90,19 @@ async def test_strangers_cannot_keep_peers_out(serve: Serve, dial: Dial) -> None
         assert await known.receive_frame() == b"still here"
     assert len(listener._connections) == 2
     assert handler.lost == handler.connections[1:2]
+
+
+async def test_one_address_takes_no_more_than_its_places_on_all_listeners(serve: Serve, dial: Dial) -> None:
+    addresses = Addresses(2)
+    first, second = await serve(Echo(), addresses), await serve(Echo(), addresses)
+    held, _ = await dial(first), await dial(second)
+    assert await (await dial(first)).receive_all() == b""
+    held.close()
+    await eventually(lambda: addresses.enter("127.0.0.1"), "a place to be free")
+    addresses.leave("127.0.0.1")
+    newcomer = await dial(second)
+    await newcomer.send(framed(b"hello"))
+    assert await newcomer.receive_frame() == b"hello"
 
 
 async def test_closing_closes_every_connection(serve: Serve, dial: Dial) -> None:
