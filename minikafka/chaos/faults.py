@@ -198,7 +198,7 @@ class Breakable(ABC):
     async def _call(self, node: int, body: dict[str, Any]) -> dict[str, Any]:
         layout = self._nodes_layout
         secret = layout.secret_file.read_bytes().strip()
-        tls = layout.security.context()
+        tls = layout.tls()
         identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32), lambda listener: tls)
         link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]))
         try:

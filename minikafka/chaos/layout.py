@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import ssl
+
     from minikafka.chaos.authority import Authority
     from minikafka.client import Security
 
@@ -255,6 +257,10 @@ class ClusterLayout:
         from minikafka.client.security import PLAIN
 
         return self.authority.security if self.secure else PLAIN
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What to connect with; None: as it is. Where there is no TLS, no client needs to be imported."""
+        return self.authority.security.context() if self.secure else None
 
     @property
     def security_directory(self) -> Path:

@@ -51,7 +51,7 @@ class ObservedCluster(ABC):
 
     @cached_property
     def _tls(self) -> ssl.SSLContext | None:
-        return self.layout.security.context()
+        return self.layout.tls()
 
     def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
         """The cluster as seen by this node; None without an answer."""

@@ -14,6 +14,7 @@ from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.rounds.java_clients import JavaClients, JavaWorker
 from minikafka.chaos.rounds.loads import Load, Produce, Worker
 from minikafka.chaos.rounds.minikafka_clients import MinikafkaClients
+from minikafka.chaos.rounds.reached import Reached
 
 
 class Client(JavaWorker):
@@ -37,7 +38,7 @@ class Failing(Produce):
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_client_that_ends_is_noticed_at_once() -> None:
     """A round of an hour went on for an hour, and then showed a traceback of the thread that tells clients to end."""
-    load = Failing("127.0.0.1:1", History(), 10, 0, MinikafkaClients())
+    load = Failing(Reached("127.0.0.1:1"), History(), 10, 0, MinikafkaClients())
     load.start()
     with pytest.raises(ClusterError, match=r"client, a client in Java, ended with SIGKILL:"):
         load.wait(60)
@@ -65,7 +66,7 @@ class TellingFirst(Produce):
 
 def test_a_client_waits_until_it_is_noted_what_it_is_about_to_do() -> None:
     """A record was read, and noted as read, before it was noted that its transaction was to be committed."""
-    load = TellingFirst("127.0.0.1:1", History(), 10, 0, MinikafkaClients())
+    load = TellingFirst(Reached("127.0.0.1:1"), History(), 10, 0, MinikafkaClients())
     load.start()
     eventually(lambda: len(load.history.events) == 2, "both events")
     load.abandon()
