@@ -7,7 +7,8 @@ RUN python -m venv --without-pip /opt/minikafka && pip install --no-cache-dir ha
 # The packages first, so that a change of the sources does not install them anew.
 COPY pyproject.toml ./
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-    print(*project['dependencies'], *project['optional-dependencies']['metrics'], sep='\n')" > requirements.txt \
+    print(*project['dependencies'], *project['optional-dependencies']['metrics'], \
+    *project['optional-dependencies']['secure'], sep='\n')" > requirements.txt \
  && pip --python /opt/minikafka/bin/python install --no-cache-dir --requirement requirements.txt
 COPY README.md LICENSE pyspark_minikafka.py pyspark_minikafka_log.py ./
 COPY minikafka ./minikafka
@@ -20,10 +21,10 @@ LABEL org.opencontainers.image.title="minikafka" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN pip uninstall --yes pip setuptools wheel \
  && useradd --uid 1000 --create-home --home-dir /var/lib/minikafka minikafka \
- && install --directory --owner=minikafka --group=minikafka /var/lib/minikafka/data
+ && install --directory --owner=minikafka --group=minikafka /var/lib/minikafka/data /var/lib/minikafka/security
 COPY --from=build /opt/minikafka /opt/minikafka
 COPY docker/server.properties /etc/minikafka/server.properties
-COPY docker/healthy /usr/local/bin/healthy
+COPY docker/healthy docker/certificates /usr/local/bin/
 # The second is for the command line in the container: `docker exec NAME minikafka topic list`.
 ENV PATH=/opt/minikafka/bin:$PATH \
     MINIKAFKA_BOOTSTRAP_SERVERS=127.0.0.1:9092

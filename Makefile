@@ -8,6 +8,7 @@ SPARK := .venv/installed-spark
 DEV := .venv/installed-dev
 CLASSES := .venv/prepared-classes
 PORTS := 19092 19093 19094
+COMPOSE := docker compose $(if $(SECURE),--file docker-compose.yml --file docker-compose.secure.yml)
 
 # Tests start hundreds of processes: each would compile all of the code for itself.
 unexport PYTHONDONTWRITEBYTECODE
@@ -52,11 +53,12 @@ sim: $(DEV)  ## simulate a cluster under faults (SEED=7 replays one, SEEDS=1000 
 	@$(BIN)/python tests/sim/sim_main.py $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),$(if $(VOTER),1,20))) \
 		$(if $(VOTER),--voter $(VOTER)) $(ARGS)
 
-up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094
+up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094 (SECURE=1: with TLS)
 	@test -n "$$(docker compose ps --quiet)" || for port in $(PORTS); do \
 		! bash -c "exec 3<>/dev/tcp/127.0.0.1/$$port" 2>/dev/null || { \
 		echo "port $$port is in use; stop what uses it: \`minikafka cluster list\` shows clusters, \`minikafka cluster stop\` stops one"; exit 1; }; done
-	@docker compose up --build --detach --wait
+	@$(COMPOSE) up --build --detach --wait
+	@$(if $(SECURE),echo "certificates: docker compose cp node-1:/var/lib/minikafka/security ./security",true)
 	@echo "bootstrap.servers=127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094 (in other containers: node-1:9092,node-2:9092,node-3:9092)"
 
 down:  ## stop the compose cluster (its volumes stay; `docker compose down -v` removes them)

@@ -114,8 +114,8 @@ def test_the_image_has_what_the_package_its_metrics_and_its_certificates_need(tm
     assert (tmp_path / "requirements.txt").read_text().splitlines() == wanted
 
 
-def compose_services() -> dict[str, Any]:
-    return yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]  # type: ignore[no-any-return]
+def compose_services(file: str = "docker-compose.yml") -> dict[str, Any]:
+    return yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"]  # type: ignore[no-any-return]
 
 
 def test_the_command_line_in_a_container_asks_its_node() -> None:
@@ -148,6 +148,24 @@ def test_nodes_of_compose_keep_three_replicas_of_every_topic() -> None:
         factors = {name: value for name, value in settings.items() if name.endswith("replication.factor")}
         assert len(factors) == 3
         assert set(factors.values()) == {"3"}
+
+
+def test_secure_nodes_of_compose_speak_tls_wherever_they_can_be_reached() -> None:
+    secured = compose_services("docker-compose.secure.yml")
+    made = secured.pop("certificates")
+    directory, count = made["entrypoint"][1:]
+    assert int(count) == len(secured)
+    for name, service in compose_services().items():
+        variables = service["environment"] | secured[name]["environment"]
+        given = environment_settings({k: str(v) for k, v in variables.items()})
+        config = BrokerConfig(own_settings(), given)
+        plain = {each for each in config.listeners if config.security_protocol(each) == "PLAINTEXT"}
+        assert plain == {"LOCAL"}
+        assert config.listeners["LOCAL"].host == "127.0.0.1"
+        assert secured[name]["healthcheck"]["test"][2:] == [str(config.listeners["LOCAL"].port), str(config.node_id)]
+        assert config.ssl_keystore_location == f"{directory}/{name}.pem"
+        assert config.ssl_truststore_location == f"{directory}/ca.pem"
+        assert secured[name]["volumes"] == [f"security:{directory}:ro"]
 
 
 # -- make up ----------------------------------------------------------------------------------------------------------
