@@ -31,6 +31,7 @@ NAMES: Final = (
     "fetching",
     "scraping",
     "quota",
+    "tls",
     "transactions.copying",
     "transactions.visible",
     "transactions.failover",

@@ -12,13 +12,16 @@ from benchmarks.machine import cpu_seconds
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
 from minikafka.chaos.probe import ClusterView, PartitionView
+from minikafka.client.other_clients import client_config
 
 BROKERS = 3
 _PATIENCE_S = 120.0
 
 
 @contextmanager
-def running_cluster(settings: dict[str, str] | None = None, *, metrics: bool = False) -> Iterator[LocalCluster]:
+def running_cluster(
+    settings: dict[str, str] | None = None, *, metrics: bool = False, secure: bool = False
+) -> Iterator[LocalCluster]:
     """Three nodes as ``minikafka cluster start`` makes them, with `settings` besides; killed at the end."""
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
         cluster = LocalCluster.create(
@@ -28,6 +31,7 @@ def running_cluster(settings: dict[str, str] | None = None, *, metrics: bool = F
             settings=settings,
             detached=False,
             metrics=metrics,
+            secure=secure,
         )
         try:
             cluster.start(_PATIENCE_S)
@@ -57,7 +61,12 @@ def delete_topic(cluster: LocalCluster, name: str) -> None:
 def _admin(cluster: LocalCluster) -> Any:
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    return AdminClient(of_librdkafka(cluster) | {"log_level": 0})
+
+
+def of_librdkafka(cluster: LocalCluster) -> dict[str, Any]:
+    """What its clients connect with."""
+    return client_config("confluent", cluster.bootstrap_servers, cluster.layout.security)
 
 
 def partitions_of(view: ClusterView, topic: str) -> list[PartitionView]:

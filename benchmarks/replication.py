@@ -12,7 +12,7 @@ import time
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from benchmarks.clusters import broker_cpu, create_topic, delete_topic, leader_of, running_cluster, spent
+from benchmarks.clusters import broker_cpu, create_topic, delete_topic, leader_of, of_librdkafka, running_cluster, spent
 from benchmarks.machine import own_cpu_seconds
 from benchmarks.report import Figure, Run, Target
 from minikafka.chaos.local_cluster import LocalCluster
@@ -75,7 +75,7 @@ def connected_producer(cluster: LocalCluster, topic: str, partitions: int) -> An
     """A producer that is connected to all it will need."""
     from confluent_kafka import Producer
 
-    producer = Producer(PRODUCER_SETTINGS | {"bootstrap.servers": cluster.bootstrap_servers})
+    producer = Producer(PRODUCER_SETTINGS | of_librdkafka(cluster))
     for partition in range(partitions):
         producer.produce(topic, b"warm", partition=partition)
     assert producer.flush(30) == 0
