@@ -20,6 +20,9 @@ ZERO_TOPIC_ID: Final = UUID(int=0)
 UNASSIGNED_DIRECTORY: Final = UUID(int=0)  # the replica's log directory is not known to the cluster (KIP-858)
 LOST_DIRECTORY: Final = UUID(int=1)  # Kafka's id for a directory that is gone: a replica said to be there is offline
 
+ANONYMOUS: Final = "ANONYMOUS"
+"""The user of a connection that nobody authenticated."""
+
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 CLUSTER_METADATA_TOPIC_ID: Final = UUID(int=1)  # the id Apache Kafka reserves for it
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"

@@ -17,11 +17,11 @@ from minikafka.broker.context import RequestContext
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.client_quotas import (
-    ANONYMOUS,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
+    Client,
     Quota,
     Quotas,
     quota_of,
@@ -70,7 +70,7 @@ class ClientQuotas:
         self._clock = clock
         self._window_ms = config.quota_window_size_seconds * 1000
         self._quotas: Quotas = {}
-        self._bounds: dict[tuple[str, str], Quota | None] = {}  # by key and client id
+        self._bounds: dict[tuple[str, Client], Quota | None] = {}  # by key
         self._allowances: OrderedDict[tuple[str, tuple[str, str]], Allowance] = OrderedDict()
         self.bound_keys: frozenset[str] = frozenset()
         """Of the quotas that somebody has."""
@@ -86,49 +86,49 @@ class ClientQuotas:
     def on_produced(self, context: RequestContext, size: int) -> None:
         """A producer sent so many bytes."""
         if PRODUCER_BYTE_RATE in self.bound_keys:
-            context.throttle(self._spend(PRODUCER_BYTE_RATE, context.client_id, size))
+            context.throttle(self._spend(PRODUCER_BYTE_RATE, context.client, size))
 
     def on_fetched(self, context: RequestContext, size: int) -> None:
         """A consumer is being sent so many bytes."""
         if CONSUMER_BYTE_RATE in self.bound_keys:
-            context.throttle(self._spend(CONSUMER_BYTE_RATE, context.client_id, size))
+            context.throttle(self._spend(CONSUMER_BYTE_RATE, context.client, size))
 
-    def fetch_max_bytes(self, client_id: str | None) -> int:
+    def fetch_max_bytes(self, client: Client) -> int:
         """Most bytes of one answer: what the quota has in ten windows. A client whose answer took all of
         ``fetch.max.bytes`` could be muted for an hour."""
-        quota = self._quota(CONSUMER_BYTE_RATE, client_id or "")
+        quota = self._quota(CONSUMER_BYTE_RATE, client)
         return NO_BOUND if quota is None else int(quota.bound * FETCH_WINDOWS * self._window_ms / 1000)
 
     def on_request(self, context: RequestContext) -> None:
         """A client asks something; its earlier requests may have taken too long. It waits for a window at most."""
-        context.throttle(min(self._spend(REQUEST_PERCENTAGE, context.client_id, 0.0), self._window_ms))
+        context.throttle(min(self._spend(REQUEST_PERCENTAGE, context.client, 0.0), self._window_ms))
 
-    def on_handled(self, client_id: str | None, seconds: float) -> None:
+    def on_handled(self, client: Client, seconds: float) -> None:
         """A request of the client took so long."""
-        self._spend(REQUEST_PERCENTAGE, client_id, 100 * seconds)
+        self._spend(REQUEST_PERCENTAGE, client, 100 * seconds)
 
-    def of_partitions(self, client_id: str, *, is_strict: bool) -> PartitionQuota:
+    def of_partitions(self, client: Client, *, is_strict: bool) -> PartitionQuota:
         """For one request to the controller that changes partitions."""
 
         def spend(partitions: int) -> float:
-            return self._spend(CONTROLLER_MUTATION_RATE, client_id, partitions)
+            return self._spend(CONTROLLER_MUTATION_RATE, client, partitions)
 
         return PartitionQuota(spend, is_strict=is_strict)
 
-    def _spend(self, key: str, client_id: str | None, amount: float) -> float:
+    def _spend(self, key: str, client: Client, amount: float) -> float:
         """Record it; the time (ms) that the client is to wait."""
-        quota = self._quota(key, client_id or "")
+        quota = self._quota(key, client)
         if quota is None:
             return 0.0
         now_ms = self._clock.monotonic_ms()
         return self._allowance(key, quota.shared_by).spend(amount, quota.bound, now_ms)
 
-    def _quota(self, key: str, client_id: str) -> Quota | None:
-        if (key, client_id) not in self._bounds:
+    def _quota(self, key: str, client: Client) -> Quota | None:
+        if (key, client) not in self._bounds:
             if len(self._bounds) >= CLIENTS_MAX:
                 self._bounds.clear()
-            self._bounds[key, client_id] = quota_of(self._quotas, key, ANONYMOUS, client_id)
-        return self._bounds[key, client_id]
+            self._bounds[key, client] = quota_of(self._quotas, key, *client)
+        return self._bounds[key, client]
 
     def _allowance(self, key: str, shared_by: tuple[str, str]) -> Allowance:
         allowance = self._allowances.get((key, shared_by))

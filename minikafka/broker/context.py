@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from minikafka.metadata.client_quotas import Client
 from minikafka.net.connection import Connection
 from minikafka.net.reply import Reply
 from minikafka.wire.codec import encode
@@ -36,6 +37,11 @@ class RequestContext:
     def listener(self) -> str:
         """The name of the listener that it came by."""
         return self.connection.listener
+
+    @property
+    def client(self) -> Client:
+        """Whose quotas hold."""
+        return Client(self.connection.user, self.client_id or "")
 
     @property
     def is_replica(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from minikafka.broker.tls import Tls
 from minikafka.config import BrokerConfig, ConfigError
-from minikafka.config.security import SSL
+from minikafka.config.security import WITH_TLS
 
 MIN_SECRET_LENGTH: Final = 16
 
@@ -23,7 +23,7 @@ class Credentials(NamedTuple):
 
 def credentials_of(config: BrokerConfig) -> Credentials:
     """Raises ConfigError, which names the file."""
-    is_needed = any(config.security_protocol(name) == SSL for name in config.listeners)
+    is_needed = any(config.security_protocol(name) in WITH_TLS for name in config.listeners)
     return Credentials(secret_of(config), Tls(config) if is_needed else None)
 
 

@@ -147,7 +147,7 @@ class Dispatcher:
             else:
                 self._call(ApiKey(context.api_key), frame, position, context)
         finally:
-            quotas.on_handled(context.client_id, self._work_s() - began_s)
+            quotas.on_handled(context.client, self._work_s() - began_s)
 
     # -- the slower kinds -------------------------------------------------------------------------------------------
 

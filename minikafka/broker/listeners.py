@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from minikafka.broker.authentication import SaslAuthenticator
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.drivers.controller_client import BROKER_METHOD, CLIENT_METHOD
@@ -14,12 +15,13 @@ from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
 from minikafka.broker.faults.requests import RuledRequests
 from minikafka.broker.faults.switchboard import METHOD as FAULTS_METHOD
 from minikafka.broker.faults.switchboard import Faults
+from minikafka.broker.mechanisms import ScramUsers, mechanisms_of
 from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
-from minikafka.config.security import SSL
+from minikafka.config.security import WITH_SASL, WITH_TLS
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.addresses import Addresses
 from minikafka.net.breakable import BreakableConnection
@@ -77,15 +79,25 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         name: str, handler: FrameHandler, its_limits: ListenerLimits, its_addresses: Addresses | None = None
     ) -> Listener:
         tls = None
-        if config.security_protocol(name) == SSL:
+        if config.security_protocol(name) in WITH_TLS:
             assert ports.tls is not None, "whoever makes a node gives it its credentials"
             tls = (partial(ports.tls.accepting, name), ports.tasks)
         return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls, its_addresses)
 
+    users = ScramUsers(control.metadata, ports.identity)
+
+    def of_clients(name: str) -> Listener:
+        handler: FrameHandler = clients
+        if config.security_protocol(name) in WITH_SASL:
+            settings = config.sasl_of(name)
+            mechanisms = mechanisms_of(settings, users, ports.identity, ports.clock)
+            handler = SaslAuthenticator(clients, mechanisms, settings, ports.clock, ports.timers)
+        return listener(name, handler, limits, addresses)
+
     return Listeners(
         listener(CONTROLLER, calls, control_limits),
         listener(REPLICATION, followers, peer_limits),
-        tuple(listener(name, clients, limits, addresses) for name in for_clients),
+        tuple(map(of_clients, for_clients)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
-from minikafka.config.security import NO_CLIENT_AUTH, SSL
+from minikafka.config.security import NO_CLIENT_AUTH, WITH_TLS
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -39,7 +39,7 @@ class Tls:
     """Raises ConfigError, which names the file, when it is made and when it is to be made anew."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._secured = {name for name in config.listeners if config.security_protocol(name) == SSL}
+        self._secured = {name for name in config.listeners if config.security_protocol(name) in WITH_TLS}
         self._is_for_peers = any(name in self._secured for name in FOR_PEERS)
         self._contexts = self._made_of(config)
 

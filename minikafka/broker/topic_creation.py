@@ -14,6 +14,7 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
+from minikafka.metadata.client_quotas import Client
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
@@ -51,7 +52,7 @@ class TopicCreation:
         self._metadata = metadata
         self._under_way: dict[str, asyncio.Future[Errors]] = {}  # result of the request, by topic
 
-    async def create_missing(self, names: Collection[str], client_id: str | None) -> Errors:
+    async def create_missing(self, names: Collection[str], client: Client) -> Errors:
         """Create topics with default settings; returns the errors of those that do not exist afterwards.
 
         LEADER_NOT_AVAILABLE asks the client to try again: too few brokers are alive, the controller was not reached,
@@ -61,7 +62,7 @@ class TopicCreation:
         legal = [name for name in dict.fromkeys(names) if name not in errors]
         at_once = max(1, PARTITIONS_PER_REQUEST_MAX // self._config.num_partitions)
         errors |= dict.fromkeys(legal[at_once:], ErrorCode.LEADER_NOT_AVAILABLE)
-        failed = await self._ensure([self._default(name) for name in legal[:at_once]], client_id or "")
+        failed = await self._ensure([self._default(name) for name in legal[:at_once]], client)
         for name, error in failed.items():
             errors[name] = ErrorCode.LEADER_NOT_AVAILABLE if error in _TRY_AGAIN else error
         return errors
@@ -77,36 +78,38 @@ class TopicCreation:
                 f" ({_REPLICATION_FACTOR[name]})",
             )
 
-    async def _ensure(self, topics: Iterable[CreatableTopic], client_id: str | None) -> Errors:
+    async def _ensure(self, topics: Iterable[CreatableTopic], client: Client | None) -> Errors:
         """Create missing topics, wait for those under way; returns the errors of those that failed.
 
-        ``client_id``: whose quota counts; None: no one's.
+        ``client``: whose quota counts; None: no one's.
         """
         missing = [topic for topic in topics if self._metadata.image.topic(topic.name) is None]
         others = {topic.name: self._under_way[topic.name] for topic in missing if topic.name in self._under_way}
-        errors = await self._create([topic for topic in missing if topic.name not in others], client_id)
+        errors = await self._create([topic for topic in missing if topic.name not in others], client)
         for name, outcome in others.items():
             error = (await asyncio.shield(outcome)).get(name)
             if error is not None:
                 errors[name] = error
         return errors
 
-    async def _create(self, topics: list[CreatableTopic], client_id: str | None) -> Errors:
+    async def _create(self, topics: list[CreatableTopic], client: Client | None) -> Errors:
         if not topics:
             return {}
         outcome: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
         errors: Errors = {topic.name: ErrorCode.NOT_CONTROLLER for topic in topics}  # until the answer
         self._under_way |= dict.fromkeys(errors, outcome)
         try:
-            errors = await self._request(topics, client_id)
+            errors = await self._request(topics, client)
         finally:
             for topic in topics:
                 del self._under_way[topic.name]
             outcome.set_result(errors)
         return dict(errors)
 
-    async def _request(self, topics: list[CreatableTopic], client_id: str | None) -> Errors:
-        request = CreateTopicsRequest(topics=topics, client_id=client_id, knows_quotas=True)
+    async def _request(self, topics: list[CreatableTopic], client: Client | None) -> Errors:
+        request = CreateTopicsRequest(topics=topics, knows_quotas=True)
+        if client is not None:
+            request.user, request.client_id = client
         try:
             answer = await self._controller.call(request, CreateTopicsResponse, timeout_s=CREATE_TIMEOUT_S)
         except KafkaError as error:

@@ -32,6 +32,7 @@ from minikafka.cli import (
     status,
     topic,
     transaction,
+    user,
     verify,
     with_cluster,
 )
@@ -72,6 +73,7 @@ class _InOrder(FittingGroup):
             "transaction",
             "config",
             "quota",
+            "user",
             *MOVING,
             "log",
             "pipeline",
@@ -114,6 +116,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(quota.app, name="quota")
+app.add_typer(user.app, name="user")
 app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)
 app.command("log-dirs")(log_dirs.log_dirs)

@@ -27,7 +27,9 @@ ClientId = Annotated[str | None, typer.Option("--client-id", metavar="NAME", hel
 AnyClientId = Annotated[
     bool, typer.Option("--client-id-default", help="For each client.id without a quota of its own.")
 ]
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="For a user; so far all are ANONYMOUS.")]
+User = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="For a user; ANONYMOUS is who did not log in.")
+]
 AnyUser = Annotated[bool, typer.Option("--user-default", help="For each user without a quota of their own.")]
 
 

@@ -11,7 +11,8 @@
 ``broker_connection``      one connection: versions, requests with their answers, late answers
 ``key_coordinator``        the coordinator of a group or a transactional id
 ``backoff``                waits between attempts
-``security``               how to connect: TLS; ``properties``: of a ``client.properties`` file (KIP-651)
+``security``, ``sasl``       how to connect: TLS, and who the client is
+``properties``             the same of a ``client.properties`` file (KIP-651)
 ``other_clients``          the same by the names of other clients (pure)
 ``checks``                 checks of arguments, at the call (pure)
 ``records``, ``errors``    returned records and raised errors

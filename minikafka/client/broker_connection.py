@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from minikafka import __version__
 from minikafka.client.errors import UnreachableError
+from minikafka.client.sasl import SaslClient
 from minikafka.client.security import reason_of
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
@@ -23,6 +24,8 @@ R = TypeVar("R", bound=Message)
 
 CONNECT_TIMEOUT_S: Final = 2.0
 PATIENCE_S: Final = 1.0  # after a longer call the client checks whether the broker is still a member
+SESSION_SHARE: Final = 0.85
+"""Of its lifetime; then the client proves itself again (KIP-368)."""
 _API_VERSIONS_VERSION: Final = 3
 _OURS: Final = {int(key): key.versions for key in ApiKey}
 
@@ -32,21 +35,39 @@ _key_by_request: dict[type[Message], ApiKey] = {}
 class BrokerConnection:
     """Made by :meth:`open`. Every failure of the network is an UnreachableError or REQUEST_TIMED_OUT."""
 
-    def __init__(self, endpoint: Endpoint, channel: Channel, client_id: str, versions: dict[int, int]) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        channel: Channel,
+        client_id: str,
+        versions: dict[int, int],
+        sasl: SaslClient | None = None,
+    ) -> None:
         self.endpoint = endpoint
         self._channel = channel
         self._client_id = client_id
         self._versions = versions
+        self._sasl = sasl
+        self._renew_at_s: float | None = None  # the session ends soon after
+        self._renewing = asyncio.Lock()
         self._slow_after_s: dict[int, float] = {}  # correlation id -> when its call counts as slow
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, client_id: str, tls: ssl.SSLContext | None = None) -> BrokerConnection:
-        """Connect and agree on versions. Raises KafkaError."""
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        client_id: str,
+        tls: ssl.SSLContext | None = None,
+        sasl: SaslClient | None = None,
+    ) -> BrokerConnection:
+        """Connect, agree on versions, and log in. Raises KafkaError."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S, tls=tls)
                 try:
-                    versions = await _negotiate(channel, client_id)
+                    connection = cls(endpoint, channel, client_id, await _negotiate(channel, client_id), sasl)
+                    await connection._log_in()
+                    return connection
                 except BaseException:
                     channel.close()
                     raise
@@ -57,7 +78,31 @@ class BrokerConnection:
             raise UnreachableError(f"cannot reach {endpoint}: {(tls and reason_of(error)) or why}") from error
         except WireError as error:
             raise UnreachableError(f"{endpoint} does not speak the Kafka protocol: {error}") from error
-        return cls(endpoint, channel, client_id, versions)
+
+    async def renew(self) -> None:
+        """Log in again if the session ends soon, and wait while that is done. Raises KafkaError."""
+        if self._renew_at_s is None or (_now_s() < self._renew_at_s and not self._renewing.locked()):
+            return
+        async with self._renewing:
+            if self._renew_at_s is not None and _now_s() >= self._renew_at_s:
+                try:
+                    await self._log_in()
+                except BaseException:
+                    self.close()
+                    raise
+
+    async def _log_in(self) -> None:
+        if self._sasl is None:
+            return
+        began_s = _now_s()
+        lifetime_ms = await self._sasl.log_in(self._ask)
+        self._renew_at_s = began_s + lifetime_ms / 1000 * SESSION_SHARE if lifetime_ms else None
+
+    async def _ask(self, request: Message, response_type: type[R]) -> R:
+        try:
+            return await self._call(request, response_type, timeout_s=CONNECT_TIMEOUT_S)
+        except UnreachableError as error:
+            raise UnreachableError(f"{error.message}; does this listener speak SASL?") from error
 
     def version_for(self, key: ApiKey, at_most: int | None = None) -> int:
         """The newest version both sides have. KafkaError(UNSUPPORTED_VERSION) when there is none."""
@@ -82,6 +127,18 @@ class BrokerConnection:
 
         A call that times out closes the connection: a broker that hangs would not answer the next call either.
         """
+        await self.renew()
+        return await self._call(request, response_type, timeout_s=timeout_s, patience_s=patience_s, at_most=at_most)
+
+    async def _call(
+        self,
+        request: Message,
+        response_type: type[R],
+        *,
+        timeout_s: float,
+        patience_s: float = PATIENCE_S,
+        at_most: int | None = None,
+    ) -> R:
         key = api_key_of(type(request))
         version = self.version_for(key, at_most)
         correlation_id, frame = self._frame(key, version, request)
@@ -105,6 +162,8 @@ class BrokerConnection:
 
     def post(self, request: Message, *, at_most: int | None = None) -> None:
         """Send a request that gets no answer (produce with acks=0). Raises UnreachableError when already closed."""
+        if self._renewing.locked():
+            raise UnreachableError(f"{self.endpoint}: the client logs in again")
         key = api_key_of(type(request))
         _, frame = self._frame(key, self.version_for(key, at_most), request)
         try:

@@ -16,6 +16,7 @@ from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.checks import check_text
 from minikafka.client.cluster import Cluster
 from minikafka.client.errors import UnreachableError
+from minikafka.client.sasl import REFUSED
 from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
@@ -63,6 +64,7 @@ class Connections:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self._client_id = client_id
         self._tls = security.context()
+        self._sasl = security.sasl()
         self._rng = rng
         self._tasks = TaskOwner("connections", _ignore)  # callers get the error of the connection
         self._by_key: dict[_Key, BrokerConnection] = {}
@@ -79,7 +81,9 @@ class Connections:
         while True:
             try:
                 return await self.refresh([])
-            except KafkaError:
+            except KafkaError as error:
+                if error.code in REFUSED:
+                    raise
                 failures += 1
                 delay_s = RETRY_BACKOFF.delay_s(failures, self._rng)
                 if _now_s() + delay_s >= deadline_s:
@@ -110,6 +114,7 @@ class Connections:
         key = (endpoint, purpose)
         connection = self._by_key.get(key)
         if connection is not None and connection.is_open:
+            await connection.renew()
             return connection
         if self._is_closed:
             raise RuntimeError("this client is closed")
@@ -128,6 +133,8 @@ class Connections:
             try:
                 return await self.to_endpoint(endpoint)
             except KafkaError as error:
+                if error.code in REFUSED:
+                    raise
                 reasons.append(error.message)
         raise UnreachableError(f"no broker answers: {'; '.join(reasons)}")
 
@@ -185,7 +192,9 @@ class Connections:
     async def _open(self, key: _Key) -> BrokerConnection:
         endpoint = key[0]
         try:
-            connection = self._by_key[key] = await BrokerConnection.open(endpoint, self._client_id, self._tls)
+            connection = self._by_key[key] = await BrokerConnection.open(
+                endpoint, self._client_id, self._tls, self._sasl
+            )
             self._failed_at_s.pop(endpoint, None)
             return connection
         except KafkaError:

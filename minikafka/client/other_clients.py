@@ -18,9 +18,7 @@ def client_config(kind: Kind, servers: str, security: Security) -> dict[str, Any
         return {"bootstrap.servers": servers, **java_properties(security)}
     if kind not in KINDS:
         raise ValueError(f"client {kind!r} is not known; {', '.join(KINDS)} are")
-    context = security.context()
-    secured = {} if context is None else {"security_protocol": security.security_protocol, "ssl_context": context}
-    return {"bootstrap_servers": servers.split(","), **secured}
+    return {"bootstrap_servers": servers.split(","), **_of_python(security)}
 
 
 def java_properties(security: Security) -> dict[str, str]:
@@ -39,7 +37,22 @@ def java_properties(security: Security) -> dict[str, str]:
     for store in ("ssl.truststore", "ssl.keystore"):
         if any(value is not None for name, value in given.items() if name.startswith(store)):
             given[f"{store}.type"] = "PEM"
+    if (login := security.login) is not None:
+        given |= {"sasl.mechanism": security.sasl_mechanism, "sasl.jaas.config": login.jaas(security.sasl_mechanism)}
     given["ssl.endpoint.identification.algorithm"] = security.ssl_endpoint_identification_algorithm
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _of_python(security: Security) -> dict[str, Any]:
+    if security.security_protocol == "PLAINTEXT":
+        return {}
+    given: dict[str, Any] = {"security_protocol": security.security_protocol, "ssl_context": security.context()}
+    if (login := security.login) is not None:
+        given |= {
+            "sasl_mechanism": security.sasl_mechanism,
+            "sasl_plain_username": login.user,
+            "sasl_plain_password": login.password,
+        }
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -57,4 +70,10 @@ def _of_librdkafka(security: Security) -> dict[str, str]:
         "ssl.key.password": security.ssl_key_password,
         "ssl.endpoint.identification.algorithm": security.ssl_endpoint_identification_algorithm or "none",
     }
+    if (login := security.login) is not None:
+        given |= {
+            "sasl.mechanism": security.sasl_mechanism,
+            "sasl.username": login.user,
+            "sasl.password": login.password,
+        }
     return {name: value for name, value in given.items() if value is not None}

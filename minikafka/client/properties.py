@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from minikafka.client.security import Security, remedy_of
 from minikafka.config import ConfigError, parse_properties
 
 PEM: Final = "PEM"
-_FIELDS: Final = {field.name.replace("_", "."): field.name for field in fields(Security)}
+_FIELDS: Final = {
+    field.name.replace("_", "."): field.name for field in fields(Security) if field.name != "sasl_oauth_token"
+}
 _STORES: Final = ("ssl.keystore", "ssl.truststore")
 WITHOUT_EFFECT: Final = frozenset(
     {
@@ -43,7 +45,7 @@ def security_of_file(path: Path) -> Security:
 
 def security_of(given: Mapping[str, str]) -> Security:
     """Of properties. Raises ValueError, which names the one that is wrong, also if a file of it cannot be used."""
-    known: dict[str, str] = {}
+    known: dict[str, Any] = {}
     for name, value in given.items():
         if name in _FIELDS:
             known[_FIELDS[name]] = value.strip()
@@ -55,6 +57,7 @@ def security_of(given: Mapping[str, str]) -> Security:
         known["security_protocol"] = known["security_protocol"].upper()
     security = Security(**known)
     security.context()
+    security.sasl()
     return security
 
 

@@ -1,16 +1,20 @@
-"""How a client proves the broker, and itself: TLS, by Kafka's names of its options."""
+"""How a client proves the broker, and itself: TLS and SASL, by Kafka's names of its options."""
 
 from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL")
+from minikafka.client.sasl import MECHANISMS, SaslClient, UserLogin, token_client, user_client, user_login
+from minikafka.sasl.exchange import OAUTHBEARER
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+NONCE_SIZE: Final = 32
 _JAVA_STORES: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\x30": "PKCS12"}
 """What such files begin with."""
 
@@ -19,13 +23,16 @@ _JAVA_STORES: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\x30": "PKCS12"}
 class Security:
     """``Security(security_protocol="SSL", ssl_truststore_location="ca.pem")``.
 
-    - ``security_protocol``: "PLAINTEXT" or "SSL", as the listener speaks.
+    - ``security_protocol``: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL", as the listener speaks.
     - ``ssl_truststore_location``: a PEM file with the certificates of those who may vouch for brokers, or
       ``ssl_truststore_certificates``: their text; neither: those that the system trusts.
     - ``ssl_keystore_location``: a PEM file with the client's own key and certificate, for brokers that ask for one, or
       ``ssl_keystore_key`` and ``ssl_keystore_certificate_chain``: their text. ``ssl_key_password``: of that key.
     - ``ssl_endpoint_identification_algorithm``: "https": the certificate must name the broker's host; "": any may
       answer whose certificate is vouched for.
+    - ``sasl_mechanism``: "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN" or "OAUTHBEARER", with
+    - ``sasl_username`` and ``sasl_password``, or ``sasl_jaas_config``, which names them as for Java's clients;
+      ``sasl_oauth_token`` for OAUTHBEARER: a function that returns a token.
     """
 
     security_protocol: str = "PLAINTEXT"
@@ -36,12 +43,17 @@ class Security:
     ssl_keystore_certificate_chain: str | None = None
     ssl_key_password: str | None = None
     ssl_endpoint_identification_algorithm: str = "https"
+    sasl_mechanism: str = "SCRAM-SHA-512"
+    sasl_username: str | None = None
+    sasl_password: str | None = None
+    sasl_jaas_config: str | None = None
+    sasl_oauth_token: Callable[[], str] | None = None
 
     def context(self) -> ssl.SSLContext | None:
         """For connections; None: they are plain. Raises ValueError, which names the option as Kafka does."""
         if self.security_protocol not in PROTOCOLS:
             raise ValueError(f"security.protocol is {self.security_protocol!r}; it must be {' or '.join(PROTOCOLS)}")
-        if self.security_protocol == "PLAINTEXT":
+        if not self.security_protocol.endswith("SSL"):
             return None
         self._check()
         try:
@@ -82,6 +94,25 @@ class Security:
             file.write(f"{self.ssl_keystore_key}\n{self.ssl_keystore_certificate_chain}\n")
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
+
+    @property
+    def login(self) -> UserLogin | None:
+        """The user and password to log in with; None: they are not needed. Raises ValueError, which names the option as
+        Kafka does."""
+        if not self.security_protocol.startswith("SASL_") or self.sasl_mechanism == OAUTHBEARER:
+            return None
+        if self.sasl_mechanism not in MECHANISMS:
+            raise ValueError(f"sasl.mechanism is {self.sasl_mechanism!r}; it must be one of {', '.join(MECHANISMS)}")
+        return user_login(self.sasl_mechanism, self.sasl_username, self.sasl_password, self.sasl_jaas_config)
+
+    def sasl(self) -> SaslClient | None:
+        """What logs in; None: nobody asks. Raises ValueError, which names the option as Kafka does."""
+        if not self.security_protocol.startswith("SASL_"):
+            return None
+        login = self.login
+        if login is None:
+            return token_client(self.sasl_oauth_token)
+        return user_client(self.sasl_mechanism, login, lambda: os.urandom(NONCE_SIZE))
 
     def __repr__(self) -> str:
         return f"Security({self.security_protocol})"  # never a password, nor a key

@@ -6,6 +6,8 @@ Map:
 * ``setting``     what a row is, and the base of a group of rows: typed attributes, unknown names, all problems at once
 * ``node``        rows: who this node is, where it listens, connections
 * ``security``    rows: protocols of listeners, TLS
+* ``sasl``        rows: how clients prove who they are; each also for one listener
+* ``jaas``        logins in Kafka's notation
 * ``topics``      rows: defaults of topics, replication between brokers
 * ``quorum``      rows: broker sessions and the controller quorum
 * ``logs``        rows: segments, retention, flushing, cleaning

@@ -11,7 +11,8 @@ from minikafka.config.groups import GroupSettings
 from minikafka.config.logs import LogSettings
 from minikafka.config.node import CONTROLLER, LISTENER_NAMES, REPLICATION, NodeSettings
 from minikafka.config.quorum import QuorumSettings
-from minikafka.config.security import NO_CLIENT_AUTH, PLAINTEXT, SSL, SecuritySettings
+from minikafka.config.sasl import PREFIX, SaslSettings, problems_of
+from minikafka.config.security import NO_CLIENT_AUTH, PLAINTEXT, PROTOCOLS, WITH_SASL, WITH_TLS, SecuritySettings
 from minikafka.config.setting import (
     ConfigEntry,
     ConfigError,
@@ -32,6 +33,7 @@ WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named, not 
 class BrokerConfig(
     NodeSettings,
     SecuritySettings,
+    SaslSettings,
     TopicDefaultSettings,
     ReplicationSettings,
     QuorumSettings,
@@ -50,12 +52,15 @@ class BrokerConfig(
     """
 
     _layers: tuple[tuple[ConfigSource, Mapping[str, Any]], ...]
+    _of_listeners: Mapping[str, Mapping[str, Any]]
 
     def __init__(self, *sources: Mapping[str, object]) -> None:
         given: dict[str, object] = {}
         for source in sources:
             given |= flatten(source)
+        of_listeners = {name: given.pop(name) for name in list(given) if name.startswith(PREFIX)}
         self._set_layers(((ConfigSource.STATIC_BROKER_CONFIG, parse_settings(self.rows(), given)),))
+        vars(self)["_of_listeners"] = _parse_of_listeners(of_listeners, self.listeners)
         check_node(self)
 
     def overridden(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
@@ -73,6 +78,7 @@ class BrokerConfig(
                 static,
             )
         )
+        vars(config)["_of_listeners"] = self._of_listeners
         return config
 
     def _set_layers(self, layers: tuple[tuple[ConfigSource, Mapping[str, Any]], ...]) -> None:
@@ -95,7 +101,14 @@ class BrokerConfig(
 
     def security_protocol(self, listener: str) -> str:
         """What the listener speaks."""
-        return self.listener_security_protocol_map.get(listener, SSL if listener == SSL else PLAINTEXT)
+        return self.listener_security_protocol_map.get(listener, listener if listener in PROTOCOLS else PLAINTEXT)
+
+    def sasl_of(self, listener: str) -> SaslSettings:
+        """What holds at a listener: its own settings, before those of all."""
+        settings, own = SaslSettings(), self._of_listeners.get(listener, {})
+        for name, row in SaslSettings.rows().items():
+            vars(settings)[row.attribute] = own.get(name, getattr(self, row.attribute))
+        return settings
 
     @property
     def voters(self) -> Mapping[int, Endpoint]:
@@ -138,6 +151,24 @@ class BrokerConfig(
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={self.rows()[name].shown(value)}" for name, value in self._layers[-1][1].items())
         return f"BrokerConfig({given})"
+
+
+def _parse_of_listeners(given: Mapping[str, object], listeners: Mapping[str, Endpoint]) -> dict[str, dict[str, Any]]:
+    """``listener.name.NAME.SETTING`` by listener and setting. NAME is in lower case, and has dots for underscores where
+    it comes from the environment."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, raw in given.items():
+        rest = name.removeprefix(PREFIX)
+        setting = max((row for row in SaslSettings.rows() if rest.endswith(f".{row}")), key=len, default=None)
+        if setting is None:
+            known = ", ".join(SaslSettings.rows())
+            raise ConfigError([f"setting {name!r} not found; for one listener there are {known}"])
+        wanted = rest.removesuffix(f".{setting}").lower().replace("_", ".")
+        listener = next((each for each in listeners if each.lower().replace("_", ".") == wanted), None)
+        if listener is None:
+            raise ConfigError([f"{name}: there is no such listener among {', '.join(listeners)}"])
+        found.setdefault(listener, {}).update(parse_settings(SaslSettings.rows(), {setting: raw}))
+    return found
 
 
 def parse_dynamic_setting(name: str, value: str) -> Any:
@@ -220,7 +251,7 @@ def _check_security(config: BrokerConfig) -> Iterator[str]:
     for name in config.listener_security_protocol_map:
         if name not in config.listeners:
             yield f"listener.security.protocol.map: {name} is not one of listeners ({', '.join(config.listeners)})"
-    secured = [name for name in config.listeners if config.security_protocol(name) == SSL]
+    secured = [name for name in config.listeners if config.security_protocol(name) in WITH_TLS]
     if secured and config.ssl_keystore_location is None:
         yield f"ssl.keystore.location is not set; listener {secured[0]} needs a key and a certificate"
     if secured and config.ssl_client_auth != NO_CLIENT_AUTH and config.ssl_truststore_location is None:
@@ -228,6 +259,12 @@ def _check_security(config: BrokerConfig) -> Iterator[str]:
     for name in {REPLICATION, CONTROLLER}.intersection(secured):
         if config.ssl_truststore_location is None:
             yield f"ssl.truststore.location is not set; listener {name} needs it to check the other nodes"
+    for name in config.listeners:
+        if config.security_protocol(name) not in WITH_SASL:
+            continue
+        if name in (REPLICATION, CONTROLLER):
+            yield f"listener.security.protocol.map: {name} must be PLAINTEXT or SSL: nodes prove themselves otherwise"
+        yield from problems_of(name, config.sasl_of(name))
 
 
 def _check_orders(config: BrokerConfig) -> Iterator[str]:

@@ -9,6 +9,11 @@ from minikafka.config.setting import Setting, SettingGroup
 
 PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"
+SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+SASL_SSL: Final = "SASL_SSL"
+PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+WITH_TLS: Final = (SSL, SASL_SSL)
+WITH_SASL: Final = (SASL_PLAINTEXT, SASL_SSL)
 NO_CLIENT_AUTH: Final = "none"
 
 
@@ -19,12 +24,12 @@ class SecuritySettings(SettingGroup):
     """
 
     listener_security_protocol_map = Setting(
-        protocols(PLAINTEXT, SSL),
+        protocols(*PROTOCOLS),
         {},
         kafka="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        doc="""The protocol of each listener, as NAME:PROTOCOL. A listener called SSL that is not listed
-        speaks SSL, another one PLAINTEXT. With REPLICATION:SSL,CONTROLLER:SSL, the same on all nodes, these encrypt
-        what they send to each other; both ends need certificates by ssl.truststore.location, beside the cluster's
+        doc="""The protocol of each listener, as NAME:PROTOCOL. A listener that is not listed speaks the protocol by
+        whose name it is called, and otherwise PLAINTEXT. With REPLICATION:SSL,CONTROLLER:SSL, the same on all nodes,
+        these encrypt what they send to each other; both ends need certificates by ssl.truststore.location, beside the cluster's
         secret.""",
     )
     ssl_keystore_type = Setting(choice("PEM"), "PEM", kafka="JKS", doc="The format of ssl.keystore.location.")

@@ -16,10 +16,14 @@ CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 KEYS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
 RATES_IN_BYTES: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
 
-ANONYMOUS: Final = "ANONYMOUS"
-"""The user of a connection that nobody authenticated."""
-
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+
+
+class Client(NamedTuple):
+    """Who asks: the user who logged in, or ANONYMOUS, and the client id."""
+
+    user: str
+    client_id: str
 
 
 class Quota(NamedTuple):

@@ -23,6 +23,7 @@ from collections import deque
 from typing import ClassVar, Final, Protocol, cast
 
 from minikafka.metrics.requests import ApiRequests
+from minikafka.model import ANONYMOUS
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
 from minikafka.net.closings import Closings
 from minikafka.net.duplicates import Duplicates
@@ -65,7 +66,11 @@ class Shared:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Server side of one TCP connection. ``principal`` is the node id once the peer proved the cluster secret."""
+    """Server side of one TCP connection.
+
+    ``principal`` is the node id once the peer proved the cluster secret, ``user`` the name of a client once it proved
+    that it is.
+    """
 
     reply_type: ClassVar[type[Reply]] = Reply
 
@@ -73,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._handler = handler
         self.listener = listener
         self.principal: int | None = None
+        self.user = ANONYMOUS
         self.keeps_order = True  # of requests, among their answers
         self.session: object | None = None  # state of the handler
         self.peer_host = ""
@@ -238,8 +244,15 @@ class Connection(asyncio.BufferedProtocol):
         self._budget.forget(self)
         self._transport.abort()
 
-    def close_after_replies(self) -> None:
-        """Close once the replies that are ready have left."""
+    def limit_frames(self, size_max: int) -> int:
+        """Take no larger frames from now on; what the limit was before."""
+        before, self._buffer.size_max = self._buffer.size_max, size_max
+        return before
+
+    def close_after_replies(self, why: str = "") -> None:
+        """Close once the replies that are ready have left; ``why`` is logged when the peer is at fault."""
+        if why and self._transport is not None:
+            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, why)
         self._flush()
         self._buffer.discard()  # later requests are not handled
         if self._transport is not None:

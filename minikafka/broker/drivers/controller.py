@@ -25,10 +25,12 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
+from minikafka.metadata.client_quotas import Client
 from minikafka.metadata.controller.controller import Controller, Portions
 from minikafka.metadata.controller.state import AcceptPartitions, accept_all
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import encode_record
+from minikafka.model import ANONYMOUS
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import BROKERS
 from minikafka.wire.forwarded import decode_forwarded, encode_answer, key_of
@@ -141,7 +143,9 @@ class ControllerDriver:
         """
         if not isinstance(request, ChangeOfPartitions) or request.client_id is None:
             return await self._handle(request, accept_all)
-        quota = self._quotas.of_partitions(request.client_id, is_strict=request.knows_quotas)
+        quota = self._quotas.of_partitions(
+            Client(request.user or ANONYMOUS, request.client_id), is_strict=request.knows_quotas
+        )
         response = await self._handle(request, quota.accept)
         response.throttle_time_ms = math.ceil(quota.throttle_ms)
         return response

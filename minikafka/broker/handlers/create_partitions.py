@@ -29,7 +29,7 @@ async def handle(
     metadata: Metadata,
 ) -> CreatePartitionsResponse:
     """One result per topic."""
-    request.client_id = context.client_id or ""
+    request.user, request.client_id = context.client
     request.knows_quotas = context.version >= FIRST_THAT_KNOWS_QUOTAS
     try:
         answer = await controller.call(

@@ -49,7 +49,8 @@ async def handle(
     forwarded = CreateTopicsRequest(
         topics=list(chain(*asked)),
         validate_only=request.validate_only,
-        client_id=context.client_id or "",
+        client_id=context.client.client_id,
+        user=context.client.user,
         knows_quotas=context.version >= FIRST_THAT_KNOWS_QUOTAS,
     )
     try:

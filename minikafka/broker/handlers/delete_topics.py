@@ -29,11 +29,11 @@ async def handle(
 ) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several requests."""
     asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    client_id, knows_quotas = context.client_id or "", context.version >= FIRST_THAT_KNOWS_QUOTAS
+    (user, client_id), knows_quotas = context.client, context.version >= FIRST_THAT_KNOWS_QUOTAS
     timeout_s = controller_timeout_s(request.timeout_ms)
 
     async def ask(some: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
-        forwarded = DeleteTopicsRequest(topics=list(some), client_id=client_id, knows_quotas=knows_quotas)
+        forwarded = DeleteTopicsRequest(topics=list(some), client_id=client_id, user=user, knows_quotas=knows_quotas)
         answer = await controller.call(forwarded, DeleteTopicsResponse, timeout_s=timeout_s)
         context.throttle(answer.throttle_time_ms)
         return answer.responses

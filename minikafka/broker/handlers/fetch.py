@@ -87,7 +87,7 @@ class _ConsumerFetch(Fetch):
         """No more than its quota has in some seconds: it is muted until that is paid."""
         most = super()._max_bytes()
         quotas = self._parts.client_quotas
-        return min(most, quotas.fetch_max_bytes(self._context.client_id)) if quotas.bound_keys else most
+        return min(most, quotas.fetch_max_bytes(self._context.client)) if quotas.bound_keys else most
 
     def _throttle_ms(self, response: FetchResponse) -> int:
         quotas, context = self._parts.client_quotas, self._context

@@ -73,7 +73,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         missing = [topic.name for topic in wanted if topic.name and parts.metadata.image.topic(topic.name) is None]
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
-            errors = await parts.topic_creation.create_missing(missing, context.client_id)
+            errors = await parts.topic_creation.create_missing(missing, context.client)
         image = parts.metadata.image
         answered = [topic for topic in wanted if topic.name != "" or not _is_by_id(topic) or _find(topic, image)]
         portions = paced(answered, TOPICS_AT_ONCE, context)

@@ -1,10 +1,13 @@
-"""SaslHandshake (key 17), versions 0-1: a node begins to prove the cluster's secret, on the REPLICATION listener.
+"""SaslHandshake (key 17), versions 0-1: who connects names the mechanism by which it will prove itself.
 
-The mechanism is our own (``wire.auth``). Clients do not authenticate yet, so the CLIENT listener does not offer it.
+Clients have those of ``sasl.enabled.mechanisms``, at listeners that speak SASL; elsewhere ILLEGAL_SASL_STATE, as in
+Apache Kafka. After version 0 their tokens come without a request around them. Nodes have a mechanism of our own
+(``wire.auth``), at the REPLICATION listener.
 """
 
 from __future__ import annotations
 
+from minikafka.broker.authentication import SaslSession
 from minikafka.broker.context import RequestContext
 from minikafka.errors import ErrorCode
 from minikafka.net.identity import Identity, PeerCheck
@@ -13,9 +16,14 @@ from minikafka.wire import auth
 from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-def handle(request: SaslHandshakeRequest, context: RequestContext, identity: Identity) -> SaslHandshakeResponse:
-    """Begin, if the peer speaks our mechanism."""
-    if request.mechanism != auth.MECHANISM:
-        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[auth.MECHANISM])
-    context.connection.session = PeerCheck(identity, LISTENER)
-    return SaslHandshakeResponse(mechanisms=[auth.MECHANISM])
+def handle(request: SaslHandshakeRequest, context: RequestContext, identity: Identity) -> SaslHandshakeResponse | None:
+    """Begin, if the mechanism is spoken here."""
+    session = context.connection.session
+    if context.listener == LISTENER:
+        if request.mechanism != auth.MECHANISM:
+            return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[auth.MECHANISM])
+        context.connection.session = PeerCheck(identity, LISTENER)
+        return SaslHandshakeResponse(mechanisms=[auth.MECHANISM])
+    if isinstance(session, SaslSession):
+        return session.begin(request, context)
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -11,6 +11,7 @@
 ``quorum``        the controllers' quorum
 ``replicas``      where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
 ``transactions``  transactions, as coordinators and partitions know them
+``users``         who may log in with SCRAM
 ================  ==================================================================================================
 """
 
@@ -31,6 +32,7 @@ from minikafka.client.admin.transactions import (
     TransactionListing,
     TransactionView,
 )
+from minikafka.client.admin.users import ScramDeletion, ScramUpsertion, UserCalls
 
 __all__ = [
     "Admin",
@@ -47,6 +49,8 @@ __all__ = [
     "QuotaEntity",
     "Reassignment",
     "ReplicaSize",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TransactionListing",
     "TransactionView",
 ]
@@ -62,6 +66,7 @@ class Admin(
     QuotaCalls,
     ReplicaCalls,
     TransactionCalls,
+    UserCalls,
 ):
     """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
 

@@ -16,14 +16,15 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message, versions="0-3", flexible="2+"):
-    """The tagged fields are our own, from a node to the controller: the client that asked for it, and whether its version
-    knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
+    """The tagged fields are our own, from a node to the controller: the client that asked for it, its user, and whether its
+    version knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic, "0+")
     timeout_ms: int = int32("0+")
     validate_only: bool = boolean("0+")
     client_id: str | None = string("2+", nullable="2+", default=None, tag=10_000)
     knows_quotas: bool = boolean("2+", tag=10_001)
+    user: str = string("2+", tag=10_002)
 
 
 class CreatePartitionsTopicResult(Message):

@@ -26,14 +26,15 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message, versions="2-7", flexible="5+"):
-    """The tagged fields are our own, from a node to the controller: the client that asked for it, and whether its version
-    knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
+    """The tagged fields are our own, from a node to the controller: the client that asked for it, its user, and whether its
+    version knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
 
     topics: list[CreatableTopic] = array(CreatableTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
     validate_only: bool = boolean("1+")
     client_id: str | None = string("5+", nullable="5+", default=None, tag=10_000)
     knows_quotas: bool = boolean("5+", tag=10_001)
+    user: str = string("5+", tag=10_002)
 
 
 class CreatableTopicConfigs(Message):

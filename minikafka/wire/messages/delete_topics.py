@@ -13,14 +13,15 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message, versions="1-6", flexible="4+"):
-    """The tagged fields are our own, from a node to the controller: the client that asked for it, and whether its version
-    knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
+    """The tagged fields are our own, from a node to the controller: the client that asked for it, its user, and whether its
+    version knows THROTTLING_QUOTA_EXCEEDED. None: the node itself."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5")
     timeout_ms: int = int32("0+")
     client_id: str | None = string("4+", nullable="4+", default=None, tag=10_000)
     knows_quotas: bool = boolean("4+", tag=10_001)
+    user: str = string("4+", tag=10_002)
 
 
 class DeletableTopicResult(Message):

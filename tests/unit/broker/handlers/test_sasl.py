@@ -118,11 +118,6 @@ async def test_a_failed_proof_is_told_and_the_connection_ends(node: Node, dial: 
     await client.wait_closed()
 
 
-async def test_clients_are_not_asked_who_they_are(node: Node, dial: Dial) -> None:
-    with pytest.raises(ChannelClosedError):
-        await (await dial(node)).ask(SaslHandshakeRequest(mechanism=auth.MECHANISM))
-
-
 @pytest.mark.spec("P6")
 async def test_a_peer_fetches_as_itself_only(node: Node, dial: Dial) -> None:
     tp = await create_topic(node, "orders")

@@ -1,0 +1,172 @@
+"""Clients that prove who they are, at listeners that speak SASL: a frame handler before the one that serves them.
+
+Until then a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate, in small frames, and not for long
+(``LOGIN_MAX_MS``). Who fails waits for the answer, and is closed. Afterwards a request costs one comparison more than
+at other listeners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.context import RequestContext
+from minikafka.broker.timers import Alarm, Timers
+from minikafka.config.sasl import SaslSettings
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.connection import Connection, FrameHandler
+from minikafka.sasl.login import Answer, Login, Mechanism
+from minikafka.wire.api import ApiKey
+from minikafka.wire.framing import FrameError
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+LOGIN_MAX_MS: Final = 30_000
+"""From the connection to the end of the first exchange. A thousand that come at once are in within 20 s."""
+_AT_ANY_TIME: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+class SaslAuthenticator:
+    """Of one listener."""
+
+    def __init__(
+        self,
+        handler: FrameHandler,
+        mechanisms: Mapping[str, Mechanism],
+        settings: SaslSettings,
+        clock: Clock,
+        timers: Timers,
+    ) -> None:
+        self._handler = handler
+        self._mechanisms = mechanisms
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self.on_read_event_end = handler.on_read_event_end
+
+    def on_connection_made(self, connection: Connection) -> None:
+        connection.session = SaslSession(connection, Login(self._mechanisms), self._settings, self._clock, self._timers)
+        self._handler.on_connection_made(connection)
+
+    def on_connection_lost(self, connection: Connection) -> None:
+        session_of(connection).end()
+        self._handler.on_connection_lost(connection)
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        session = connection.session
+        assert isinstance(session, SaslSession)
+        login = session.login
+        if login.is_complete:
+            if login.expires_at_ms is not None and connection.last_active_s * 1000 > login.expires_at_ms:
+                self._check_renewal(login, frame)
+        elif login.is_under_way and session.is_raw:
+            session.receive_raw(bytes(frame))
+            return
+        else:
+            key = _key_of(frame)
+            if key not in _AT_ANY_TIME and (key != ApiKey.API_VERSIONS or login.is_under_way):
+                raise FrameError(f"API {key} before SASL authentication: is this client's security.protocol right?")
+        self._handler.on_frame(connection, frame)
+
+    @staticmethod
+    def _check_renewal(login: Login, frame: memoryview) -> None:
+        if _key_of(frame) != ApiKey.SASL_HANDSHAKE:
+            raise FrameError(f"user {login.user!r} did not authenticate again within connections.max.reauth.ms")
+
+
+class SaslSession:
+    """Of one connection: carries out what its :class:`~minikafka.sasl.login.Login` says."""
+
+    def __init__(
+        self, connection: Connection, login: Login, settings: SaslSettings, clock: Clock, timers: Timers
+    ) -> None:
+        self.login = login
+        self.is_raw = False
+        """Its tokens come without a request around them, after version 0 of SaslHandshake."""
+        self._connection = connection
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._alarm = Alarm(self._give_up)
+        self._frame_max_bytes = connection.limit_frames(settings.sasl_server_max_receive_size)
+        timers.set(self._alarm, clock.monotonic_ms() + LOGIN_MAX_MS)
+
+    def end(self) -> None:
+        """The connection is gone."""
+        self._timers.cancel(self._alarm)
+
+    def begin(self, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse | None:
+        """An exchange begins; errors as in Apache Kafka."""
+        try:
+            self.login.begin(request.mechanism, self._clock.monotonic_ms())
+        except KafkaError as error:
+            offered = self.login.offered if error.code is ErrorCode.UNSUPPORTED_SASL_MECHANISM else []
+            answer = SaslHandshakeResponse(error_code=error.code, mechanisms=offered)
+            self._refuse(error, partial(context.send, answer))
+            return None
+        self.is_raw = context.version == 0
+        return SaslHandshakeResponse(mechanisms=self.login.offered)
+
+    def receive(self, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse | None:
+        """The next message of an exchange."""
+        try:
+            token, lifetime_ms = self._receive(request.auth_bytes)
+        except KafkaError as error:
+            answer = SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
+            self._refuse(error, partial(context.send, answer))
+            return None
+        return SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
+
+    def receive_raw(self, token: bytes) -> None:
+        """The same without a request around it: who fails is told nothing."""
+        reply = self._connection.open_reply()
+        try:
+            answer, _ = self._receive(token)
+        except KafkaError as error:
+            self._refuse(error, reply.skip)
+            return
+        reply.send((len(answer).to_bytes(4), answer))
+
+    def _receive(self, token: bytes) -> Answer:
+        answer = self.login.receive(token, self._clock.monotonic_ms(), self._clock.wall_ms())
+        if self.login.is_complete:
+            assert self.login.user is not None
+            self._connection.user = self.login.user
+            self._connection.limit_frames(self._frame_max_bytes)
+            self._timers.cancel(self._alarm)
+        return answer
+
+    def _refuse(self, error: KafkaError, answer: Callable[[], None]) -> None:
+        """Answer. A connection that is in stays; another one is closed, and waits for it first."""
+        if self.login.is_complete:
+            answer()
+            return
+
+        def close() -> None:
+            answer()
+            self._connection.close_after_replies(f"SASL: {error.message}")
+
+        delay_ms = self._settings.connection_failed_authentication_delay_ms
+        if not delay_ms:
+            close()
+            return
+        self._connection.suspend()
+        self._timers.cancel(self._alarm)
+        self._alarm = Alarm(close)
+        self._timers.set(self._alarm, self._clock.monotonic_ms() + delay_ms)
+
+    def _give_up(self) -> None:
+        self._connection.close(f"SASL authentication was not completed within {LOGIN_MAX_MS // 1000} s")
+
+
+def session_of(connection: Connection) -> SaslSession:
+    """At a listener that speaks SASL."""
+    session = connection.session
+    assert isinstance(session, SaslSession)
+    return session
+
+
+def _key_of(frame: memoryview) -> int:
+    return int.from_bytes(frame[:2])

@@ -1,0 +1,79 @@
+"""The mechanisms that a listener offers: machines of ``minikafka.sasl``, with users, nonces and the time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.config.jaas import Jaas
+from minikafka.config.sasl import OAUTHBEARER, PLAIN, SaslSettings
+from minikafka.net.identity import Identity
+from minikafka.sasl.exchange import ServerExchange
+from minikafka.sasl.jwt import Demands, Validate, unsecured_claims
+from minikafka.sasl.login import Mechanism
+from minikafka.sasl.oauthbearer import OAuthBearerServer
+from minikafka.sasl.plain import PlainServer
+from minikafka.sasl.scram import BY_NAME, ScramCredential, ScramMechanism, base64
+from minikafka.sasl.scram_server import Decoys, ScramServer
+
+
+class ScramUsers:
+    """Users of SCRAM, those that are not there included."""
+
+    def __init__(self, metadata: Metadata, identity: Identity) -> None:
+        self._metadata = metadata
+        self._identity = identity
+        self._shapes_of: object = None
+        self._decoys = Decoys(identity.secret)
+
+    def begin(self, mechanism: ScramMechanism) -> ServerExchange:
+        """A new exchange."""
+        nonce = base64(self._identity.nonce()).rstrip("=")
+        return ScramServer(mechanism, partial(self._find, mechanism), self._current_decoys(), nonce)
+
+    def _find(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self._metadata.image.scram_credential(user, mechanism)
+
+    def _current_decoys(self) -> Decoys:
+        """With the salts' size and the iterations that most users have: others would be told by theirs."""
+        users = self._metadata.image.scram_credentials
+        if users is not self._shapes_of:
+            self._shapes_of = users
+            shapes = Counter((len(each.salt), each.iterations) for user in users.values() for each in user.values())
+            for shape, _ in shapes.most_common(1):
+                self._decoys = Decoys(self._identity.secret, *shape)
+        return self._decoys
+
+
+def mechanisms_of(settings: SaslSettings, users: ScramUsers, identity: Identity, clock: Clock) -> dict[str, Mechanism]:
+    """What a listener with these settings offers."""
+    return {
+        name: Mechanism(_beginning(name, settings, users, identity, clock), settings.connections_max_reauth_ms)
+        for name in settings.sasl_enabled_mechanisms
+    }
+
+
+def _beginning(
+    name: str, settings: SaslSettings, users: ScramUsers, identity: Identity, clock: Clock
+) -> Callable[[], ServerExchange]:
+    if name == PLAIN:
+        assert settings.plain_sasl_jaas_config is not None, "the settings were checked"
+        return partial(PlainServer, settings.plain_sasl_jaas_config.users, identity.secret)
+    if name == OAUTHBEARER:
+        assert settings.oauthbearer_sasl_jaas_config is not None, "the settings were checked"
+        return partial(OAuthBearerServer, _unsecured(settings.oauthbearer_sasl_jaas_config, clock))
+    return partial(users.begin, BY_NAME[name])
+
+
+def _unsecured(login: Jaas, clock: Clock) -> Validate:
+    option = login.options.get
+    demands = Demands(
+        option("unsecuredValidatorPrincipalClaimName") or "sub",
+        option("unsecuredValidatorScopeClaimName") or "scope",
+        tuple((option("unsecuredValidatorRequiredScope") or "").split()),
+        int(option("unsecuredValidatorAllowableClockSkewMs") or 0),
+    )
+    return lambda token: demands.check(unsecured_claims(token), clock.wall_ms())

@@ -1,0 +1,126 @@
+"""``minikafka user``: who may log in with SCRAM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
+from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.run import run_with_admin
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin
+
+COLUMNS: Final = ("user", "mechanism", "iterations#")
+MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Users of SCRAM, whose credentials are metadata of the cluster. They may log in at listeners that speak "
+    "SASL_SSL or SASL_PLAINTEXT.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="USER", show_default=False)]
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-256 or SCRAM-SHA-512; may be repeated."),
+]
+
+
+@app.command()
+def add(
+    user: Name,
+    mechanism: Mechanisms = None,
+    iterations: Annotated[int, typer.Option("--iterations", help="Of the password's hash, 4096 to 16384.")] = 8192,
+    password_file: Annotated[
+        Path | None,
+        typer.Option("--password-file", help="A file with the password.", exists=True, dir_okay=False, readable=True),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+) -> None:
+    """Add a user, or change a password. The password is asked for; without a terminal it is the first line of stdin.
+
+    Example:
+
+    [bold]minikafka user add alice[/]
+    """
+    chosen = _chosen(mechanism, MECHANISMS[1:])
+    cluster = target(bootstrap, directory)
+    password = _password(user, password_file)
+
+    async def verb(admin: Admin) -> None:
+        from minikafka.client.admin import ScramUpsertion
+
+        for name in chosen:
+            await admin.alter_user_scram_credentials([ScramUpsertion(user, password, name, iterations)])
+            print_line(f"user {user} may log in with {name}")
+
+    run_with_admin(verb, cluster, timeout)
+
+
+@app.command("list")
+def list_(
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
+    """Show all users and their mechanisms."""
+
+    async def verb(admin: Admin) -> None:
+        users = await admin.describe_user_scram_credentials()
+        if as_json:
+            print_json([{"user": user, "mechanisms": mechanisms} for user, mechanisms in sorted(users.items())])
+        elif not users:
+            print_line("there are no users; add one with minikafka user add NAME")
+        else:
+            rows = [(user, *each) for user, mechanisms in sorted(users.items()) for each in mechanisms.items()]
+            print_table(COLUMNS, [(user, name, str(iterations)) for user, name, iterations in rows])
+
+    run_with_admin(verb, target(bootstrap, directory), timeout)
+
+
+@app.command()
+def remove(
+    user: Name,
+    mechanism: Mechanisms = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+) -> None:
+    """Remove a user, or only some of its mechanisms. Connections that are open stay open."""
+
+    async def verb(admin: Admin) -> None:
+        from minikafka.client.admin import ScramDeletion
+
+        known = (await admin.describe_user_scram_credentials([user]))[user]
+        for name in _chosen(mechanism, tuple(known)):
+            await admin.alter_user_scram_credentials([ScramDeletion(user, name)])
+            print_line(f"user {user} may not log in with {name} any more")
+
+    run_with_admin(verb, target(bootstrap, directory), timeout)
+
+
+def _chosen(mechanisms: list[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    for name in mechanisms or ():
+        if name not in MECHANISMS:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(MECHANISMS)}", param_hint="--mechanism")
+    return tuple(dict.fromkeys(mechanisms or default))
+
+
+def _password(user: str, path: Path | None) -> str:
+    if path is not None:
+        password = path.read_text().rstrip("\n")
+    elif sys.stdin.isatty():
+        password = typer.prompt(f"password of {user}", hide_input=True, confirmation_prompt=True)
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    if not password:
+        raise typer.BadParameter("the password is empty", param_hint="--password-file" if path else "stdin")
+    return password

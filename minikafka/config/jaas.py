@@ -1,0 +1,76 @@
+"""Kafka's way to write down a login: ``org.apache...PlainLoginModule required username="admin" user_alice="secret";``
+
+Options may be quoted, with backslashes before quotes and backslashes in them. Values are secrets: nothing prints them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from minikafka.config.kinds import ConfigType, Kind
+
+PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
+_USER: Final = "user_"
+_LOGIN: Final = re.compile(
+    r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL | re.IGNORECASE
+)
+_OPTION: Final = re.compile(r'\s+([^\s="]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))', re.DOTALL)
+
+
+class Jaas(NamedTuple):
+    """A login module and its options."""
+
+    module: str
+    options: dict[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> Jaas:
+        """ValueError says what is expected, without a secret."""
+        login = _LOGIN.fullmatch(text)
+        if login is None:
+            raise ValueError('a login module, required, its options as name="value", and a semicolon')
+        options: dict[str, str] = {}
+        rest = login[3].rstrip()
+        while rest:
+            option = _OPTION.match(rest)
+            if option is None:
+                raise ValueError(f'options as name="value"; the one after {len(options)} others is not')
+            name, quoted, bare = option.groups()
+            if name in options:
+                raise ValueError(f"options that are given once; {name} is given twice")
+            options[name] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+            rest = rest[option.end() :]
+        return cls(login[1], options)
+
+    @property
+    def users(self) -> dict[str, str]:
+        """Passwords of ``user_NAME="password"``, by name."""
+        return {name.removeprefix(_USER): value for name, value in self.options.items() if name.startswith(_USER)}
+
+    def __repr__(self) -> str:
+        return f"Jaas({self.module})"
+
+
+def jaas(module: str) -> Kind[Jaas]:
+    """A login of that module."""
+    short = module.rpartition(".")[2]
+    allowed = f'{module} required name="value" ...;'
+
+    def parse(raw: object) -> Jaas:
+        if isinstance(raw, Jaas):
+            return raw
+        try:
+            login = Jaas.parse(raw if isinstance(raw, str) else "")
+        except ValueError as error:
+            raise ValueError(f"{allowed} ({error})") from None
+        if login.module.rpartition(".")[2] != short:
+            raise ValueError(allowed)
+        if any(not user or not password for user, password in login.users.items()):
+            raise ValueError(f"{allowed} (each user_NAME has a name and a password)")
+        return login
+
+    return Kind(ConfigType.PASSWORD, allowed, parse, lambda _value: "(hidden)")

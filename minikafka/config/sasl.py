@@ -1,0 +1,69 @@
+"""Settings: how clients prove who they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from minikafka.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, jaas
+from minikafka.config.kinds import integer, long, nullable, words
+from minikafka.config.setting import Setting, SettingGroup
+
+PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+PREFIX: Final = "listener.name."
+
+
+class SaslSettings(SettingGroup):
+    """How clients prove who they are: SASL, at listeners that speak SASL_PLAINTEXT or SASL_SSL.
+
+    Each may also be set for one listener, by its name in lower case: `listener.name.sasl_ssl.plain.sasl.jaas.config`.
+    """
+
+    sasl_enabled_mechanisms = Setting(
+        words(PLAIN, *SCRAM, OAUTHBEARER),
+        SCRAM,
+        kafka="GSSAPI",
+        doc="The mechanisms that clients may use. SCRAM needs nothing here: its users are metadata of the cluster.",
+    )
+    plain_sasl_jaas_config = Setting(
+        nullable(jaas(PLAIN_MODULE)),
+        None,
+        doc='The users of PLAIN and their passwords, as user_NAME="password"; the same on every node.',
+    )
+    oauthbearer_sasl_jaas_config = Setting(
+        nullable(jaas(OAUTHBEARER_MODULE)),
+        None,
+        doc="""For OAUTHBEARER with tokens that nobody signed, as in Apache Kafka for tests only: a client names
+        itself what it likes. Options: unsecuredValidatorPrincipalClaimName, unsecuredValidatorScopeClaimName,
+        unsecuredValidatorRequiredScope, unsecuredValidatorAllowableClockSkewMs.""",
+    )
+    connections_max_reauth_ms = Setting(
+        long(),
+        0,
+        doc="""A client is to prove itself again within so long, or its next request closes its connection (KIP-368);
+        0: it need not.""",
+    )
+    connection_failed_authentication_delay_ms = Setting(
+        integer(0, 10_000), 100, doc="Who fails to prove itself is told after so long, and the connection closed."
+    )
+    sasl_server_max_receive_size = Setting(
+        integer(1024),
+        65_536,
+        kafka="524288",
+        doc="A larger request of a client that has not proved who it is closes its connection.",
+    )
+
+
+def problems_of(listener: str, settings: SaslSettings) -> Iterator[str]:
+    """What a listener that speaks SASL lacks."""
+    for mechanism, login in (
+        (PLAIN, settings.plain_sasl_jaas_config),
+        (OAUTHBEARER, settings.oauthbearer_sasl_jaas_config),
+    ):
+        if mechanism in settings.sasl_enabled_mechanisms and login is None:
+            yield f"{mechanism.lower()}.sasl.jaas.config is not set; {mechanism} at listener {listener} needs it"
+    login = settings.plain_sasl_jaas_config
+    if PLAIN in settings.sasl_enabled_mechanisms and login is not None and not login.users:
+        yield f'plain.sasl.jaas.config names no user at listener {listener}: user_NAME="password" does'

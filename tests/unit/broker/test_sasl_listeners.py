@@ -1,0 +1,366 @@
+"""Listeners that ask clients who they are, with clients of others and with ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import time
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import KafkaError as AiokafkaError
+from broker_client import Client
+from broker_node import ANY_PORTS, create_topic, eventually, listener_of
+from captured_logs import capture_logs
+from confluent_kafka import KafkaError as ConfluentError
+from confluent_kafka import Producer as ConfluentProducer
+
+from minikafka.broker import authentication
+from minikafka.broker.node import Node
+from minikafka.client import Admin, Consumer, Producer, Security
+from minikafka.client.admin import ScramDeletion, ScramUpsertion
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.channel import ChannelClosedError
+from minikafka.sasl.jwt import unsecured_token
+from minikafka.sasl.scram import BY_NAME
+from minikafka.sasl.scram_client import SaltedPasswords, ScramClient
+from minikafka.wire.api import ApiKey
+from minikafka.wire.codec import decode_exactly, encode
+from minikafka.wire.headers import encode_request
+from minikafka.wire.messages.api_versions import ApiVersionsRequest
+from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+StartNode = Callable[..., Awaitable[Node]]
+Dial = Callable[..., Awaitable[Client]]
+
+SASL = "SASL_PLAINTEXT"
+WITH_SASL = f"{ANY_PORTS},{SASL}://127.0.0.1:0"
+PLAIN_USERS = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="admin" password="x" user_alice="secret" user_bob="another";'
+)
+ALL = {
+    "listeners": WITH_SASL,
+    "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "plain_sasl_jaas_config": PLAIN_USERS,
+    "oauthbearer_sasl_jaas_config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+    "connection_failed_authentication_delay_ms": 1,
+}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+REFUSED = {
+    "PLAIN": "Authentication failed: Invalid username or password",
+    **{
+        name: f"Authentication failed during authentication due to invalid credentials with SASL mechanism {name}"
+        for name in BY_NAME
+    },
+}
+
+
+@pytest.fixture
+async def start_secure(start_node: StartNode) -> StartNode:
+    """A node at which alice may log in by each mechanism, with the password "secret"."""
+
+    async def start(**settings: object) -> Node:
+        node = await start_node(**ALL | settings)
+        await create_topic(node, "t")
+        async with Admin(servers(node, "CLIENT")) as admin:
+            for name in BY_NAME:
+                await admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret", name, 4096)])
+        return node
+
+    return start
+
+
+def servers(node: Node, listener: str = SASL) -> str:
+    return f"127.0.0.1:{listener_of(node, listener).endpoint.port}"
+
+
+def security(mechanism: str, password: str = "secret", user: str = "alice") -> Security:
+    return Security(security_protocol=SASL, sasl_mechanism=mechanism, sasl_username=user, sasl_password=password)
+
+
+def users_at(node: Node) -> list[str]:
+    return [connection.user for connection in listener_of(node, SASL)._connections]
+
+
+async def refusal(node: Node, how: Security, listener: str = SASL) -> KafkaError:
+    """What our client says when it does not get in."""
+    with pytest.raises(KafkaError) as raised:
+        async with Admin(servers(node, listener), security=how):
+            pass
+    return raised.value
+
+
+def token(user: str, lifetime_s: float = 600) -> str:
+    return unsecured_token({"sub": user, "iat": time() - 1, "exp": time() + lifetime_s})
+
+
+# -- with clients ---------------------------------------------------------------------------------------------------
+
+
+async def test_our_client_logs_in_by_each_mechanism(start_secure: StartNode) -> None:
+    node = await start_secure()
+    for number, mechanism in enumerate(MECHANISMS):
+        async with Producer(servers(node), security=security(mechanism)) as producer:
+            await producer.send_and_wait("t", bytes([number]))
+            assert set(users_at(node)) == {"alice"}
+    how = Security(security_protocol=SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token=lambda: token("carol"))
+    async with Consumer(servers(node), "t", auto_offset_reset="earliest", security=how) as consumer:
+        records = aiter(consumer)
+        assert [(await anext(records)).value for _ in MECHANISMS] == [b"\x00", b"\x01", b"\x02"]
+        assert set(users_at(node)) == {"carol"}
+
+
+async def test_our_client_takes_the_options_of_javas(start_secure: StartNode) -> None:
+    node = await start_secure()
+    login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="secret";'
+    how = Security(security_protocol=SASL, sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=login)
+    async with Admin(servers(node), security=how) as admin:
+        assert await admin.describe_user_scram_credentials() == {"alice": dict.fromkeys(BY_NAME, 4096)}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_wrong_password_and_an_unknown_user_are_told_the_same(start_secure: StartNode, mechanism: str) -> None:
+    node = await start_secure()
+    with capture_logs() as logs:
+        for how in (security(mechanism, "wrong"), security(mechanism, user="nobody"), security(mechanism, "SECRET")):
+            error = await refusal(node, how)
+            assert error.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert error.message == REFUSED[mechanism]
+        await eventually(lambda: users_at(node) == [], "the connections to be closed")
+    assert not any(word in str(logs) for word in ("secret", "SECRET", "wrong", "nobody"))
+    assert any(each.get("why") == f"SASL: {REFUSED[mechanism]}" for each in logs)
+
+
+async def test_who_takes_a_listener_for_another_is_told(start_secure: StartNode) -> None:
+    node = await start_secure(sasl_enabled_mechanisms="SCRAM-SHA-512")
+    assert "offers SCRAM-SHA-512" in (await refusal(node, security("PLAIN"))).message
+    assert "security.protocol" in (await refusal(node, security("PLAIN"), "CLIENT")).message
+    with capture_logs() as logs, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minikafka.client.connections.BOOTSTRAP_TIMEOUT_S", 0.0)
+        await refusal(node, Security())
+        assert any("security.protocol" in str(each.get("why")) for each in logs)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_librdkafka(start_secure: StartNode, mechanism: str) -> None:
+    node = await start_secure()
+
+    def produce(user: str, password: str) -> list[ConfluentError]:
+        errors: list[ConfluentError] = []
+        producer = ConfluentProducer(
+            {
+                "bootstrap.servers": servers(node),
+                "security.protocol": "sasl_plaintext",
+                "sasl.mechanism": mechanism,
+                "sasl.username": user,
+                "sasl.password": password,
+                "message.timeout.ms": 60_000,
+                "error_cb": errors.append,
+            }
+        )
+        producer.produce("t", b"x")
+        while len(producer) and not any(error.code() == ConfluentError._AUTHENTICATION for error in errors):
+            producer.poll(0.1)
+        producer.purge()
+        producer.flush()
+        return errors
+
+    assert await asyncio.to_thread(produce, "alice", "secret") == []
+    for wrong in (("alice", "wrong"), ("nobody", "secret")):
+        (refused, *_) = [error.str() for error in await asyncio.to_thread(produce, *wrong) if "SASL" in error.str()]
+        assert REFUSED[mechanism] in refused
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
+    async def token(self) -> str:
+        return token("dave")
+
+
+async def test_aiokafka(start_secure: StartNode) -> None:
+    node = await start_secure()
+
+    async def produce(**how: Any) -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=servers(node), security_protocol=SASL, **how)
+        try:
+            await producer.start()
+            await producer.send_and_wait("t", b"x")
+            assert set(users_at(node)) == {"dave" if "sasl_oauth_token_provider" in how else "alice"}
+        finally:
+            await producer.stop()
+
+    for mechanism in MECHANISMS:
+        login = {"sasl_mechanism": mechanism, "sasl_plain_username": "alice"}
+        await produce(**login, sasl_plain_password="secret")
+        with pytest.raises(AiokafkaError):
+            await produce(**login, sasl_plain_password="wrong")
+    await produce(sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=Tokens())
+
+
+async def test_a_user_that_was_removed_does_not_get_in_any_more(start_secure: StartNode) -> None:
+    node = await start_secure()
+    async with Admin(servers(node), security=security("SCRAM-SHA-256")) as admin:
+        await admin.alter_user_scram_credentials([ScramDeletion("alice", "SCRAM-SHA-256")])
+        assert (await refusal(node, security("SCRAM-SHA-256"))).code is ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert await admin.describe_user_scram_credentials() == {"alice": {"SCRAM-SHA-512": 4096}}
+        with pytest.raises(KafkaError, match="does not exist"):
+            await admin.describe_user_scram_credentials(["nobody"])
+
+
+# -- sessions (KIP-368) -----------------------------------------------------------------------------------------------
+
+
+async def log_in(client: Client, user: str = "alice", version: int = 2) -> SaslAuthenticateResponse:
+    await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    password = {"alice": b"secret", "bob": b"another"}[user]
+    return await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0%s\0%s" % (user.encode(), password)), version)
+
+
+async def test_a_session_ends_and_can_be_renewed_by_the_same_user_only(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure(connections_max_reauth_ms=60_000)
+    for user, is_renewed in (("alice", True), ("bob", False)):
+        client = await dial(node, SASL)
+        assert (await log_in(client)).session_lifetime_ms == 60_000
+        assert (await client.ask(MetadataRequest())).brokers
+        answer = await log_in(client, user)
+        if is_renewed:
+            assert answer.session_lifetime_ms == 60_000
+            assert (await client.ask(MetadataRequest())).brokers
+        else:
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert answer.error_message == (
+                "Cannot change principals during re-authentication from User:alice: User:bob"
+            )
+            await client.wait_closed()
+
+
+async def test_who_does_not_renew_a_session_is_closed_at_the_next_request(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure(connections_max_reauth_ms=1)
+    with capture_logs() as logs:
+        client = await dial(node, SASL)
+        assert (await log_in(client)).session_lifetime_ms == 1
+        await asyncio.sleep(0.01)
+        with pytest.raises(ChannelClosedError):
+            await client.ask(MetadataRequest())
+    assert any("connections.max.reauth.ms" in str(each.get("why")) for each in logs)
+    late = await dial(node, SASL)
+    await log_in(late)
+    await asyncio.sleep(0.01)
+    assert (await log_in(late)).error_code == ErrorCode.NONE, "late, but not too late"
+
+
+async def test_a_session_ends_with_its_token(start_secure: StartNode) -> None:
+    node = await start_secure(connections_max_reauth_ms=60_000)
+    tokens = iter([token("carol", 1.2), token("carol", 600), token("carol", 600), token("carol", 600)])
+    how = Security(security_protocol=SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token=lambda: next(tokens))
+    async with Admin(servers(node), security=how) as admin:
+        accepted = listener_of(node, SASL).accepted
+        await asyncio.sleep(1.25)
+        assert await admin.describe_cluster()
+        assert listener_of(node, SASL).accepted == accepted, "our client renewed it"
+
+
+# -- strangers --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stranger_may_ask_for_versions_and_log_in_and_nothing_else(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure()
+    client = await dial(node, SASL)
+    versions = await client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+    assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= {row.api_key for row in versions.api_keys}
+    with pytest.raises(ChannelClosedError):
+        await client.ask(MetadataRequest())
+
+
+async def test_messages_out_of_order(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure()
+    early = await dial(node, SASL)
+    answer = await early.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"))
+    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    await early.wait_closed()
+    twice = await dial(node, SASL)
+    assert (await twice.ask(SaslHandshakeRequest(mechanism="PLAIN"))).error_code == 0
+    assert (await twice.ask(SaslHandshakeRequest(mechanism="PLAIN"))).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    await twice.wait_closed()
+    between = await dial(node, SASL)
+    await between.ask(SaslHandshakeRequest(mechanism="PLAIN"))
+    with pytest.raises(ChannelClosedError):
+        await between.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+    late = await dial(node, SASL)
+    await log_in(late)
+    for request in (SaslHandshakeRequest(mechanism="PLAIN"), SaslAuthenticateRequest(auth_bytes=b"\0bob\0another")):
+        assert (await late.ask(request)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert (await late.ask(MetadataRequest())).brokers, "it is in, and stays so"
+
+
+async def test_elsewhere_nobody_is_asked(start_secure: StartNode, dial: Dial) -> None:
+    client = await dial(await start_secure())
+    for request in (SaslHandshakeRequest(mechanism="PLAIN"), SaslAuthenticateRequest(auth_bytes=b"x")):
+        assert (await client.ask(request)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert (await client.ask(MetadataRequest())).brokers
+
+
+async def test_a_mechanism_that_is_not_offered(start_secure: StartNode, dial: Dial) -> None:
+    client = await dial(await start_secure(sasl_enabled_mechanisms="SCRAM-SHA-256,PLAIN"), SASL)
+    answer = await client.ask(SaslHandshakeRequest(mechanism="GSSAPI"))
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["SCRAM-SHA-256", "PLAIN"])
+    await client.wait_closed()
+
+
+async def test_large_frames_are_for_users(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure()
+    stranger = await dial(node, SASL)
+    await stranger.ask(SaslHandshakeRequest(mechanism="PLAIN"))
+    with pytest.raises(ChannelClosedError):
+        await stranger.ask(SaslAuthenticateRequest(auth_bytes=bytes(70_000)))
+    user = await dial(node, SASL)
+    await log_in(user)
+    await user.produce("t", bytes(100_000))
+
+
+async def test_who_fails_waits(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure(connection_failed_authentication_delay_ms=50)
+    client = await dial(node, SASL)
+    await client.ask(SaslHandshakeRequest(mechanism="PLAIN"))
+    began_s = asyncio.get_running_loop().time()
+    answer = await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"))
+    assert asyncio.get_running_loop().time() - began_s >= 0.049
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    await client.wait_closed()
+
+
+async def test_who_does_not_log_in_is_closed(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = await start_secure()
+    monkeypatch.setattr(authentication, "LOGIN_MAX_MS", 5)
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener_of(node, SASL).endpoint.port)
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_tokens_without_requests_around_them(start_secure: StartNode) -> None:
+    """After version 0 of SaslHandshake, as clients of Kafka 0.10 speak."""
+    node = await start_secure()
+    name = "SCRAM-SHA-256"
+    for password, is_let_in in (("secret", True), ("wrong", False)):
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener_of(node, SASL).endpoint.port)
+
+        async def ask(frame: bytes) -> bytes:
+            writer.write(len(frame).to_bytes(4) + frame)  # noqa: B023
+            return await reader.readexactly(int.from_bytes(await reader.readexactly(4)))  # noqa: B023
+
+        handshake = encode(SaslHandshakeRequest(mechanism=name), 0)
+        shaken = await ask(encode_request(ApiKey.SASL_HANDSHAKE, 0, 7, "c", handshake)[4:])
+        assert decode_exactly(SaslHandshakeResponse, 0, shaken[4:]).error_code == 0
+        exchange = ScramClient(BY_NAME[name], "alice", SaltedPasswords(password), "nonce")
+        token: bytes | None = exchange.first()
+        try:
+            while token is not None:
+                token = exchange.receive(await ask(token))
+        except asyncio.IncompleteReadError:
+            assert not is_let_in
+        assert (users_at(node) == ["alice"]) is is_let_in
+        writer.close()
