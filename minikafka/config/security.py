@@ -29,8 +29,8 @@ class SecuritySettings(SettingGroup):
         kafka="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         doc="""The protocol of each listener, as NAME:PROTOCOL. A listener that is not listed speaks the protocol by
         whose name it is called, and otherwise PLAINTEXT. With REPLICATION:SSL,CONTROLLER:SSL, the same on all nodes,
-        these encrypt what they send to each other; both ends need certificates by ssl.truststore.location, beside the cluster's
-        secret.""",
+        these encrypt what they send to each other; both ends need certificates by ssl.truststore.location, beside the
+        cluster's secret.""",
     )
     ssl_keystore_type = Setting(choice("PEM"), "PEM", kafka="JKS", doc="The format of ssl.keystore.location.")
     ssl_keystore_location = Setting(

@@ -56,3 +56,51 @@ def test_what_is_told_to_java_says_the_same_to_us() -> None:
 def test_another_client_is_not_known() -> None:
     with pytest.raises(ValueError, match="client 'kcat' is not known; confluent, aiokafka, kafka-python, java are"):
         client_config("kcat", SERVERS, PLAIN)  # type: ignore[arg-type]
+
+
+LOGIN = Security(
+    security_protocol="SASL_SSL",
+    ssl_truststore_location="ca.pem",
+    sasl_mechanism="SCRAM-SHA-256",
+    sasl_username="alice",
+    sasl_password='a "secret" \\',
+)
+
+
+def test_each_client_is_told_who_logs_in() -> None:
+    given = client_config("confluent", SERVERS, LOGIN)
+    assert (given["security.protocol"], given["sasl.mechanism"]) == ("sasl_ssl", "SCRAM-SHA-256")
+    assert (given["sasl.username"], given["sasl.password"]) == LOGIN.login
+    java = java_properties(LOGIN)
+    assert java["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="alice" password="a \\"secret\\" \\\\";'
+    )
+    plain = Security(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=java["sasl.jaas.config"]
+    )
+    assert plain.login == LOGIN.login
+    assert client_config("aiokafka", SERVERS, plain) == {
+        "bootstrap_servers": ["h:1", "h:2"],
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": 'a "secret" \\',
+    }
+    assert "secret" not in f"{LOGIN!r} {LOGIN.login!r}"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism is 'GSSAPI'; it must be one of PLAIN, SCRAM-SHA-256"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password, or sasl.jaas.config, are not set; PLAIN needs"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "are not set"),
+        ({"sasl.jaas.config": "x.Y required"}, "sasl.jaas.config must have a login module"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl_oauth_token is not set"),
+        ({"sasl.login.class": "x"}, "sasl.login.class cannot be set here"),
+    ],
+)
+def test_a_login_that_lacks_something_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        security_of({"security.protocol": "SASL_PLAINTEXT"} | given)
