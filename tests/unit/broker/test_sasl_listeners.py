@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from time import time
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError as AiokafkaError
-from broker_client import Client
+from broker_client import Client, batch, produce_request
 from broker_node import ANY_PORTS, create_topic, eventually, listener_of
+from broker_tls import Files
 from captured_logs import capture_logs
 from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import Producer as ConfluentProducer
@@ -20,7 +23,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from minikafka.broker import authentication
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
-from minikafka.client.admin import ScramDeletion, ScramUpsertion
+from minikafka.client.admin import QuotaEntity, ScramDeletion, ScramUpsertion
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.channel import ChannelClosedError
 from minikafka.sasl.jwt import unsecured_token
@@ -30,6 +33,7 @@ from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import encode_request
 from minikafka.wire.messages.api_versions import ApiVersionsRequest
+from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.wire.messages.metadata import MetadataRequest
 from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -209,6 +213,45 @@ async def test_a_user_that_was_removed_does_not_get_in_any_more(start_secure: St
         assert await admin.describe_user_scram_credentials() == {"alice": {"SCRAM-SHA-512": 4096}}
         with pytest.raises(KafkaError, match="does not exist"):
             await admin.describe_user_scram_credentials(["nobody"])
+
+
+async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    node = await start_secure(
+        listeners=f"{WITH_SASL},SASL_SSL://127.0.0.1:0",
+        ssl_keystore_location=files.node,
+        **{"listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+    )
+    login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "alice", "sasl_password": "secret"}
+    how = Security(security_protocol="SASL_SSL", ssl_truststore_location=files.authority, **login)
+    async with Admin(servers(node, "SASL_SSL"), security=how) as admin:
+        assert [each.user for each in listener_of(node, "SASL_SSL")._connections] == ["alice"]
+        assert await admin.describe_cluster()
+    plain = await refusal(node, replace(how, sasl_mechanism="PLAIN"), "SASL_SSL")
+    assert "it offers SCRAM-SHA-512" in plain.message
+
+
+async def test_quotas_hold_for_the_user_who_logs_in(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure()
+    async with Admin(servers(node, "CLIENT")) as admin:
+        quotas = {"producer_byte_rate": 1_000.0, "controller_mutation_rate": 0.1}
+        await admin.alter_quotas(QuotaEntity(user="alice", has_user=True), quotas)
+    throttled = {}
+    for user in ("alice", "bob"):
+        client = await dial(node, SASL)
+        await log_in(client, user)
+        answer = await client.ask(produce_request("t", batch(bytes(4_000))))
+        throttled[user] = answer.throttle_time_ms
+        other = await dial(node, SASL)
+        await log_in(other, user)
+        codes = []
+        for name in (f"{user}-1", f"{user}-2"):
+            topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1)]
+            answer = await other.ask(CreateTopicsRequest(topics=topics), 6)
+            codes.append(answer.topics[0].error_code)
+        assert codes == ([0, ErrorCode.THROTTLING_QUOTA_EXCEEDED] if user == "alice" else [0, 0])
+    assert throttled["alice"] > 1_000
+    assert throttled["bob"] == 0
 
 
 # -- sessions (KIP-368) -----------------------------------------------------------------------------------------------

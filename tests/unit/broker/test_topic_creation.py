@@ -18,11 +18,13 @@ from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.client_quotas import Client
 from minikafka.metadata.records import TopicRecord
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, OffsetAndEpoch
 from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 Answer = Callable[[str], ErrorCode]
+CLIENT = Client("u", "c")
 
 
 class World:
@@ -66,15 +68,15 @@ class World:
 async def test_the_topics_of_a_request_are_asked_for_at_once() -> None:
     world = World()
     world.see("there")
-    assert await world.creation.create_missing(["b", "a", "there", "b"], "c") == {}
+    assert await world.creation.create_missing(["b", "a", "there", "b"], CLIENT) == {}
     assert world.requests == [["b", "a"]]
-    assert await world.creation.create_missing(["a", "b"], "c") == {}
+    assert await world.creation.create_missing(["a", "b"], CLIENT) == {}
     assert len(world.requests) == 1
 
 
 async def test_names_that_are_none_are_not_even_asked_for() -> None:
     world = World()
-    assert await world.creation.create_missing(["..", "fine", ""], "c") == {
+    assert await world.creation.create_missing(["..", "fine", ""], CLIENT) == {
         "..": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
@@ -85,7 +87,7 @@ async def test_names_that_are_none_are_not_even_asked_for() -> None:
 async def test_no_request_creates_more_than_the_controller_takes_at_once(partitions: str, at_once: int) -> None:
     world = World(num_partitions=partitions)
     names = [f"t{number}" for number in range(2100)]
-    errors = await world.creation.create_missing(names, "c")
+    errors = await world.creation.create_missing(names, CLIENT)
     assert world.requests == [names[:at_once]]
     assert errors == dict.fromkeys(names[at_once:], ErrorCode.LEADER_NOT_AVAILABLE), "come again"
 
@@ -96,16 +98,16 @@ async def test_a_topic_that_is_being_created_is_waited_for(monkeypatch: pytest.M
     world.gate.clear()
     loop = asyncio.get_running_loop()
     world.answer = lambda name: ErrorCode.POLICY_VIOLATION if name == "bad" else ErrorCode.NONE
-    first = loop.create_task(world.creation.create_missing(["a", "bad"], "c"))
+    first = loop.create_task(world.creation.create_missing(["a", "bad"], CLIENT))
     await turns()
-    second = loop.create_task(world.creation.create_missing(["a", "b", "bad"], "c"))
+    second = loop.create_task(world.creation.create_missing(["a", "b", "bad"], CLIENT))
     await turns()
     assert not first.done()
     assert not second.done()
     assert world.requests == [["a", "bad"], ["b"]]
     world.gate.set()
     assert await in_time(first) == await in_time(second) == {"bad": ErrorCode.POLICY_VIOLATION}
-    assert await world.creation.create_missing(["bad"], "c") == {"bad": ErrorCode.POLICY_VIOLATION}
+    assert await world.creation.create_missing(["bad"], CLIENT) == {"bad": ErrorCode.POLICY_VIOLATION}
     assert world.requests[2:] == [["bad"]], "the next one tries again"
 
 
@@ -113,14 +115,14 @@ async def test_whoever_waits_hears_when_the_one_who_asked_is_gone() -> None:
     world = World()
     world.gate.clear()
     loop = asyncio.get_running_loop()
-    first = loop.create_task(world.creation.create_missing(["a"], "c"))
+    first = loop.create_task(world.creation.create_missing(["a"], CLIENT))
     await turns()
-    second = loop.create_task(world.creation.create_missing(["a"], "c"))
+    second = loop.create_task(world.creation.create_missing(["a"], CLIENT))
     await turns()
     first.cancel()
     assert await in_time(second) == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
     world.gate.set()
-    assert await world.creation.create_missing(["a"], "c") == {}
+    assert await world.creation.create_missing(["a"], CLIENT) == {}
 
 
 @pytest.mark.parametrize(
@@ -139,21 +141,21 @@ async def test_what_clients_hear_of_a_refusal(
     monkeypatch.setattr(topic_creation, "SEEN_TIMEOUT_S", 0.01)
     world = World()
     world.answer = lambda _name: error
-    assert await world.creation.create_missing(["a"], "c") == ({} if said is None else {"a": said})
+    assert await world.creation.create_missing(["a"], CLIENT) == ({} if said is None else {"a": said})
 
 
 async def test_a_controller_that_is_not_reached_may_be_later() -> None:
     world = World()
     world.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody is")
-    assert await world.creation.create_missing(["a"], "c") == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
+    assert await world.creation.create_missing(["a"], CLIENT) == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
     world.failure = None
-    assert await world.creation.create_missing(["a"], "c") == {}
+    assert await world.creation.create_missing(["a"], CLIENT) == {}
 
 
 async def test_the_answer_waits_until_this_node_knows_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.lags = True
-    creating = asyncio.get_running_loop().create_task(world.creation.create_missing(["a"], "c"))
+    creating = asyncio.get_running_loop().create_task(world.creation.create_missing(["a"], CLIENT))
     await turns()
     world.see("another")
     await turns()
@@ -161,7 +163,7 @@ async def test_the_answer_waits_until_this_node_knows_the_topic(monkeypatch: pyt
     world.see("a")
     assert await in_time(creating) == {}
     monkeypatch.setattr(topic_creation, "SEEN_TIMEOUT_S", 0.01)
-    assert await in_time(world.creation.create_missing(["b"], "c")) == {}, "not for ever"
+    assert await in_time(world.creation.create_missing(["b"], CLIENT)) == {}, "not for ever"
 
 
 async def test_the_offsets_topic_has_settings_of_its_own() -> None:
@@ -181,7 +183,7 @@ async def test_the_offsets_topic_has_settings_of_its_own() -> None:
         await world.creation.create_internal("__consumer_offsets")
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.answer = lambda _name: ErrorCode.NONE
-    assert await world.creation.create_missing([CONSUMER_OFFSETS_TOPIC], "c") == {}
+    assert await world.creation.create_missing([CONSUMER_OFFSETS_TOPIC], CLIENT) == {}
     await world.creation.create_internal("__consumer_offsets")
     assert [topic for request in asked for topic in request.topics] == [
         world.creation._internal(CONSUMER_OFFSETS_TOPIC)
