@@ -6,7 +6,7 @@
 - ``ports``               inputs of a node: settings, time, randomness, disk, threads
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and their construction
 - ``listeners``           the listeners: CONTROLLER, REPLICATION, CLIENT and others for clients
-- ``authentication``, ``mechanisms``   clients that prove who they are, at listeners that speak SASL
+- ``authentication``, ``mechanisms``   clients that prove who they are, by certificates and SASL
 - ``fork_server``         starts nodes by forking itself
 - ``dispatch``            frame -> handler -> reply; ``context`` has the origin of a request
 - ``handlers``            one module per API; ``parts`` gives each the parts of the node that it needs

@@ -1,6 +1,7 @@
-"""Clients that prove who they are, at listeners that speak SASL: a frame handler before the one that serves them.
+"""Clients that prove who they are: a frame handler before the one that serves them.
 
-Until then a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate, in small frames, and not for long
+At a listener that speaks SSL a client may do so by a certificate; at those that speak SASL it must log in. Until then a
+connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate, in small frames, and not for long
 (``LOGIN_MAX_MS``). Who fails waits for the answer, and is closed. Afterwards a request costs one comparison more than
 at other listeners.
 """
@@ -14,8 +15,10 @@ from typing import Final
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
 from minikafka.broker.timers import Alarm, Timers
+from minikafka.config.principals import PrincipalRules
 from minikafka.config.sasl import SaslSettings
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.certificates import distinguished_name
 from minikafka.net.connection import Connection, FrameHandler
 from minikafka.sasl.login import Answer, Login, Mechanism
 from minikafka.wire.api import ApiKey
@@ -26,6 +29,29 @@ from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 LOGIN_MAX_MS: Final = 30_000
 """From the connection to the end of the first exchange. A thousand that come at once are in within 20 s."""
 _AT_ANY_TIME: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+class CertifiedClients:
+    """Of a listener that speaks TLS alone: whoever has shown a certificate is the user whom it names."""
+
+    def __init__(self, handler: FrameHandler, rules: PrincipalRules) -> None:
+        self._handler = handler
+        self._rules = rules
+        self.on_frame = handler.on_frame
+        self.on_read_event_end = handler.on_read_event_end
+        self.on_connection_lost = handler.on_connection_lost
+
+    def on_connection_made(self, connection: Connection) -> None:
+        self._handler.on_connection_made(connection)
+        certificate = connection.certificate
+        if certificate is None:
+            return
+        name = distinguished_name(certificate)
+        user = self._rules.user_of(name)
+        if user:
+            connection.user = user
+        else:
+            connection.close(f"no rule of ssl.principal.mapping.rules gives a user for {name}")
 
 
 class SaslAuthenticator:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from minikafka.broker.authentication import SaslAuthenticator
+from minikafka.broker.authentication import CertifiedClients, SaslAuthenticator
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.drivers.controller_client import BROKER_METHOD, CLIENT_METHOD
@@ -21,7 +21,7 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
-from minikafka.config.security import WITH_SASL, WITH_TLS
+from minikafka.config.security import NO_CLIENT_AUTH, SSL, WITH_SASL, WITH_TLS
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.addresses import Addresses
 from minikafka.net.breakable import BreakableConnection
@@ -92,6 +92,8 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
             settings = config.sasl_of(name)
             mechanisms = mechanisms_of(settings, users, ports.identity, ports.clock)
             handler = SaslAuthenticator(clients, mechanisms, settings, ports.clock, ports.timers)
+        elif config.security_protocol(name) == SSL and config.ssl_client_auth != NO_CLIENT_AUTH:
+            handler = CertifiedClients(clients, config.ssl_principal_mapping_rules)
         return listener(name, handler, limits, addresses)
 
     return Listeners(

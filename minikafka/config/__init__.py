@@ -7,7 +7,7 @@ Map:
 * ``node``        rows: who this node is, where it listens, connections
 * ``security``    rows: protocols of listeners, TLS
 * ``sasl``        rows: how clients prove who they are; each also for one listener
-* ``jaas``        logins in Kafka's notation
+* ``jaas``, ``principals``  logins, and users of certificates, in Kafka's notation
 * ``topics``      rows: defaults of topics, replication between brokers
 * ``quorum``      rows: broker sessions and the controller quorum
 * ``logs``        rows: segments, retention, flushing, cleaning

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.config.kinds import choice, nullable, protocols, secret, text, words
+from minikafka.config.principals import PrincipalRules, principal_rules
 from minikafka.config.setting import Setting, SettingGroup
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -63,6 +64,12 @@ class SecuritySettings(SettingGroup):
         NO_CLIENT_AUTH,
         doc="""Whether a client needs a certificate of its own: none, requested (one that is given must be good) or
         required.""",
+    )
+    ssl_principal_mapping_rules = Setting(
+        principal_rules(),
+        PrincipalRules("DEFAULT"),
+        doc="""Which user a client with a certificate is: the first rule that fits its distinguished name (CN=...,O=...)
+        says so; DEFAULT is the whole name. A client whose name fits no rule is refused.""",
     )
     ssl_enabled_protocols = Setting(
         words("TLSv1.2", "TLSv1.3"), ("TLSv1.2", "TLSv1.3"), doc="The versions of TLS that are spoken."

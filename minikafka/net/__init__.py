@@ -3,6 +3,7 @@
 - ``listener``    accepts connections for one named listener, bounds their number, closes idle and stuck ones
 - ``arrivals``    connections on their way in through a TLS handshake
 - ``addresses``   how many come from each address
+- ``certificates``   whom a certificate names
 - ``connection``  one accepted connection: parses frames in place, keeps replies in request order, sends file regions
 - ``breakable``   the same for tests that break it, over ``links`` that are cut or slow
 - ``reply``       the place of one answer in its connection's order

@@ -19,6 +19,7 @@ Bytes that have arrived wait in the receive buffer, and are handled before the s
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from typing import ClassVar, Final, Protocol, cast
 
@@ -302,6 +303,12 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     # -- how its listener sees it -----------------------------------------------------------------------------------
+
+    @property
+    def certificate(self) -> bytes | None:
+        """What the client has shown in its TLS handshake, and was found good, in DER."""
+        tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if tls is None else cast(ssl.SSLObject, tls).getpeercert(binary_form=True)
 
     @property
     def is_idle(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -117,6 +118,27 @@ async def test_a_listener_asks_clients_for_certificates(start_secure: StartNode,
                     assert await admin.describe_cluster()
             else:
                 await refusal(node, how)
+        await node.stop()
+
+
+async def test_who_has_a_certificate_is_whom_it_names(start_secure: StartNode, files: Files) -> None:
+    for rules, user in (
+        ("DEFAULT", None),
+        ("RULE:^.*O=trustme v([0-9]).*$/$1-$2/,DEFAULT", "1-$2"),
+        ("RULE:bob/bob/", ""),
+    ):
+        node = await start_secure(ssl_client_auth="requested", ssl_principal_mapping_rules=rules)
+        if user == "":
+            await refusal(node, security(files, ssl_keystore_location=files.client))
+        else:
+            async with Admin(servers(node), security=security(files, ssl_keystore_location=files.client)):
+                (named,) = {each.user for each in listener_of(node, "SSL")._connections}
+                assert named == user if user else re.fullmatch(r"OU=Testing cert #[^,]+,O=trustme v[0-9.]+", named)
+        async with Admin(servers(node), security=security(files)):
+            await eventually(
+                lambda: [each.user for each in listener_of(node, "SSL")._connections] == ["ANONYMOUS"],  # noqa: B023
+                "the other connection to be closed",
+            )
         await node.stop()
 
 

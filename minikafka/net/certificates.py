@@ -1,0 +1,93 @@
+"""Whom a certificate names: its subject's distinguished name as text (RFC 2253), as Java and so Kafka's ACLs write it.
+
+OpenSSL has verified the certificate; this reads its DER only as far as the subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_NAMES: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""Of attributes; others are written as numbers, with their values in hexadecimal."""
+_ENCODINGS: Final = {0x0C: "utf-8", 0x12: "ascii", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1E: "utf-16-be"}
+"""Of kinds of text."""
+_ESCAPED: Final = frozenset(',+"\\<>;')
+_VERSION: Final = 0xA0
+
+
+class _Element(NamedTuple):
+    """Of DER: its tag, its content, and all of its bytes."""
+
+    tag: int
+    content: bytes
+    whole: bytes
+
+
+def distinguished_name(certificate: bytes) -> str:
+    """Of the subject of a certificate in DER: ``CN=alice,O=example``, the last part first. ValueError if it is none."""
+    try:
+        ((_, to_be_signed, _), *_) = _elements(next(_elements(certificate)).content)
+        fields = list(_elements(to_be_signed))
+        if fields[0].tag == _VERSION:
+            fields.pop(0)
+        subject = fields[4].content  # after serial number, algorithm, issuer, validity
+        return ",".join(reversed([_part(part.content) for part in _elements(subject)]))
+    except (IndexError, StopIteration, UnicodeError) as error:
+        raise ValueError("not a certificate") from error
+
+
+def _part(attributes: bytes) -> str:
+    return "+".join(_attribute(each.content) for each in _elements(attributes))
+
+
+def _attribute(content: bytes) -> str:
+    kind, value = _elements(content)
+    number = _object_id(kind.content)
+    name, encoding = _NAMES.get(number), _ENCODINGS.get(value.tag)
+    if name is None or encoding is None:
+        return f"{name or number}=#{value.whole.hex()}"
+    return f"{name}={_escaped(value.content.decode(encoding))}"
+
+
+def _escaped(text: str) -> str:
+    escaped = "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
+    if escaped.startswith((" ", "#")):
+        escaped = f"\\{escaped}"
+    if escaped.endswith(" ") and len(text) > 1:
+        escaped = f"{escaped[:-1]}\\ "
+    return escaped
+
+
+def _object_id(content: bytes) -> str:
+    numbers: list[int] = [0]
+    for byte in content:
+        numbers[-1] = numbers[-1] << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(0)
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:-1])))
+
+
+def _elements(data: bytes) -> Iterator[_Element]:
+    at = 0
+    while at < len(data):
+        size, begin = data[at + 1], at + 2
+        if size >= 0x80:
+            begin += size - 0x80
+            size = int.from_bytes(data[at + 2 : begin])
+        end = begin + size
+        if end > len(data):
+            raise IndexError("an element goes beyond its end")
+        yield _Element(data[at], data[begin:end], data[at:end])
+        at = end

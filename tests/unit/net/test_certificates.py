@@ -1,0 +1,85 @@
+"""Names in certificates, as Java writes them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.net.certificates import distinguished_name
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def certificate(*parts: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    return of(x509.Name([x509.NameAttribute(*part) for part in parts]))
+
+
+def of(subject: x509.Name) -> bytes:
+    builder = x509.CertificateBuilder(
+        issuer_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "issuer")]),
+        subject_name=subject,
+        public_key=KEY.public_key(),
+        serial_number=2**150 + 7,
+        not_valid_before=datetime(2020, 1, 1, tzinfo=UTC),
+        not_valid_after=datetime(2060, 1, 1, tzinfo=UTC),
+    )
+    return builder.sign(KEY, SHA256()).public_bytes(Encoding.DER)
+
+
+NAMES = [
+    ([(NameOID.COMMON_NAME, "alice")], "CN=alice"),
+    (
+        [
+            (NameOID.COUNTRY_NAME, "DE"),
+            (NameOID.STATE_OR_PROVINCE_NAME, "Bayern"),
+            (NameOID.LOCALITY_NAME, "Nürnberg"),
+            (NameOID.ORGANIZATION_NAME, "Übung & Co, KG"),
+            (NameOID.ORGANIZATIONAL_UNIT_NAME, ' a "b"; <c>\\+ '),
+            (NameOID.COMMON_NAME, "#1=x"),
+        ],
+        'CN=\\#1=x,OU=\\ a \\"b\\"\\; \\<c\\>\\\\\\+\\ ,O=Übung & Co\\, KG,L=Nürnberg,ST=Bayern,C=DE',
+    ),
+    (
+        [(NameOID.DOMAIN_COMPONENT, "org"), (NameOID.USER_ID, "u"), (NameOID.STREET_ADDRESS, "s")],
+        "STREET=s,UID=u,DC=org",
+    ),
+    ([(NameOID.EMAIL_ADDRESS, "a@b")], "1.2.840.113549.1.9.1=#1603614062"),
+    ([], ""),
+]
+
+
+@pytest.mark.parametrize(("parts", "name"), NAMES)
+def test_names(parts: list[tuple[x509.ObjectIdentifier, str]], name: str) -> None:
+    assert distinguished_name(certificate(*parts)) == name
+
+
+def test_a_part_may_have_several_attributes() -> None:
+    both = [x509.NameAttribute(NameOID.USER_ID, "7"), x509.NameAttribute(NameOID.COMMON_NAME, "alice")]
+    subject = x509.Name([x509.RelativeDistinguishedName(both)])
+    assert sorted(distinguished_name(of(subject)).split("+")) == ["CN=alice", "UID=7"]
+
+
+@given(st.binary(max_size=64))
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with suppress(ValueError):
+        distinguished_name(data)
+
+
+@given(st.data())
+def test_a_changed_certificate_is_a_name_or_refused(data: st.DataObject) -> None:
+    whole = bytearray(WHOLE)
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(ValueError):
+        distinguished_name(bytes(whole))
+
+
+WHOLE = certificate(*NAMES[1][0])
