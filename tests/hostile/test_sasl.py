@@ -1,0 +1,270 @@
+"""Strangers at a listener that asks who they are: before the exchange, in it, and with what they overheard."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hostile_node import HONEST_TOPIC, Honest, Target
+from hostile_requests import LARGEST
+from live_cluster import PATIENCE_S, assert_no_complaints, eventually, free_base_port, turn_max_ms
+from live_wire import ClosedError, Wire, api_key
+from test_mutations import DECODED, SEED, SENT, mutated
+
+from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, REPLICATION_PORT_OFFSET
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.sasl.exchange import ClientExchange, ServerExchange
+from minikafka.sasl.jwt import Demands, unsecured_claims, unsecured_token
+from minikafka.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer
+from minikafka.sasl.plain import PlainClient, PlainServer
+from minikafka.sasl.scram import BY_NAME, SALT_SIZE, ScramMechanism, credential_of, salted_password
+from minikafka.sasl.scram_client import SaltedPasswords, ScramClient
+from minikafka.sasl.scram_server import Decoys, ScramServer
+from minikafka.wire.api import ApiKey
+from minikafka.wire.codec import encode
+from minikafka.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+pytestmark = pytest.mark.spec("P6")
+
+HOST: Final = "127.0.0.1"
+PASSWORD: Final = "correct horse battery staple"
+SALT: Final = b"s" * SALT_SIZE
+SHA_256, SHA_512 = ScramMechanism
+FAILED: Final = ErrorCode.SASL_AUTHENTICATION_FAILED
+MAY_ASK: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One node with a listener that asks, beside one that does not; alice may log in."""
+    port = free_base_port(1)
+    named = {
+        "CLIENT": port,
+        "SASL_PLAINTEXT": port + 1,
+        "REPLICATION": port + REPLICATION_PORT_OFFSET,
+        "CONTROLLER": port + CONTROLLER_PORT_OFFSET,
+    }
+    settings = {
+        "loop.turn.warn.ms": str(turn_max_ms()),
+        "listeners": ",".join(f"{name}://{HOST}:{number}" for name, number in named.items()),
+        "connection.failed.authentication.delay.ms": "0",
+    }
+    directory = tmp_path_factory.mktemp("guarded") / "cluster"
+    cluster = LocalCluster.create(directory, brokers=1, base_port=port, settings=settings, detached=False)
+    try:
+        cluster.start(PATIENCE_S)
+        with Wire(port) as wire:
+            wire.create_topic(HONEST_TOPIC, [[1]])
+            eventually(lambda: wire.has_topic(HONEST_TOPIC), "the honest topic")
+            for mechanism in ScramMechanism:
+                salted = salted_password(mechanism, PASSWORD, SALT, 4096)
+                alice = ScramCredentialUpsertion(
+                    name="alice", mechanism=mechanism, iterations=4096, salt=SALT, salted_password=salted
+                )
+                answer = wire.ask(AlterUserScramCredentialsRequest(upsertions=[alice]), 0)
+                assert [each.error_code for each in answer.results] == [0]
+        yield cluster
+    finally:
+        cluster.kill_all()
+    assert_no_complaints(cluster)
+
+
+@pytest.fixture
+def target(guarded: LocalCluster) -> Iterator[Target]:
+    """The node. Afterwards it is the process that it was, and an honest producer never failed."""
+    target = Target(guarded)
+    with Honest(target) as honest:
+        honest.wait_for(1)
+        yield target
+        honest.wait_for(honest.count + 3)
+    assert not honest.failures
+    assert "Traceback" not in target.log()
+    assert PASSWORD not in target.log()
+
+
+class Stranger(Wire):
+    """A connection to the listener that asks."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target.port + 1)
+
+    def begin(self, mechanism: str = "SCRAM-SHA-256", version: int = 1) -> None:
+        assert self.ask(SaslHandshakeRequest(mechanism=mechanism), version).error_code == 0
+
+    def say(self, token: bytes) -> SaslAuthenticateResponse:
+        answer: SaslAuthenticateResponse = self.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
+        return answer
+
+    def log_in(self, password: str = PASSWORD, nonce: str = "nonce") -> list[bytes]:
+        """All that is said."""
+        self.begin()
+        client = ScramClient(SHA_256, "alice", SaltedPasswords(password), nonce)
+        said: list[bytes] = []
+        token: bytes | None = client.first()
+        while token is not None:
+            answer = self.say(token)
+            assert answer.error_code == 0, answer.error_message
+            said += (token, bytes(answer.auth_bytes))
+            token = client.receive(said[-1])
+        return said
+
+    def is_in(self) -> bool:
+        try:
+            return bool(self.ask(MetadataRequest(topics=[]), 9).brokers)
+        except ClosedError:
+            return False
+
+
+def seen(target: Target) -> list[object]:
+    """What the cluster knows, and the files that it has, but not those that the honest producer fills."""
+    directory = target.cluster.layout.data_directory(1)
+    names = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_dir())
+    with target.wire() as wire:
+        metadata = wire.ask(MetadataRequest(topics=None), 9)
+    return [names, sorted(topic.name for topic in metadata.topics), _metadata_log(directory)]
+
+
+def _metadata_log(directory: Path) -> list[tuple[str, int]]:
+    return sorted((path.name, path.stat().st_size) for path in directory.glob("__cluster_metadata-0/*.log"))
+
+
+@pytest.mark.parametrize("state", ["fresh", "in an exchange", "half-way"])
+def test_no_api_is_served_before_the_proof(target: Target, state: str) -> None:
+    before = seen(target)
+    requests = [(make(), version) for make, version in LARGEST.values()]
+    known = {int(api_key(request)) for request, _ in requests}
+    bare = [(key, key.versions.last) for key in ApiKey if key not in MAY_ASK | known]
+    for key, version, body in [
+        *((api_key(request), version, request) for request, version in requests if api_key(request) not in MAY_ASK),
+        *((key, version, bytes(40)) for key, version in bare),
+    ]:
+        with Stranger(target) as stranger:
+            if state != "fresh":
+                stranger.begin()
+            if state == "half-way":
+                assert stranger.say(b"n,,n=alice,r=x").error_code == 0
+            with suppress(ClosedError):
+                stranger.send_body(key, version, body if isinstance(body, bytes) else encode(body, version))
+            assert stranger.is_closed_by_node()
+    for number in (92, 999, 32767, -1):
+        with Stranger(target) as stranger:
+            stranger.send_frame(number.to_bytes(2, signed=True) + bytes(40))
+            assert stranger.is_closed_by_node()
+    assert seen(target) == before
+
+
+def test_what_was_overheard_is_worth_nothing(target: Target) -> None:
+    with Stranger(target) as honest:
+        said = honest.log_in()
+        assert honest.is_in()
+    first, challenge, proof, _ = said
+    with Stranger(target) as replaying:  # the same messages again
+        replaying.begin()
+        assert replaying.say(first).auth_bytes != challenge
+        assert replaying.say(proof).error_code == FAILED
+        assert not replaying.is_in()
+    with Stranger(target) as one, Stranger(target) as other:  # the proof of one connection on another
+        for each in (one, other):
+            each.begin()
+        client = ScramClient(SHA_256, "alice", SaltedPasswords(PASSWORD), "spliced")
+        token = client.receive(bytes(one.say(client.first()).auth_bytes))
+        assert token is not None
+        other.say(client.first())
+        assert other.say(token).error_code == FAILED
+        assert one.say(token).error_code == 0
+        assert (one.is_in(), other.is_in()) == (True, False)
+    with Stranger(target) as downgrading:  # the proof of one mechanism for another
+        downgrading.begin("SCRAM-SHA-512")
+        downgrading.say(first)
+        assert downgrading.say(proof).error_code == FAILED
+
+
+def test_frames_of_strangers_are_small(target: Target) -> None:
+    target.forget_peak_memory()
+    before = target.peak_memory()
+    strangers = [Stranger(target) for _ in range(20)]
+    for stranger in strangers:
+        stranger.begin()
+        stranger.socket.sendall((50 << 20).to_bytes(4) + bytes(1 << 16))
+    for stranger in strangers:
+        with pytest.raises((ClosedError, ConnectionError)):
+            stranger.receive_frame()
+        stranger.socket.close()
+    assert target.peak_memory() - before < 10 << 20
+
+
+def test_who_begins_and_leaves_keeps_nobody_out(target: Target) -> None:
+    strangers = [Stranger(target) for _ in range(200)]
+    for stranger in strangers[::2]:
+        stranger.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
+    with Stranger(target) as honest:
+        honest.log_in()
+        assert honest.is_in()
+    for stranger in strangers:
+        stranger.socket.close()
+
+
+def test_mutated_exchanges_through_sockets(target: Target) -> None:
+    rng = random.Random(SEED)
+    for number in range(SENT):
+        with Stranger(target) as stranger:
+            stranger.begin(rng.choice(list(BY_NAME)), version=rng.randrange(2))
+            client = ScramClient(SHA_256, "alice", SaltedPasswords("wrong"), f"n{number}")
+            try:
+                answer = stranger.say(mutated(client.first(), rng))
+                stranger.say(mutated(b"c=biws,r=%s,p=AAAA" % bytes(answer.auth_bytes)[:20], rng))
+                assert not stranger.is_in()
+            except (ClosedError, ConnectionError):
+                pass
+
+
+def exchanges() -> list[tuple[ServerExchange, ClientExchange]]:
+    """One of each mechanism, in which alice logs in."""
+    found: list[tuple[ServerExchange, ClientExchange]] = [
+        (PlainServer({"alice": PASSWORD}, b"key"), PlainClient("alice", PASSWORD)),
+        (
+            OAuthBearerServer(lambda token: Demands().check(unsecured_claims(token), 0)),
+            OAuthBearerClient(lambda: unsecured_token({"sub": "alice", "exp": 9}), {"a": "b"}),
+        ),
+    ]
+    for mechanism in ScramMechanism:
+        server = ScramServer(mechanism, CREDENTIALS[mechanism].get, Decoys(b"secret"), "server")
+        found.append((server, ScramClient(mechanism, "alice", PASSWORDS[mechanism], "client")))
+    return found
+
+
+PASSWORDS: Final = {mechanism: SaltedPasswords(PASSWORD) for mechanism in ScramMechanism}
+CREDENTIALS: Final = {
+    mechanism: {"alice": credential_of(mechanism, salted_password(mechanism, PASSWORD, SALT, 4096), SALT, 4096)}
+    for mechanism in ScramMechanism
+}
+
+
+def test_mutated_exchanges() -> None:
+    """Of each kind, a message is changed: the server refuses it, or it says the same, or names another token's user."""
+    rng = random.Random(SEED)
+    for number in range(DECODED):
+        server, client = exchanges()[number % 4]
+        changes = 0
+        token: bytes | None = client.first()
+        refusal: KafkaError | None = None
+        while token is not None and refusal is None:
+            changed = mutated(token, rng) if rng.randrange(2) else token
+            changes += changed != token
+            try:
+                token = client.receive(server.receive(changed))
+            except KafkaError as error:
+                refusal = error
+        assert refusal is None or (refusal.code is FAILED and changes)
+        assert server.user is None or server.user == "alice" or isinstance(server, OAuthBearerServer)
