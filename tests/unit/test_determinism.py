@@ -29,6 +29,7 @@ PACKAGES = (
         "records",
         "wire",
         "sasl",
+        "security",
     ),
     *("config", "model.py", "errors.py"),
 )
