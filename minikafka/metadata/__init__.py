@@ -10,6 +10,7 @@ Map:
 * ``topic_names``  valid names of topics
 * ``features``     protocols that the whole cluster speaks, and their levels
 * ``client_quotas``  quotas of clients: which there are, and which one holds for whom
+* ``acl_messages``  ACLs and filters of requests
 * ``effective``    settings in effect: those of the image take precedence over the node's own
 * ``controller/``  requests in, records out
 

@@ -26,6 +26,7 @@ from minikafka.metadata.image import (
 )
 from minikafka.metadata.records import (
     METADATA_VERSION,
+    AccessControlEntryRecord,
     BrokerChangeRecord,
     ClientQuotaRecord,
     ClusterIdRecord,
@@ -39,6 +40,7 @@ from minikafka.metadata.records import (
     ProducerIdsRecord,
     Record,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -168,6 +170,7 @@ class ImageBuilder:
         self._client_quotas = _Draft(image.client_quotas)
         self._first_leader_epoch = image.first_leader_epoch
         self._scram_credentials = _Draft(image.scram_credentials)
+        self._acls = _Draft(image.acls)
         self.touched_topics: set[str] = set()
         self.touched_configs: set[ConfigResource] = set()
 
@@ -191,6 +194,7 @@ class ImageBuilder:
             self._client_quotas.now,
             self._first_leader_epoch,
             self._scram_credentials.now,
+            self._acls.now,
         )
 
     @singledispatchmethod
@@ -329,6 +333,15 @@ class ImageBuilder:
             users[record.user] = left
         else:
             del users[record.user]
+
+    @replay.register
+    def _(self, record: AccessControlEntryRecord) -> None:
+        self._acls.own()[record.acl_id] = record.acl
+
+    @replay.register
+    def _(self, record: RemoveAccessControlEntryRecord) -> None:
+        if self._acls.own().pop(record.acl_id, None) is None:
+            raise MalformedError(f"ACL {record.acl_id} is removed, which does not exist")
 
     def _broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self._brokers.now.get(broker_id)

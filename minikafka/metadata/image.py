@@ -11,6 +11,7 @@ from uuid import UUID
 from minikafka.metadata.records import ConfigResourceType, PartitionRecord, QuotaEntity, RegisterBrokerRecord
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, UNASSIGNED_DIRECTORY, Endpoint, TopicPartition
 from minikafka.sasl.scram import ScramCredential, ScramMechanism
+from minikafka.security.acls import AclBinding
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -149,6 +150,7 @@ class MetadataImage:
     """What new partitions begin with: later than all leader epochs of deleted ones."""
     scram_credentials: Mapping[str, Mapping[ScramMechanism, ScramCredential]] = field(default_factory=dict)
     """By user."""
+    acls: Mapping[UUID, AclBinding] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name."""

@@ -8,7 +8,8 @@ a fact that is new to it. Then, as for an unknown type, it raises :class:`Unknow
 ``MetadataVersionRecord`` has the version that may be written. Version 2 added log directories (KIP-858) and the
 registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features,
 version 5 quotas of clients, version 6 settings of groups, version 7 the leader epoch that new partitions begin with,
-version 8 SCRAM credentials of users. A new controller raises it to its own version; all nodes are upgraded together.
+version 8 SCRAM credentials of users, and ACLs. A new controller raises it to its own version; all nodes are upgraded
+together.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
 from minikafka.sasl.scram import ScramMechanism
+from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 
 METADATA_VERSION: Final = 8
 """The newest metadata version this code knows."""
@@ -258,6 +260,47 @@ class RemoveUserScramCredentialRecord(Record):
     TYPE: ClassVar[int] = 16
     user: str
     mechanism: ScramMechanism
+
+
+@dataclass(frozen=True, slots=True)
+class AccessControlEntryRecord(Record):
+    """An ACL was created."""
+
+    TYPE: ClassVar[int] = 17
+    acl_id: UUID
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: AclOperation
+    permission: AclPermission
+
+    @classmethod
+    def of(cls, acl: AclBinding) -> AccessControlEntryRecord:
+        """The record of this ACL."""
+        return cls(acl.acl_id, *acl)
+
+    @property
+    def acl(self) -> AclBinding:
+        """What was created."""
+        return AclBinding(
+            self.resource_type,
+            self.resource_name,
+            self.pattern_type,
+            self.principal,
+            self.host,
+            self.operation,
+            self.permission,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAccessControlEntryRecord(Record):
+    """An ACL was deleted."""
+
+    TYPE: ClassVar[int] = 18
+    acl_id: UUID
 
 
 class _Shape(NamedTuple):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from minikafka.metadata.image import BROKER_FIELDS, PARTITION_FIELDS, MetadataImage
 from minikafka.metadata.records import (
+    AccessControlEntryRecord,
     ClientQuotaRecord,
     ClusterIdRecord,
     ConfigRecord,
@@ -56,3 +58,5 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
                 credential.server_key,
                 credential.iterations,
             )
+    for acl_id in sorted(image.acls, key=attrgetter("int")):
+        yield AccessControlEntryRecord.of(image.acls[acl_id])

@@ -18,6 +18,7 @@ Map:
 * ``configs``        settings of topics and dynamic settings of brokers
 * ``client_quotas``  bounds on what clients may ask
 * ``scram``          SCRAM credentials of users
+* ``acls``           who may do what
 * ``producer_ids``   blocks of producer ids
 * ``features``       levels of features
 

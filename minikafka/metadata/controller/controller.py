@@ -32,6 +32,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import (
+    acls,
     brokers,
     client_quotas,
     configs,
@@ -64,8 +65,10 @@ from minikafka.wire.messages.alter_user_scram_credentials import AlterUserScramC
 from minikafka.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest
+from minikafka.wire.messages.create_acls import CreateAclsRequest
 from minikafka.wire.messages.create_partitions import CreatePartitionsRequest
 from minikafka.wire.messages.create_topics import CreateTopicsRequest
+from minikafka.wire.messages.delete_acls import DeleteAclsRequest
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest
 from minikafka.wire.messages.elect_leaders import ElectLeadersRequest
 from minikafka.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -93,8 +96,10 @@ _UNTIMED: Final[dict[type[Message], Untimed]] = {
     AlterPartitionRequest: partitions.alter_partition,
     AlterUserScramCredentialsRequest: scram.alter_user_scram_credentials,
     AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
+    CreateAclsRequest: acls.create_acls,
     CreatePartitionsRequest: topics.create_partitions,
     CreateTopicsRequest: topics.create_topics,
+    DeleteAclsRequest: acls.delete_acls,
     DeleteTopicsRequest: topics.delete_topics,
     ElectLeadersRequest: elections.elect_leaders,
     IncrementalAlterConfigsRequest: configs.alter_configs,

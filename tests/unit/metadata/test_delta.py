@@ -11,6 +11,7 @@ from minikafka.metadata.codec import MalformedError
 from minikafka.metadata.delta import MetadataDelta, replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from minikafka.metadata.records import (
+    AccessControlEntryRecord,
     BrokerChangeRecord,
     ClusterIdRecord,
     ConfigRecord,
@@ -21,13 +22,18 @@ from minikafka.metadata.records import (
     ProducerIdsRecord,
     Record,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
 from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 
 TOPIC, BROKER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER
+ACL = AclBinding(
+    ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermission.ALLOW
+)
 
 
 def applied(image: MetadataImage, *records: Record) -> tuple[MetadataImage, MetadataDelta]:
@@ -198,3 +204,14 @@ def test_the_difference_of_a_snapshot_names_everything_new(small: MetadataImage)
     assert delta.partitions == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
     assert delta.configs == {ConfigResource(TOPIC, "orders")}
     assert is_empty(difference(small, small))
+
+
+def test_acls_come_and_go(small: MetadataImage) -> None:
+    after, delta = applied(small, AccessControlEntryRecord.of(ACL), AccessControlEntryRecord.of(ACL))
+    assert after.acls == {ACL.acl_id: ACL}
+    assert is_empty(delta), "whoever decides by them compares the images"
+    gone, _ = applied(after, RemoveAccessControlEntryRecord(ACL.acl_id))
+    assert gone.acls == {}
+    assert after.acls
+    with pytest.raises(MalformedError, match="does not exist"):
+        applied(gone, RemoveAccessControlEntryRecord(ACL.acl_id))

@@ -63,6 +63,8 @@ def test_types_are_those_that_were_given_out() -> None:
         14: "FirstLeaderEpochRecord",
         15: "UserScramCredentialRecord",
         16: "RemoveUserScramCredentialRecord",
+        17: "AccessControlEntryRecord",
+        18: "RemoveAccessControlEntryRecord",
     }
 
 

@@ -20,6 +20,7 @@ from minikafka.metadata.records import METADATA_VERSION, ConfigResourceType, dec
 from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import Endpoint, OffsetAndEpoch
 from minikafka.sasl.scram import ScramCredential, ScramMechanism
+from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 
 numbers = st.integers(0, 2**31 - 1)
 offsets = st.integers(-1, 2**62)
@@ -51,6 +52,16 @@ brokers = st.builds(
     fenced=st.booleans(),
     in_controlled_shutdown=st.booleans(),
     previous_broker_epoch=offsets,
+)
+acls = st.builds(
+    AclBinding,
+    st.sampled_from(ResourceType),
+    names,
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    names,
+    names,
+    st.sampled_from(AclOperation),
+    st.sampled_from(AclPermission),
 )
 
 credentials = st.dictionaries(
@@ -84,6 +95,7 @@ def images(draw: st.DrawFn) -> MetadataImage:
         draw(st.integers(0, 2**60)),
         first_leader_epoch=draw(numbers),
         scram_credentials=draw(st.dictionaries(names, credentials, max_size=2)),
+        acls={acl.acl_id: acl for acl in draw(st.lists(acls, max_size=3))},
     )
 
 
