@@ -25,6 +25,7 @@ from minikafka.metadata.image import (
     TopicImage,
 )
 from minikafka.metadata.records import (
+    FIRST_LEADER_EPOCHS,
     METADATA_VERSION,
     AccessControlEntryRecord,
     BrokerChangeRecord,
@@ -269,8 +270,9 @@ class ImageBuilder:
         del self._topics.own()[topic.name]
         del self._topic_names.own()[topic.topic_id]
         self._partitions.pop(topic.name, None)
-        epochs = (partition.leader_epoch for partition in topic.partitions.values())
-        self._first_leader_epoch = max(self._first_leader_epoch, max(epochs, default=NO_EPOCH) + 1)
+        if self._metadata_version >= FIRST_LEADER_EPOCHS:
+            epochs = (partition.leader_epoch for partition in topic.partitions.values())
+            self._first_leader_epoch = max(self._first_leader_epoch, max(epochs, default=NO_EPOCH) + 1)
         self.touched_topics.add(topic.name)
         resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
         if resource in self._configs.now:

@@ -9,7 +9,8 @@ a fact that is new to it. Then, as for an unknown type, it raises :class:`Unknow
 registration that a broker continues, version 3 the last unclean election of a partition, version 4 levels of features,
 version 5 quotas of clients, version 6 settings of groups, version 7 the leader epoch that new partitions begin with,
 version 8 SCRAM credentials of users, and ACLs. A new controller raises it to its own version; all nodes are upgraded
-together.
+together. What a version adds to the meaning of earlier types counts from its ``MetadataVersionRecord`` on: some nodes
+replay records that others have in a snapshot, which their older code wrote.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from minikafka.security.acls import AclBinding, AclOperation, AclPermission, Pat
 
 METADATA_VERSION: Final = 8
 """The newest metadata version this code knows."""
+
+FIRST_LEADER_EPOCHS: Final = 7
+"""The version from which on deletions raise the leader epoch that new partitions begin with (decision 0031)."""
 
 
 class UnknownRecordError(MalformedError):

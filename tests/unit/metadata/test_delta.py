@@ -11,6 +11,7 @@ from minikafka.metadata.codec import MalformedError
 from minikafka.metadata.delta import MetadataDelta, replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from minikafka.metadata.records import (
+    METADATA_VERSION,
     AccessControlEntryRecord,
     BrokerChangeRecord,
     ClusterIdRecord,
@@ -112,6 +113,7 @@ def test_topics_come_and_go_with_their_settings(small: MetadataImage, orders: UU
 
 def test_new_partitions_begin_above_the_leader_epochs_of_all_deleted_ones(small: MetadataImage, orders: UUID) -> None:
     other = UUID(int=11)
+    small, _ = applied(small, MetadataVersionRecord(METADATA_VERSION))
     first = [small.first_leader_epoch]
     after = small
     for record in (

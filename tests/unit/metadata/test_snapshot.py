@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +17,24 @@ from minikafka.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from minikafka.metadata.records import METADATA_VERSION, ConfigResourceType, decode_record, encode_record
+from minikafka.metadata.records import (
+    METADATA_VERSION,
+    ConfigResourceType,
+    FirstLeaderEpochRecord,
+    MetadataVersionRecord,
+    PartitionRecord,
+    Record,
+    RemoveTopicRecord,
+    TopicRecord,
+    decode_record,
+    encode_record,
+)
 from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import Endpoint, OffsetAndEpoch
 from minikafka.sasl.scram import ScramCredential, ScramMechanism
 from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+
+ORDERS, AGAIN = UUID(int=10), UUID(int=11)
 
 numbers = st.integers(0, 2**31 - 1)
 offsets = st.integers(-1, 2**62)
@@ -112,3 +126,25 @@ def test_the_empty_image_has_no_records() -> None:
 def test_equal_images_have_equal_snapshots(small: MetadataImage) -> None:
     again = replay_records(EMPTY_IMAGE, reversed(list(snapshot_records(small))[:4]), OffsetAndEpoch(0, 0))
     assert list(snapshot_records(again)) == list(snapshot_records(small))[:4]
+
+
+@pytest.mark.parametrize("taken", range(5))
+def test_nodes_agree_after_an_upgrade_wherever_their_older_code_took_a_snapshot(taken: int) -> None:
+    """Version 6 knew nothing of the leader epochs of deleted partitions: whoever replays them again learns no more."""
+    old: list[Record] = [
+        MetadataVersionRecord(6),
+        TopicRecord("orders", ORDERS),
+        PartitionRecord(ORDERS, 0, (1,), (1,), 1, leader_epoch=4),
+        RemoveTopicRecord(ORDERS),
+    ]
+    new: list[Record] = [
+        MetadataVersionRecord(METADATA_VERSION),
+        TopicRecord("orders", AGAIN),
+        PartitionRecord(AGAIN, 0, (1,), (1,), 1, leader_epoch=1),
+        RemoveTopicRecord(AGAIN),
+    ]
+    image = replay_records(EMPTY_IMAGE, old[:taken], OffsetAndEpoch(taken, 1))
+    snapshot = [record for record in snapshot_records(image) if not isinstance(record, FirstLeaderEpochRecord)]
+    after = replay_records(EMPTY_IMAGE, [*snapshot, *old[taken:], *new], OffsetAndEpoch(9, 1))
+    assert after == replay_records(EMPTY_IMAGE, old + new, OffsetAndEpoch(9, 1))
+    assert after.first_leader_epoch == 2
