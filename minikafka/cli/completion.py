@@ -6,7 +6,8 @@ Whoever presses Tab waits a second at most, and sees no error: without an answer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -18,6 +19,29 @@ if TYPE_CHECKING:
     from minikafka.client import Admin
 
 PATIENCE_S: Final = 1.0
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._@%+,/-]+")
+"""Names that a shell takes as they are, as one word. Others are not offered: a group may have any name, and what is put
+into somebody's line, or evaluated there (zsh), must not be a command."""
+
+
+def join_broken_words(environment: MutableMapping[str, str]) -> None:
+    """Bash breaks words at each ``:`` and ``=``: ``-b localhost:9092`` would be a server and two topics."""
+    if "COMP_WORDS" not in environment:
+        return
+    words: list[str] = []
+    index = 0
+    for number, piece in enumerate(environment["COMP_WORDS"].split("\n")):
+        if words and (_is_break(piece) or _is_break(words[-1][-1:])):
+            words[-1] += piece
+        else:
+            words.append(piece)
+        if str(number) == environment.get("COMP_CWORD"):
+            index = len(words) - 1
+    environment.update(COMP_WORDS="\n".join(words), COMP_CWORD=str(index))
+
+
+def _is_break(piece: str) -> bool:
+    return bool(piece) and not piece.strip(":=")
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -74,8 +98,9 @@ def _ask(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Awaitable
     try:
         with redirect_stderr(StringIO()):
             directory = ctx.params.get("directory")
+            here = None if directory is None else Path(directory).expanduser()  # the shell has not done it yet
             give_command_config(ctx.params.get(PARAMETER))
-            cluster = target(ctx.params.get("bootstrap"), None if directory is None else Path(directory))
-            return [name for name in asyncio.run(ask()) if name.startswith(incomplete)]
+            cluster = target(ctx.params.get("bootstrap"), here)
+            return [name for name in asyncio.run(ask()) if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
     except (Exception, SystemExit):  # whatever it is: a Tab is no place for it
         return []

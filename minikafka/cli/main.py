@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from minikafka.cli import (
     broker,
     chaos,
     cluster,
+    completion,
     config,
     consume,
     delete_records,
@@ -149,6 +151,7 @@ def main() -> None:
     """Run the command line; errors that a user can act on end it with one line and exit code 1."""
     open_closed_streams()
     let_sigterm_interrupt()
+    completion.join_broken_words(os.environ)
     try:
         app()
     except KeyboardInterrupt:  # before there was a verb; those end by themselves
