@@ -115,6 +115,13 @@ def acknowledged_without_a_place(story: Story) -> None:
     story.read_to_the_end(("a", 3), ("b", 4), ("c", 5))
 
 
+@harmless
+def sent_twice_by_its_producer_and_there_twice(story: Story) -> None:
+    story.acknowledge(a=0, b=2, c=3)
+    story.read_to_the_end(("a", 0), ("b", 1), ("b", 2), ("c", 3))
+    story.add("reader", "ok", "resent", [["t-0", "b"]])
+
+
 # -- lost, though somebody saw it once ---------------------------------------------------------------------------------
 
 
@@ -294,6 +301,13 @@ def acknowledged_without_a_place_and_read_at_two(story: Story) -> None:
 def sent_without_acks_and_read_at_two(story: Story) -> None:
     story.send_without_acks("b", "c")
     story.read(("b", 0), ("b", 1))
+
+
+@plants("duplicate")
+def there_twice_though_another_was_sent_twice(story: Story) -> None:
+    story.acknowledge(a=0, b=1)
+    story.read_to_the_end(("a", 0), ("b", 1), ("a", 2))
+    story.add("reader", "ok", "resent", [["t-0", "b"]])
 
 
 @plants("nonmonotonic-send")

@@ -130,6 +130,15 @@ def what_is_in_no_transaction_is_missing(story: Story) -> None:
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
+@plants("kept")
+def what_is_in_no_transaction_was_sent_twice(story: Story) -> None:
+    story.commit()
+    story.send("plain", "t-0", 3, process="other")
+    story.read_to_the_end(("a", 0), ("plain", 2), ("plain", 3))
+    story.read_to_the_end(("b", 0), partition="t-1")
+    story.add("reader", "ok", "resent", ["t-0", "plain"])
+
+
 # -- what is not committed ---------------------------------------------------------------------------------------------
 
 

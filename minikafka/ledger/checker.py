@@ -12,20 +12,22 @@ run say nothing about a later one. A run with ``drained`` is a *reader*: it read
 including writes of unknown outcome. The stored records, which the audit on Spark scans, are one more reader. Readers
 decide about losses, each by its own records:
 
-* A record belongs to the offset of its acknowledgement, or else to the offset at which it was read. * A reader must get
-every acknowledged record, and every record that any consumer got (it was below the high watermark, so committed), at or
-above the reader's own start and the log start. * A reader starts at the offset of its ``assign``; without one it has
-promised to read from the beginning. * Records below ``log_start`` were deleted on purpose, by retention or
-DeleteRecords: readers need not get them. Only the history may say so. A log start that only the cluster reports would
-excuse any lost head. * An acknowledged record that no reader had to get is *not judged*: the verdict is not ok, since
-no reader looked.
+* A record belongs to the offset of its acknowledgement, or else to the offset at which it was read.
+* A reader must get every acknowledged record, and every record that any consumer got (it was below the high watermark,
+  so committed), at or above the reader's own start and the log start.
+* A reader starts at the offset of its ``assign``; without one it has promised to read from the beginning.
+* Records below ``log_start`` were deleted on purpose, by retention or DeleteRecords: readers need not get them. Only
+  the history may say so. A log start that only the cluster reports would excuse any lost head.
+* A record that is ``resent`` was sent again by its producer as a new one, so it may be there again. Brokers know a
+  repetition by the producer's id, epoch and sequence; whoever says so has seen that these differ.
+* An acknowledged record that no reader had to get is *not judged*: the verdict is not ok, since no reader looked.
 
 The rules (``rules``), by the names of Jepsen's Kafka workload where it has the rule
 -----------------------------------------------------------------------------------
 * ``lost-write``              acknowledged, and missing for a reader that got later records
 * ``unseen``                  acknowledged, and beyond the last record of a reader: the tail is gone
 * ``dirty-read``              of unknown outcome, read by a consumer, and missing for a reader
-* ``duplicate``               one record at two offsets
+* ``duplicate``               one record at two offsets, though its producer sent it once
 * ``nonmonotonic-send``       a producer's later record at a lower offset than an earlier one
 * ``nonmonotonic-poll``       a consumer got an offset below its position
 * ``poll-skip``               an assigned consumer missed a record between two that it got
@@ -66,6 +68,7 @@ class Verdict(Judgement):
     acknowledged: int
     read: int
     unknown: int
+    resent: int  # at several offsets, because their producer sent them so
     not_judged: dict[str, int]  # by partition, if any: acknowledged records that no reader looked for
     acknowledged_at_ms: dict[str, list[int]]  # by partition: the times at which writes were acknowledged
     violations: dict[str, int]  # every rule, with its count
@@ -80,6 +83,7 @@ class Verdict(Judgement):
             "read": self.read,
             "unknown": self.unknown,
             "unjudged": sum(self.not_judged.values()),
+            "resent": self.resent,
         }
 
     @property
@@ -122,6 +126,7 @@ def check_partitions(partitions: Mapping[str, PartitionHistory]) -> Verdict:
         acknowledged=count(lambda history: len(history.acknowledged)),
         read=count(lambda history: len(history.offsets_of)),
         unknown=count(lambda history: len(history.sent_ids - history.acknowledged.keys() - history.failed)),
+        resent=count(lambda history: sum(len(history.offsets_at(record)) > 1 for record in history.resent)),
         not_judged={name: unjudged for name, history in partitions.items() if (unjudged := history.unjudged())},
         acknowledged_at_ms={name: sorted(set(history.acknowledged_at_ms)) for name, history in partitions.items()},
         violations=violations,

@@ -19,6 +19,8 @@ a remark). The functions and their values, with partitions named ``topic-partiti
                unknown outcome: none can be under way any more
 ``log_start``  ``ok``: ``[[partition, offset], ...]``: records below were deleted on purpose (retention,
                DeleteRecords). The writer of the event vouches for it.
+``resent``     ``ok``: ``[[partition, id], ...]``: its producer sent it more than once: what is stored of it has
+               different sequences, or producer epochs. The writer of the event vouches for it.
 ``end_offset`` ``ok``: ``[[partition, offset], ...]`` as a process saw it
 ``fault``      ``info``: what was broken or mended, in words
 =============  ==========================================================================================

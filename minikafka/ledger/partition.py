@@ -47,6 +47,7 @@ class PartitionHistory:
     runs: dict[str, list[Run]] = field(default_factory=dict)  # by consumer, a run per assignment
     end_offsets: dict[str, list[int]] = field(default_factory=dict)  # by process
     log_start: int = 0  # records below were deleted on purpose
+    resent: set[str] = field(default_factory=set)  # their producer sent them more than once
 
     def run(self, consumer: str) -> Run:
         """Its current run."""
@@ -54,6 +55,10 @@ class PartitionHistory:
         if runs is None:
             runs = self.runs[consumer] = [Run()]
         return runs[-1]
+
+    def offsets_at(self, record: str) -> set[int]:
+        """Every offset at which a record was read or acknowledged."""
+        return self.offsets_of.get(record, set()) | self.acknowledged.get(record, set())
 
     def all_runs(self) -> Iterator[tuple[str, Run]]:
         """(consumer, run) of every run."""
@@ -188,6 +193,10 @@ def _take_log_start(history: PartitionHistory, event: Event, offset: int) -> Non
     history.log_start = max(history.log_start, offset)
 
 
+def _take_resent(history: PartitionHistory, event: Event, record: str) -> None:
+    history.resent.add(record)
+
+
 _KNOWN: Final[dict[tuple[str, str], tuple[Callable[..., None], tuple[type, ...]]]] = {
     ("send", "invoke"): (_take_send, (str, str)),
     ("send", "ok"): (_take_sent, (str, str, int)),
@@ -197,5 +206,6 @@ _KNOWN: Final[dict[tuple[str, str], tuple[Callable[..., None], tuple[type, ...]]
     ("drained", "ok"): (_take_drained, (str,)),
     ("end_offset", "ok"): (_take_end_offset, (str, int)),
     ("log_start", "ok"): (_take_log_start, (str, int)),
+    ("resent", "ok"): (_take_resent, (str, str)),
 }
 """By function and type: who takes an item, and the types of its fields, the partition first."""

@@ -165,7 +165,7 @@ def _viewed(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Ev
     for event in events:
         if event.function in VIEWED:
             yield event._replace(function=VIEWED[event.function])
-        elif event.function == "log_start" or (event.function, event.type) == ("send", "invoke"):
+        elif event.function in ("log_start", "resent") or (event.function, event.type) == ("send", "invoke"):
             yield event
         elif event.function == "send":
             for item in _items(event, str, str, int) if event.type == "ok" else _items(event, str, str):

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
+
+RESENT: Final = "there more than once, as their producer sent them"
 
 Outcome = Literal["kept", "broken", "not judged", "nothing proved"]
 
@@ -23,7 +25,7 @@ class Judgement(ABC):
     @property
     @abstractmethod
     def figures(self) -> Mapping[str, int]:
-        """``sent``, ``acknowledged``, ``read``, ``unknown``, ``unjudged``, in records."""
+        """``sent``, ``acknowledged``, ``read``, ``unknown``, ``unjudged``; and ``resent``, of records."""
 
     @property
     @abstractmethod
@@ -59,4 +61,5 @@ class Judgement(ABC):
         if outcome == "nothing proved":
             return "this proves nothing: nothing was acknowledged, or nothing was read"
         unknown = f" ({figures['unknown']:,} of unknown fate)" if figures["unknown"] else ""
-        return f"{figures['acknowledged']:,} acknowledged records{unknown}: none lost, duplicated or reordered"
+        resent = f"; {figures['resent']:,} {RESENT}" if figures.get("resent") else ""
+        return f"{figures['acknowledged']:,} acknowledged records{unknown}: none lost, duplicated or reordered{resent}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from minikafka.ledger.judging import HistoryVerdict
+from minikafka.ledger.verdict import RESENT
 
 
 class Fault(NamedTuple):
@@ -93,7 +94,8 @@ class ChaosRun:
         faults = f"{len(self.faults):,} fault{'' if len(self.faults) == 1 else 's'}"
         return (
             f"The cluster kept its word: of {records.acknowledged:,} records that it acknowledged during {faults} in "
-            f"{self.duration_ms / 1000:.0f} s, none was lost, doubled, reordered or changed."
+            f"{self.duration_ms / 1000:.0f} s, none was lost, doubled, reordered or changed"
+            + (f"; {records.resent:,} {RESENT}." if records.resent else ".")
         )
 
     @property

@@ -25,6 +25,20 @@ def test_an_honest_history_breaks_no_rule() -> None:
     assert verdict.sentence == "2 acknowledged records (1 of unknown fate): none lost, duplicated or reordered"
 
 
+def test_what_a_producer_sent_twice_is_told() -> None:
+    story = Story()
+    story.send("a", "b")
+    story.acknowledge(a=1, b=2)
+    story.read_to_the_end(("a", 0), ("a", 1), ("b", 2))
+    assert story.verdict().outcome == "broken"
+    story.add("reader", "ok", "resent", [["t-0", "a"], ["t-0", "b"]])
+    verdict = story.verdict()
+    assert (verdict.ok, verdict.resent) == (True, 1)
+    assert verdict.sentence.endswith(
+        "none lost, duplicated or reordered; 1 there more than once, as their producer sent them"
+    )
+
+
 def test_a_cluster_that_takes_no_writes_is_not_ok() -> None:
     story = Story()
     story.send("a")

@@ -34,7 +34,7 @@ from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing,
 _BYTES_PER_TASK: Final = 32 << 20
 """Of history, so that what a task brings together fits into the memory of the smallest session."""
 
-_OF_RECORDS: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ)
+_OF_RECORDS: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ, Kind.RESENT)
 _OF_ORDER: Final = (Kind.READ, Kind.ASSIGNED, Kind.END_OFFSET)
 _OF_READERS: Final = (Kind.ASSIGNED, Kind.DRAINED, Kind.LOG_START)
 

@@ -34,6 +34,7 @@ class Kind(IntEnum):
     END_OFFSET = 6
     STORED = 7
     LOG_START = 8
+    RESENT = 9
 
 
 _KINDS: Final = {
@@ -45,8 +46,9 @@ _KINDS: Final = {
     "drained ok": Kind.DRAINED,
     "end_offset ok": Kind.END_OFFSET,
     "log_start ok": Kind.LOG_START,
+    "resent ok": Kind.RESENT,
 }
-_WITH_ID: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ)
+_WITH_ID: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ, Kind.RESENT)
 _WITH_OFFSET: Final = (Kind.ACKNOWLEDGED, Kind.READ, Kind.END_OFFSET, Kind.LOG_START)
 _WITHOUT_ID: Final = (Kind.END_OFFSET, Kind.LOG_START, Kind.ASSIGNED)  # an offset in the place of an id
 _BARE: Final = (Kind.ASSIGNED, Kind.DRAINED)  # the item may be a partition's name only

@@ -34,6 +34,7 @@ def figures(records: DataFrame) -> DataFrame:
         fn.count_if(fn.col("read_at").isNotNull()).alias("read"),
         fn.count_if((fn.col("sends") > 0) & ~acknowledged & ~fn.col("failed")).alias("unknown"),
         fn.count_if(acknowledged & ~is_deleted & ~fn.exists("readers", _must_get)).alias("unjudged"),
+        fn.count_if(fn.col("resent") & (fn.col("lowest") < fn.col("highest"))).alias("resent"),
     )
 
 
@@ -68,6 +69,7 @@ def _violations(table: DataFrame, *found: Column) -> DataFrame:
 
 def _of_records(records: DataFrame) -> DataFrame:
     acknowledged, at = fn.col("acknowledged"), fn.col("at")
+    is_repeated = fn.col("lowest") < fn.col("highest")
     is_there = acknowledged | fn.col("read_at").isNotNull()
     is_gone = is_there & fn.col("witness").isNotNull()
     is_passed_over = at.isNull() | (at < fn.col("witness.highest"))
@@ -81,8 +83,8 @@ def _of_records(records: DataFrame) -> DataFrame:
         _violation("unseen", is_gone & acknowledged & ~is_passed_over, "at", *record, *witness),
         # Of unknown outcome, read by a consumer, and missing for a reader.
         _violation("dirty-read", is_gone & ~acknowledged, "at", *record, *witness),
-        # One record at two offsets.
-        _violation("duplicate", fn.col("lowest") < fn.col("highest"), "lowest", "id", "offsets", "lowest", "highest"),
+        # One record at two offsets, though its producer sent it once.
+        _violation("duplicate", is_repeated & ~fn.col("resent"), "lowest", "id", "offsets", "lowest", "highest"),
         # Read or acknowledged, but never sent.
         _violation("phantom", is_there & (fn.col("sends") == 0), "at", *record),
         # Read, although the producer was told that it failed.

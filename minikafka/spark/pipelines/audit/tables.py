@@ -22,11 +22,11 @@ from minikafka.spark.pipelines.audit.stored import READER
 
 
 def sightings(items: DataFrame, readers: DataFrame, shuffle_partitions: int) -> DataFrame:
-    """``(partition, id, offset, sends, process, place, failed, acknowledged, read, seen_by)``.
+    """``(partition, id, offset, sends, process, place, failed, acknowledged, read, resent, seen_by)``.
 
-    Sends, refusals and acknowledgements without an offset have a null offset. ``seen_by`` has the bits of the
-    ``readers`` (``readers.intervals``) that got the record. Other items say that there is a partition: their id is
-    null.
+    Sends, refusals, acknowledgements without an offset, and what is said to be resent have a null offset. ``seen_by``
+    has the bits of the ``readers`` (``readers.intervals``) that got the record. Other items say that there is a
+    partition: their id is null.
     """
     is_sent = is_kind(Kind.SENT)
     together = _seen(items, readers).repartition(shuffle_partitions, "partition", "id")
@@ -38,6 +38,7 @@ def sightings(items: DataFrame, readers: DataFrame, shuffle_partitions: int) -> 
         fn.max(is_kind(Kind.FAILED)).alias("failed"),
         fn.max(is_kind(Kind.ACKNOWLEDGED)).alias("acknowledged"),
         fn.max(is_kind(Kind.READ, Kind.STORED)).alias("read"),
+        fn.max(is_kind(Kind.RESENT)).alias("resent"),
         fn.bit_or("bit").alias("seen_by"),
     )
 
@@ -64,7 +65,8 @@ def highest(sightings: DataFrame, bits: Sequence[int]) -> dict[str, dict[int, in
 
 
 def records(sightings: DataFrame) -> DataFrame:
-    """``(partition, id, sends, process, place, failed, acknowledged, read_at, lowest, highest, offsets, seen_by, at)``.
+    """``(partition, id, sends, process, place, failed, acknowledged, resent, read_at, lowest, highest, offsets,
+    seen_by, at)``.
 
     ``read_at`` is the lowest such offset, or null; ``offsets`` is their number; ``at`` is the offset of the record, if
     known.
@@ -77,6 +79,7 @@ def records(sightings: DataFrame) -> DataFrame:
         fn.min("place").alias("place"),
         fn.max("failed").alias("failed"),
         fn.max("acknowledged").alias("acknowledged"),
+        fn.max("resent").alias("resent"),
         read_at.alias("read_at"),
         fn.min("offset").alias("lowest"),
         fn.max("offset").alias("highest"),

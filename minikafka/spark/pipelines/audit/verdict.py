@@ -12,7 +12,7 @@ from minikafka.ledger.verdict import Judgement
 EXAMPLES_MAX: Final = 5
 """Of each rule, in each partition."""
 
-FIGURES: Final = ("sent", "acknowledged", "read", "unknown", "unjudged")
+FIGURES: Final = ("sent", "acknowledged", "read", "unknown", "unjudged", "resent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class PartitionVerdict(Judgement):
     read: int = 0
     unknown: int = 0  # sent, and neither acknowledged nor refused
     unjudged: int = 0  # acknowledged, and no reader looked for it
+    resent: int = 0  # at several offsets, because their producer sent them so
     open_from: int | None = None  # where a transaction is open, behind which nothing is judged
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

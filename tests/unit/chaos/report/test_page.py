@@ -55,6 +55,13 @@ def test_a_run_with_many_faults() -> None:
     assert all(fault.sentence in text for fault in run.faults)
 
 
+def test_what_a_producer_sent_twice_is_said() -> None:
+    run = chaos_run()
+    run = replace(run, verdict=replace(run.verdict, records=replace(run.verdict.records, resent=33)))
+    assert run.ok
+    assert run.sentence.endswith("or changed; 33 there more than once, as their producer sent them.")
+
+
 def test_lost_records_are_said_in_the_first_sentence() -> None:
     run = chaos_run(partitions=2, seconds=15, faults=3, lost=2)
     text = text_of(run)
