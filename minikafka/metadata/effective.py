@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config import BrokerConfig, GroupConfig, TopicConfig
+from minikafka.config import BrokerConfig, GroupConfig
 from minikafka.metadata.image import ConfigResource, MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 
@@ -14,11 +14,6 @@ def broker_config(image: MetadataImage, static: BrokerConfig) -> BrokerConfig:
     node = image.config_of(ConfigResource(ConfigResourceType.BROKER, str(static.node_id)))
     cluster = image.config_of(EVERY_BROKER)
     return static.overridden(node, cluster) if node or cluster else static
-
-
-def topic_config(image: MetadataImage, topic: str, static: BrokerConfig) -> TopicConfig:
-    """A topic's settings on a node with that configuration."""
-    return TopicConfig(image.topic_overrides(topic), broker_config(image, static))
 
 
 def group_config(image: MetadataImage, group_id: str, static: BrokerConfig) -> GroupConfig:

@@ -194,6 +194,8 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
         if counts[operation.name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate setting {operation.name}")
         _operate(state, resource, after, operation)
+    if resource == EVERY_BROKER:
+        after = _configured_minimum(state) | after
     if after and resource.resource_type in CHECKS:
         CHECKS[resource.resource_type](state, after)
     if validate_only:
@@ -231,16 +233,20 @@ def _write_decisive_of_all(state: ControllerState, records: Iterable[ConfigRecor
         image = state.image
         shared = (topic for topic in image.topics() if MIN_INSYNC_REPLICAS not in image.topic_overrides(topic.name))
         renew_partition_epochs(state, shared)
-    share_min_insync_replicas(state)
 
 
 def share_min_insync_replicas(state: ControllerState) -> None:
     """This node's configured value becomes the cluster's, unless the cluster has one."""
-    minimum = state.static_config.min_insync_replicas
-    is_shared = MIN_INSYNC_REPLICAS in state.image.config_of(EVERY_BROKER)
-    if not is_shared and minimum != BrokerConfig.min_insync_replicas.default:
-        state.write(ConfigRecord(*EVERY_BROKER, MIN_INSYNC_REPLICAS, str(minimum)))
+    minimum = _configured_minimum(state)
+    if minimum and MIN_INSYNC_REPLICAS not in state.image.config_of(EVERY_BROKER):
+        state.write(ConfigRecord(*EVERY_BROKER, MIN_INSYNC_REPLICAS, minimum[MIN_INSYNC_REPLICAS]))
         renew_partition_epochs(state, state.image.topics())
+
+
+def _configured_minimum(state: ControllerState) -> dict[str, str]:
+    """What this node shares as a setting of the whole cluster that has none of its own."""
+    minimum = state.static_config.min_insync_replicas
+    return {} if minimum == BrokerConfig.min_insync_replicas.default else {MIN_INSYNC_REPLICAS: str(minimum)}
 
 
 def _resource(state: ControllerState, asked: AlterConfigsResource) -> ConfigResource:

@@ -53,7 +53,8 @@ class ControllerState:
         self.accept_partitions: AcceptPartitions = accept_all
         self._written: list[Record] = []
         self._postponed: deque[tuple[Iterator[Iterable[Record]], int]] = deque()
-        self._topic_configs_of = image.configs
+        self._configs_of = image.configs
+        self._config: BrokerConfig | None = None
         self._topic_configs: dict[str, TopicConfig] = {}
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -102,17 +103,23 @@ class ControllerState:
 
     @property
     def config(self) -> BrokerConfig:
-        """This node's settings, with the dynamic ones of the cluster."""
-        return effective.broker_config(self.image, self.static_config)
+        """This node's settings, with the dynamic ones of the cluster. Asked for every topic of a request."""
+        self._forget_old_configs()
+        if self._config is None:
+            self._config = effective.broker_config(self.image, self.static_config)
+        return self._config
 
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's settings, as this node sees them. Called for every partition of a broker that comes or goes."""
-        if self._topic_configs_of is not self.image.configs:
-            self._topic_configs_of, self._topic_configs = self.image.configs, {}
+        self._forget_old_configs()
         config = self._topic_configs.get(topic)
         if config is None:
-            config = self._topic_configs[topic] = effective.topic_config(self.image, topic, self.static_config)
+            config = self._topic_configs[topic] = TopicConfig(self.image.topic_overrides(topic), self.config)
         return config
+
+    def _forget_old_configs(self) -> None:
+        if self._configs_of is not self.image.configs:
+            self._configs_of, self._config, self._topic_configs = self.image.configs, None, {}
 
     def standing(self, broker_id: int) -> Standing:
         """The broker's present standing."""

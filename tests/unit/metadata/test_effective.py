@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config import BrokerConfig
+from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.metadata import effective
 from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import MetadataImage
@@ -26,7 +26,7 @@ def test_topic_above_node_above_cluster_above_file(small: MetadataImage) -> None
     )
     config = effective.broker_config(image, static)
     assert (config.log_segment_bytes, config.log_retention_bytes, config.log_roll_ms) == (4000, 30, 7)
-    topic = effective.topic_config(image, "orders", static)
+    topic = TopicConfig(image.topic_overrides("orders"), config)
     assert (topic.segment_bytes, topic.retention_bytes, topic.segment_ms, topic.retention_ms) == (4000, 30, 7, 5)
 
 

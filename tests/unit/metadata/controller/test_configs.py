@@ -203,6 +203,21 @@ def test_a_minimum_that_one_node_is_configured_with_goes_for_all(new_cluster: An
 
 
 @pytest.mark.spec("P1")
+def test_a_configured_minimum_is_there_as_soon_as_another_is_taken_back(new_cluster: Any) -> None:
+    """For a moment there was none: then no replica stayed eligible, and every partition got a new epoch."""
+    cluster = new_cluster(min_insync_replicas=2)
+    for node in (1, 2, 3):
+        cluster.join(node)
+    cluster.create("t", (1, 2, 3))
+    cluster.propose((1,))
+    before = cluster.partition()
+    assert before.elr == (2, 3)
+    assert alter(cluster, BROKER, "", ("min.insync.replicas", DELETE, None)).error_code == ErrorCode.NONE
+    assert cluster.partition() == before
+    assert cluster.image.config_of(ConfigResource(ConfigResourceType.BROKER, "")) == {"min.insync.replicas": "2"}
+
+
+@pytest.mark.spec("P1")
 def test_a_raised_minimum_voids_proposals_and_a_lowered_one_ends_eligibility(cluster: Any) -> None:
     cluster.create("t", (1, 2, 3), configs=(("min.insync.replicas", "2"),))
     cluster.propose((1,))

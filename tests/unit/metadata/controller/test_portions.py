@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,7 @@ import pytest
 
 from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.errors import ErrorCode
-from minikafka.metadata import effective
+from minikafka.metadata.controller import state as state_module
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.controller.controller import Outcome, Portions
 from minikafka.metadata.controller.elections import ElectionType
@@ -197,13 +197,14 @@ def test_a_minimum_for_all_looks_at_the_settings_of_so_many_topics_in_a_portion(
     cluster.controller._state.write(*records)
     cluster.log(cluster.controller._state.take_written())
     made: list[str] = []
-    topic_config = effective.topic_config
+    config = cluster.controller._state.config
+    assert cluster.controller._state.config is config, "it is asked for every topic"
 
-    def counted(image: MetadataImage, topic: str, static: BrokerConfig) -> TopicConfig:
-        made.append(topic)
-        return topic_config(image, topic, static)
+    def counted(own: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
+        made.append("")
+        return TopicConfig(own, broker)
 
-    monkeypatch.setattr(effective, "topic_config", counted)
+    monkeypatch.setattr(state_module, "TopicConfig", counted)
 
     def check() -> None:
         assert len(made) <= PORTION
