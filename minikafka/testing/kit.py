@@ -231,9 +231,10 @@ class MiniKafka(Breakable):
         self.wait_until_healthy(timeout_s)
 
     def _mend_running(self) -> None:
-        for broker in self.cluster.running():
-            with suppress(NodeDownError):  # a full disk, say, ends it just now
-                self.mend([broker])
+        running = self.cluster.running()
+        with suppress(NodeDownError):  # a full disk, say, ends one just now; the others are mended all the same
+            if running:
+                self.mend(running)
 
     def wait_until_healthy(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until all brokers are live members, and every replica is in sync."""

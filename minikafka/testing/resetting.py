@@ -8,12 +8,10 @@ from typing import Final
 from uuid import UUID
 
 from minikafka.client import Admin, Security
-from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, SOURCE_ALL_BROKERS
+from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
 
 SETTINGS: Final = {"delete.internal.topics.enable": "true"}
 """What the brokers must allow."""
-_SOURCES: Final = {BROKER_RESOURCE: 2, GROUP_RESOURCE: 8}
-"""Kafka's number for a setting that was changed on a resource itself, by its type."""
 
 
 async def delete_everything(bootstrap_servers: str, security: Security, brokers: Iterable[int]) -> frozenset[UUID]:
@@ -28,22 +26,14 @@ async def delete_everything(bootstrap_servers: str, security: Security, brokers:
             admin.list_config_resources(GROUP_RESOURCE),
             admin.describe_features(),
         )
-        if topics:
-            await admin.delete_topics(topic.name for topic in topics)
-        for entity, values in quotas.items():
-            await admin.alter_quotas(entity, dict.fromkeys(values))
-        for group in groups:
-            await _take_back(admin, GROUP_RESOURCE, group)
-        for broker in (ALL_BROKERS, *map(str, brokers)):
-            await _take_back(admin, BROKER_RESOURCE, broker)
+        configured = [(GROUP_RESOURCE, group) for group in groups]
+        configured += [(BROKER_RESOURCE, broker) for broker in (ALL_BROKERS, *map(str, brokers))]
         lowered = {name: each.highest for name, each in features.items() if each.level < each.highest}
+        changes = [admin.clear_resources(configured)]
+        changes += (admin.alter_quotas(entity, dict.fromkeys(values)) for entity, values in quotas.items())
+        if topics:
+            changes.append(admin.delete_topics(topic.name for topic in topics))
         if lowered:
-            await admin.update_features(lowered)
+            changes.append(admin.update_features(lowered))
+        await asyncio.gather(*changes)
     return frozenset(topic.topic_id for topic in topics)
-
-
-async def _take_back(admin: Admin, kind: int, name: str) -> None:
-    source = SOURCE_ALL_BROKERS if name == ALL_BROKERS else _SOURCES[kind]
-    changed = [entry.name for entry in await admin.describe_resource(kind, name) if entry.source == source]
-    if changed:
-        await admin.alter_resource(kind, name, dict.fromkeys(changed))

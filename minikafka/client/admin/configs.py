@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from minikafka.client.admin import base
@@ -10,6 +10,7 @@ from minikafka.client.admin.base import NO_TOPIC, AdminCalls, check
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.errors import UnreachableError
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -18,10 +19,10 @@ from minikafka.wire.messages.describe_configs import (
 )
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
-    AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from minikafka.wire.messages.incremental_alter_configs import AlterConfigsResource as ChangedResource
 from minikafka.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 TOPIC_RESOURCE: Final = 2
@@ -108,7 +109,7 @@ class ConfigCalls(AdminCalls):
             AlterableConfig(name=setting, config_operation=DELETE if value is None else SET, value=value)
             for setting, value in changes.items()
         ]
-        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+        resource = ChangedResource(resource_type=kind, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
         async def attempt(connection: BrokerConnection) -> None:
@@ -125,6 +126,18 @@ class ConfigCalls(AdminCalls):
             await attempt(await self._to_live(int(name)))
 
         await self._retrying(attempt_there, f"changing settings of {what}")
+
+    async def clear_resources(self, resources: Iterable[tuple[int, str]]) -> None:
+        """Take back whatever was set of resources (type, name), in one request. Raises the first error."""
+        named = [AlterConfigsResource(resource_type=kind, resource_name=name) for kind, name in resources]
+        request = AlterConfigsRequest(resources=named)
+
+        async def attempt(connection: BrokerConnection) -> None:
+            answer = await connection.call(request, AlterConfigsResponse, timeout_s=self._answer_s)
+            for result in answer.responses:
+                check(result.error_code, result.error_message, f"taking back settings of {result.resource_name!r}")
+
+        await self._change(attempt, "taking back settings")
 
     async def list_config_resources(self, kind: int) -> list[str]:
         """The names of the resources of a type that can have settings (KIP-1142)."""
