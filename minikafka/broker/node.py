@@ -12,6 +12,7 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from errno import EDQUOT, ENOSPC
 from typing import Final
 
@@ -96,6 +97,7 @@ class Node:
         self.stopped = asyncio.Event()
         self._unforgotten: dict[LogDir, None] = {}  # directories that failed and may still have their registration
         self._is_made = False
+        self._leaving: asyncio.Timeout | None = None  # ends what a stop waits for
         self.identity = Identity(cluster_id, config.node_id, secret, nonce, plain if tls is None else tls.dialling)
         self.tasks = TaskOwner(f"node-{config.node_id}", self._on_task_failure)
         self._loop = asyncio.get_running_loop()
@@ -239,7 +241,10 @@ class Node:
         control = self.control_plane
         is_member = control.lifecycle.broker_epoch >= 0  # a start that failed has nothing to hand over
         if self.config.controlled_shutdown_enable and is_member and self.failure is None:
-            await self._leave_cluster()
+            with suppress(TimeoutError):  # :meth:`abort` ends it
+                async with asyncio.timeout(None) as self._leaving:
+                    await self._leave_cluster()
+            self._leaving = None
         for listener in self.listeners:
             await listener.close()
         if self.metrics is not None:
@@ -263,10 +268,15 @@ class Node:
         log.info("stopped")
 
     def abort(self) -> None:
-        """Stop as if killed: nothing is handed over, no log is synced, and no log directory is marked clean."""
+        """Stop as if killed: nothing is handed over, no log is synced, and no log directory is marked clean.
+
+        A stop that is under way goes on so.
+        """
         if self.failure is None:
             self.failure = AbortedError()
         self.stopped.set()
+        if self._leaving is not None and not self._leaving.expired():
+            self._leaving.reschedule(self._loop.time())
 
     async def _leave_cluster(self) -> None:
         control = self.control_plane

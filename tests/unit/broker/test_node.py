@@ -239,6 +239,27 @@ async def test_topics_deleted_while_a_node_was_down_leave_nothing(start_node: St
     assert (tmp_path / "data/orders-0").exists()
 
 
+async def test_a_node_that_is_killed_while_it_leaves_waits_for_nobody_any_more(
+    start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node()
+    asked = asyncio.Event()
+
+    async def never(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(node.control_plane.controller, "handle", never)
+    monkeypatch.setattr(node_module, "CONTROLLED_SHUTDOWN_TIMEOUT_S", 2 * PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S):
+        stopping = asyncio.get_running_loop().create_task(node.stop())
+        await asked.wait()
+        node.abort()
+        node.abort()
+        await stopping
+    assert not (tmp_path / "data/.kafka_cleanshutdown").exists()
+
+
 @pytest.mark.spec("C3")
 async def test_a_node_that_nobody_gives_leave_goes_in_the_end(
     start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
