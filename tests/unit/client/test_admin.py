@@ -9,12 +9,15 @@ from scripted_cluster import HANG, HANG_UP, Reaction, ScriptedCluster
 
 from minikafka.client import Admin
 from minikafka.client.admin import base as admin_module
+from minikafka.client.admin.configs import BROKER_RESOURCE, GROUP_RESOURCE
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.consumer_protocol import encode_assignment
+from minikafka.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from minikafka.wire.messages.alter_configs import AlterConfigsResourceResponse as ReplacedResourceResponse
 from minikafka.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedAssignment,
@@ -158,6 +161,23 @@ async def test_settings_are_described_and_altered_one_by_one(cluster: ScriptedCl
     (request,) = cluster.asked(IncrementalAlterConfigsRequest)
     changes = [(c.name, c.config_operation, c.value) for c in request.resources[0].configs]
     assert changes == [("retention.ms", 0, "8"), ("cleanup.policy", 1, None)]
+
+
+async def test_settings_of_several_resources_are_taken_back_at_once(cluster: ScriptedCluster, admin: Admin) -> None:
+    results = [
+        ReplacedResourceResponse(resource_name=""),
+        ReplacedResourceResponse(resource_name="9", error_code=ErrorCode.INVALID_REQUEST, error_message="not found"),
+    ]
+    cluster.on(ApiKey.ALTER_CONFIGS, lambda node_id, request: AlterConfigsResponse(responses=results[:1]))
+    await admin.clear_resources([(BROKER_RESOURCE, ""), (GROUP_RESOURCE, "g")])
+    (request,) = cluster.asked(AlterConfigsRequest)
+    assert [(each.resource_type, each.resource_name, each.configs) for each in request.resources] == [
+        (4, "", []),
+        (32, "g", []),
+    ]
+    cluster.on(ApiKey.ALTER_CONFIGS, lambda node_id, request: AlterConfigsResponse(responses=results))
+    with pytest.raises(KafkaError, match="not found"):
+        await admin.clear_resources([(BROKER_RESOURCE, ""), (BROKER_RESOURCE, "9")])
 
 
 async def test_settings_of_a_broker_that_is_not_there_are_not_waited_for(
