@@ -200,7 +200,8 @@ class Breakable(ABC):
         secret = layout.secret_file.read_bytes().strip()
         tls = layout.tls()
         identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32), lambda listener: tls)
-        link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]))
+        # A node that has hardly any CPU takes seconds to check who this is, every time that it is asked anew.
+        link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]), self.patience_s)
         try:
             async with asyncio.timeout(self.patience_s):
                 return await self._ask(link, body)

@@ -134,12 +134,18 @@ class ControlServer:
 
 
 class ControlLink:
-    """Calls one peer over one connection, which it opens on demand."""
+    """Calls one peer over one connection, which it opens on demand.
 
-    def __init__(self, identity: Identity, peer_id: int, endpoint: Endpoint) -> None:
+    ``connect_timeout_s``: for the connection, and for the proof.
+    """
+
+    def __init__(
+        self, identity: Identity, peer_id: int, endpoint: Endpoint, connect_timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> None:
         self.peer_id = peer_id
         self.endpoint = endpoint
         self._identity = identity
+        self._connect_timeout_s = connect_timeout_s
         self._channel: Channel | None = None
         self._opening = asyncio.Lock()
         self._is_wanted = False
@@ -180,13 +186,13 @@ class ControlLink:
     async def _dial(self) -> Channel:
         channel = await Channel.open(
             self.endpoint,
-            timeout_s=CONNECT_TIMEOUT_S,
+            timeout_s=self._connect_timeout_s,
             correlation_id_of=_correlation_id,
             max_frame_bytes=CONTROL_FRAME_SIZE_MAX,
             tls=self._identity.tls(LISTENER),
         )
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(self._connect_timeout_s):
                 await self._identity.prove(
                     LISTENER, self.peer_id, lambda message: _call(channel, AUTHENTICATE, message)
                 )

@@ -1,0 +1,42 @@
+"""Commands that break nodes: to whom they go, and for how long they wait."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.faults import Breakable
+from minikafka.chaos.layout import ClusterError, ClusterLayout
+from minikafka.chaos.ports import free_base_port
+from minikafka.net.control import CONNECT_TIMEOUT_S
+
+
+class Busy(Breakable):
+    """One node, which has no time for its connections."""
+
+    patience_s = CONNECT_TIMEOUT_S + 0.3
+
+    def __init__(self, layout: ClusterLayout) -> None:
+        self._layout = layout
+
+    @property
+    def _nodes_layout(self) -> ClusterLayout:
+        return self._layout
+
+    def _is_up(self, node: int) -> bool:
+        return True
+
+
+def test_a_busy_node_is_not_asked_anew_each_second(tmp_path: Path) -> None:
+    """Each time it had to begin anew with checking who asks, and a round of chaos on a machine without time failed."""
+    layout = ClusterLayout.create(tmp_path / "c", 1, free_base_port(1), {})
+    layout.write_files()
+    with socket.create_server(("127.0.0.1", layout.ports(1)[2])) as server:
+        with pytest.raises(ClusterError, match=r"node 1 does not answer; is it up\? \(no answer within 1 s\)"):
+            Busy(layout).faults()
+        server.settimeout(0)
+        server.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            server.accept()
