@@ -10,7 +10,6 @@ log. A process that is forked meanwhile has none of them; it must end as those o
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import threading
 import time
@@ -81,7 +80,6 @@ class NodeThread:
 
     def start(self) -> Self:
         """Begin; it ends with the process at the latest."""
-        atexit.register(self.kill)
         _of_process.add(self)
         self._thread.start()
         return self
@@ -155,11 +153,6 @@ class NodeThread:
         self._thread.join(timeout_s)
         return not self.is_up
 
-    def kill(self) -> None:
-        """End it, and wait for that."""
-        self.begin_kill()
-        self.join(_END_TIMEOUT_S)
-
     def _run(self) -> None:
         write_to(self._lines, node=self._config.node_id)
         try:
@@ -168,8 +161,6 @@ class NodeThread:
         except BaseException as error:
             said, bug = (why(error), None) if isinstance(error, CANNOT_RUN) else (repr(error), error)
             log.critical("cannot run", why=said, exc_info=bug)
-        finally:
-            atexit.unregister(self.kill)
 
     def _run_once(self) -> int:
         # PYTHONASYNCIODEBUG is for the loops of the application, and puts what a loop is slow with into its log.
@@ -200,6 +191,18 @@ def _leave_to_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _kill_forgotten() -> None:
+    forgotten = [node for node in _of_process if node.is_up]
+    for node in forgotten:
+        node.begin_kill()
+    for node in forgotten:
+        node.join(_END_TIMEOUT_S)
+
+
+# Executors, which nodes have, end by this, too, and before ``atexit``: what is registered later comes first.
+threading._register_atexit(_kill_forgotten)  # type: ignore[attr-defined]
 
 
 class ThreadCluster(ManagedCluster):

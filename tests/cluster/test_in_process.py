@@ -95,16 +95,22 @@ def test_nobody_starts_a_broker_of_a_cluster_that_has_ended(in_process: bool) ->
         cluster.spawn(1)
 
 
-def test_a_process_that_forgets_its_brokers_ends() -> None:
+def test_a_process_that_forgets_its_brokers_ends(tmp_path: Path) -> None:
+    """Their executors had ended before: each broker logged a bug."""
     program = (
         "from minikafka.testing import MiniKafka\n"
         "if __name__ == '__main__':\n"
         "    kafka = MiniKafka(in_process=True).start()\n"
         "    kafka.pause(1)\n"
+        "    kafka.create_topic('t', partitions=9)\n"
         "    print('ready', flush=True)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
+    logs = [log.read_text() for log in tmp_path.glob("minikafka-*/node-*/broker.log")]
+    assert [("Traceback" in log, "cannot run" in log, "stopped" in log) for log in logs] == [(False, False, True)] * 3
 
 
 def test_a_paused_leader_is_deposed() -> None:
