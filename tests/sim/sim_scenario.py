@@ -32,6 +32,7 @@ from sim_workload import Workload
 from simulator.kernel import Kernel
 from simulator.loop import Simulator
 
+from minikafka.event_log import processors
 from minikafka.ledger.checker import Verdict
 from minikafka.ledger.events import Event
 from minikafka.ledger.transaction_checker import TransactionVerdict
@@ -383,7 +384,7 @@ def _judge(verdict: Verdict, duration_s: float, excused: Collection[str]) -> Non
 @contextmanager
 def logs_to(say: Any) -> Iterator[list[str]]:
     """The nodes' own log lines become part of the trace. Yields those that tell of a bug: it fills as they come."""
-    before = structlog.get_config()
+    before = processors.copy()
     failures: list[str] = []
 
     def capture(_logger: Any, level: str, event: MutableMapping[str, Any]) -> Any:
@@ -399,8 +400,8 @@ def logs_to(say: Any) -> Iterator[list[str]]:
             failures.append(f"{host}: {line}")
         raise structlog.DropEvent
 
-    structlog.configure(processors=[capture], cache_logger_on_first_use=False)
+    processors[:] = [capture]
     try:
         yield failures
     finally:
-        structlog.configure(**before)
+        processors[:] = before

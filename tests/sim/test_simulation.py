@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from sim_scenario import logs_to
 from sim_watchdog import EndlessTurnError, no_endless_turn
 from simulator.loop import Simulator
 from simulator.network.network import Network
+
+from minikafka.broker.node import log
 
 PROGRAM = Path(__file__).parent / "sim_main.py"
 PATIENCE_S = 900
@@ -37,7 +40,19 @@ def test_the_same_seed_is_the_same_run() -> None:
         timeless = [field for field in summary.split(", ") if "CPU" not in field]
         traces.append((trace, timeless))
     assert traces[0] == traces[1]
-    assert len(traces[0][0]) > 20
+    assert len(traces[0][0]) > 50
+
+
+def test_nodes_are_heard() -> None:
+    """For some hours no simulation heard what its nodes logged, and none failed."""
+    heard: list[str] = []
+    with logs_to(lambda _who, what: heard.append(what)) as failures:
+        log.info("started", listeners=3)
+        log.critical("the node stops", why="disk failure")
+        assert not failures
+        log.critical("the node stops", why="a bug")
+    assert heard[0] == "[info] started listeners=3"
+    assert failures == [f"-: {heard[2]}"]
 
 
 def test_another_seed_is_another_run() -> None:
