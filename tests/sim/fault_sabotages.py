@@ -201,7 +201,7 @@ def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any)
 @SHORTAGES.plants()
 def a_process_without_descriptors_has_a_broken_disk(patch: Any) -> None:
     """Where nothing can be opened the log directory is offline (row 7)."""
-    patch.setattr(errors, "is_passing", lambda _error: False)
+    patch.setattr(errors, "PASSING_ERRORS", ())
 
 
 @SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off")

@@ -17,10 +17,11 @@ from minikafka.storage.registration import Registrations
 from minikafka.storage.segment import Segment
 
 MEDIA = suite_of("media", "whole clusters whose disks go bad", "media")
+LOST_LOGS = suite_of("lost logs", "whole clusters in which somebody removes logs of one node", "lost logs")
 SECTORS = suite_of("sectors", "whole clusters whose disks have bad sectors", "bad sectors")
 
 
-@MEDIA.plants()
+@LOST_LOGS.plants()
 def a_registration_is_believed_whatever_it_lacks(patch: Any) -> None:
     """A log that is missing, or that does not say whose it is, stays in ISR and ELR, and leads empty (row 1)."""
     lost = brokers._lost

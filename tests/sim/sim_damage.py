@@ -75,6 +75,12 @@ class Strokes:
         byte = self._rng.choice(EPOCH_BYTES)
         return [damage(self._machine.disk, path, "flipped", self._rng, at=self._boundary(path) + byte)]
 
+    def lose_logs(self) -> list[Damage]:
+        """Somebody removes all logs of topics from one log directory. What the node knows of them stays."""
+        found = [path for path in self.partition_directories() if basename(path) != METADATA_NAME]
+        where = self._rng.choice(self._log_dirs)
+        return [damage(self._machine.disk, path, "lost", self._rng) for path in found if dirname(path) == where]
+
     def strike_oddly(self, older: Mapping[str, bytes], spared: Collection[str] = ()) -> list[Damage]:
         """Let a file be an older copy of itself, or have a directory in its place. ``older``: what files held once."""
         disk, rng = self._machine.disk, self._rng

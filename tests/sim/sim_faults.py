@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
 from sim_losses import BeyondThePromise
-from sim_media import EPOCHS, ODD, RESTORED, UNREADABLE, WRONG, Media
+from sim_media import EPOCHS, LOST, ODD, RESTORED, UNREADABLE, WRONG, Media
 from sim_shortages import Shortages
 from simulator.disk.damage import How
 from simulator.disk.operations import Kind
@@ -52,6 +52,7 @@ EXTRA: Final = {
     "older copies": 2,
     "former directories": 2,
     "leader epochs": 2,
+    "lost logs": 2,
     "damage beyond the promise": 2,
     "slow disk": 2,
     "slow disks": 1,
@@ -81,6 +82,8 @@ WHILE_UP: Final = ("running", "running, one behind")
 WHILE_DOWN: Final = ("killed", "all killed", "all killed, it is first", "stopped")
 """When media go bad."""
 ONE_BEHIND: Final = "all killed, it and one that is behind are first"
+ONLY_WHILE: Final[Mapping[Sequence[How], Sequence[str]]] = {RESTORED: WHILE_DOWN, LOST: ("all killed, it is first",)}
+"""When else nothing would come of it: others lead, and a node is not asked what it has."""
 JUDGED_TOPICS: Final = ("t", "flushed")
 PATIENCE: Final = 20
 """How often media look again whether all replicas are in sync, twice a second."""
@@ -152,6 +155,7 @@ class Faults:
             "damage beyond the promise": self.damage_beyond,
             "odd files": lambda: self.damage_media("odd files", ODD),
             "leader epochs": lambda: self.damage_media("leader epochs", EPOCHS),
+            "lost logs": lambda: self.damage_media("lost logs", LOST),
             "former directories": self.exchange_directory,
             "older copies": lambda: self.damage_media("older copies", RESTORED),
             "disk fails at operation": self.fail_at_operation,
@@ -407,7 +411,7 @@ class Faults:
         rng = self._cluster.rng
         machine = self.media.choose()
         self._count(name)
-        match rng.choice(WHILE_DOWN if hows == RESTORED else (*WHILE_UP, *WHILE_DOWN)):
+        match rng.choice(ONLY_WHILE.get(hows, (*WHILE_UP, *WHILE_DOWN))):
             case "running":
                 self.media.strike(machine, hows)
             case "running, one behind":

@@ -16,7 +16,7 @@ and which directories there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -83,6 +83,8 @@ class Invariants:
         """All of its replicas were damaged: nothing is promised of it any more."""
         self.led_too_short: set[str] = set()
         """Partitions that were led by a log without its end, until others told its node."""
+        self.told_of_bugs: Sequence[str] = ()
+        """What nodes logged and should not."""
         self.checked = 0
 
     def forget(self, machine: Machine) -> None:
@@ -96,6 +98,7 @@ class Invariants:
 
     def after_turn(self, process: Process) -> None:
         """Raises InvariantViolatedError, naming what is wrong."""
+        self._check_told()
         machine = self._cluster.machine_of(process)
         if machine is not None and process.unhandled:
             raise InvariantViolatedError(f"{machine.host}: unhandled {process.unhandled[0]!r}")
@@ -116,6 +119,10 @@ class Invariants:
                     where = (partition.topic_partition, partition.topic_id)
                     self._cursors.pop((machine.node_id, machine.incarnation, where), None)  # what comes next differs
                 self._check_partition(machine, partition)
+
+    def _check_told(self) -> None:
+        if self.told_of_bugs:
+            raise InvariantViolatedError(self.told_of_bugs[0])
 
     def _check_quorum(self, machine: Machine, node: Node) -> None:
         raft = node.control_plane.raft.machine
@@ -250,6 +257,7 @@ class Invariants:
 
         Nor does anybody keep in memory what is over.
         """
+        self._check_told()
         copies: dict[Where, Copy] = {}
         logs = [(machine, partition) for machine, node in self._cluster.nodes() for partition in node.replicas]
         starts: dict[Where, int] = {}

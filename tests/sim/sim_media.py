@@ -31,6 +31,7 @@ WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable"
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)
 ODD: Final[tuple[How, ...]] = ()
 RESTORED: Final[tuple[How, ...]] = ("restored",)
+LOST: Final[tuple[How, ...]] = ("lost",)
 EPOCHS: Final[tuple[How, ...]] = ("flipped",)
 PASSES_AFTER_S: Final = 15.0
 WITNESSES: Final = (LOG_ENDS_FILE, SEGMENTS_FILE)
@@ -94,7 +95,7 @@ class Media:
         self._cluster.say(machine.host, f"media: {done}")
 
     def strike(self, machine: Machine, hows: Sequence[How]) -> None:
-        """Damage something on its disk. ``hows``: the ways in which files may be; none: oddly."""
+        """Damage something on its disk. ``hows``: the ways in which files may be; none: oddly. Lost alone: logs."""
         if self.has_exchanged:
             return  # one of its directories tells of the other
         if machine.incarnation > self._struck_incarnation:
@@ -107,6 +108,8 @@ class Media:
             strokes = self._strokes(machine)
             if hows == EPOCHS:
                 done = strokes.strike_epoch()
+            elif hows == LOST:
+                done = strokes.lose_logs()
             elif hows == ODD:
                 done = strokes.strike_oddly(self._older.get(machine.host, {}), spared)
             else:
