@@ -20,10 +20,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "protocol-support.md"
 HEAD = """# Protocol support
 
 APIs of the CLIENT listener. Written by `tools/generate_protocol_support.py`; do not edit. Row ids are those of
-[semantics.md](semantics.md).
+[semantics.md](semantics.md). The last column is what whoever asks must be allowed to do, on nodes with an authorizer
+([security.md](security.md)).
 
-| key | API | versions | |
-|---|---|---|---|
+| key | API | versions | | rights |
+|---|---|---|---|---|
 """
 
 FOOT = """
@@ -56,8 +57,10 @@ def _row(key: ApiKey) -> str:
     versions = f"{served.first}-{served.last}" if served.first < served.last else str(served.first)
     if offered != served:
         versions += f" (offered from {offered.first})"
-    summary = (handler_module(key).__doc__ or "").split("\n\n")[0].split(": ", 1)[1]
-    return f"| {int(key)} | {key.camel_name} | {versions} | {' '.join(summary.split())} |\n"
+    module = handler_module(key)
+    summary = (module.__doc__ or "").split("\n\n")[0].split(": ", 1)[1]
+    rights = "; ".join(map(str, module.AUTHORIZATION))
+    return f"| {int(key)} | {key.camel_name} | {versions} | {' '.join(summary.split())} | {rights} |\n"
 
 
 def main() -> int:

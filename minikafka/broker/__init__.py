@@ -28,7 +28,8 @@
 - ``producer_ids``, ``quorum``   producer ids from the controller; description of the metadata quorum
 - ``transaction_admission``   whether a producer may write to a partition in its transaction
 - ``quotas``, ``client_quotas``, ``descriptors``  bounds: bytes per second of replication, what clients ask, open files
-- ``authorized_operations``   what clients may do, as answers tell it
+- ``authorization``       what each API asks for, a row in its handler's module; requests that are refused for it
+- ``authorizer``, ``denials``   whether a client may do something; the audit log of what was denied
 - ``long_answers``        answers of many portions, one at a time
 - ``lookups``             reads inside batches, and cold reads, in threads
 - ``pacing``              long lists in small portions

@@ -1,52 +1,116 @@
-"""What a client may do with a resource (KIP-430): without an authorizer, all that there is to do with it, as in Kafka.
+"""Whether whoever asks may do something: by ACLs, if there is an authorizer. Without one everyone may do everything.
 
-An answer has a bit for each operation, at the position of Kafka's code for it.
+Nodes may, too: they proved the cluster's secret (docs/decisions/0033). What is denied is told to the log
+(``broker.denials``), except where it is looked for what somebody may see.
+
+Answers tell what a client may do with a resource: a bit for each operation, at the position of Kafka's code (KIP-430).
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Mapping
 from typing import Final
 
-
-class AclOperation(IntEnum):
-    """Operations on resources, as ACLs name them."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-def bits_of(*operations: AclOperation) -> int:
-    """As an answer has them."""
-    return sum(1 << operation for operation in operations)
-
-
-_ON_SETTINGS: Final = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+from minikafka.broker.clock import Clock
+from minikafka.broker.context import RequestContext
+from minikafka.broker.denials import Denials
+from minikafka.config import BrokerConfig
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from minikafka.security.authorizer import StandardAuthorizer, bits_of
 
 NOT_ASKED: Final = -(2**31)
-ON_TOPIC: Final = bits_of(
-    AclOperation.READ,
-    AclOperation.WRITE,
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    *_ON_SETTINGS,
-)
-ON_GROUP: Final = bits_of(AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, *_ON_SETTINGS)
-ON_CLUSTER: Final = bits_of(
-    AclOperation.CREATE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.CLUSTER_ACTION,
-    AclOperation.IDEMPOTENT_WRITE,
-    *_ON_SETTINGS,
-)
+
+_ON_SETTINGS: Final = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+OPERATIONS: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        *_ON_SETTINGS,
+    ),
+    ResourceType.GROUP: (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, *_ON_SETTINGS),
+    ResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.IDEMPOTENT_WRITE,
+        *_ON_SETTINGS,
+    ),
+}
+"""What there is to do with a resource, as answers tell it."""
+_ALL_BITS: Final = {kind: bits_of(*operations) for kind, operations in OPERATIONS.items()}
+
+
+class Authorizer:
+    """The rights of clients on this node."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._clock = clock
+        self._denials = Denials()
+        self._standard = StandardAuthorizer(
+            config.super_users, allow_everyone_if_no_acl_found=config.allow_everyone_if_no_acl_found
+        )
+        self.is_enabled = config.authorizer_class_name is not None
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """ACLs may have changed."""
+        if self.is_enabled:
+            self._standard.update(delta.after.acls)
+
+    def is_allowed(self, user: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """Whether a client with that user and address may do this."""
+        return not self.is_enabled or self._standard.is_allowed(f"User:{user}", host, operation, resource_type, name)
+
+    def sees(self, context: RequestContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """Whether whoever asks may do this. A denial is not logged: nothing is refused for it."""
+        if not self.is_enabled or context.is_replica:
+            return True
+        connection = context.connection
+        return self.is_allowed(connection.user, connection.peer_host, operation, resource_type, name)
+
+    def permits(
+        self,
+        context: RequestContext,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+    ) -> bool:
+        """Whether whoever asks may do this."""
+        if self.sees(context, operation, resource_type, name):
+            return True
+        self.deny(context, operation, resource_type, name)
+        return False
+
+    def permits_on_any(self, context: RequestContext, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of that type with which whoever asks may do this. A denial is not logged."""
+        if not self.is_enabled or context.is_replica:
+            return True
+        connection = context.connection
+        return self._standard.is_allowed_on_any(
+            f"User:{connection.user}", connection.peer_host, operation, resource_type
+        )
+
+    def deny(
+        self, context: RequestContext, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME
+    ) -> None:
+        """Note that it was denied."""
+        connection = context.connection
+        now_s = self._clock.monotonic_ms() / 1000
+        self._denials.note(now_s, connection.user, connection.peer_host, operation, resource_type, name)
+
+    def operations(self, context: RequestContext, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """What whoever asks may do with the resource, as an answer has it."""
+        if not self.is_enabled:
+            return _ALL_BITS[resource_type]
+        return bits_of(*(each for each in OPERATIONS[resource_type] if self.sees(context, each, resource_type, name)))
+
+    def operations_on_cluster(self, context: RequestContext) -> int:
+        """The same, of the cluster: nothing to who may not describe it."""
+        if not self.sees(context, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            return 0
+        return self.operations(context, ResourceType.CLUSTER)

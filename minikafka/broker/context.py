@@ -10,7 +10,7 @@ from typing import Final
 from minikafka.metadata.client_quotas import Client
 from minikafka.net.connection import Connection
 from minikafka.net.reply import Reply
-from minikafka.wire.codec import encode
+from minikafka.wire.codec import encode, encode_around
 from minikafka.wire.error_codes import errors_of
 from minikafka.wire.headers import encode_response
 from minikafka.wire.primitives import ELEMENTS_MAX
@@ -69,6 +69,10 @@ class RequestContext:
         if self.throttle_ms and "throttle_time_ms" in type(response).SCHEMA:
             response.throttle_time_ms = self.throttle_ms  # type: ignore[attr-defined]
         return encode(response, self.version)
+
+    def send_around(self, response: Message, field: str, elements: list[bytes]) -> None:
+        """Answer with ``response`` and these elements, which are encoded already, in its array ``field``."""
+        self.send_body(encode_around(response, self.version, field, elements))
 
     def note_errors(self, codes: Sequence[int]) -> None:
         """The answer has these errors, none of which is 0."""

@@ -1,7 +1,8 @@
 """From a frame to its handler and back: decode by API key and version, call, encode, answer in order.
 
 The handler of an API is in the module of ``broker.handlers`` that has its name, and given the parts of the node that
-it names (``broker.parts``). Three kinds are told apart by what they need:
+it names (``broker.parts``). It gets what whoever asks may ask (``broker.authorization``). Three kinds are told apart by
+what they need:
 
 - *plain*   ``handle(request, context, ...) -> response | None``: answers at once, or later through ``context.send``
 - *waiting* ``async handle(request, context, ...) -> response | None``: asks the controller, or waits for a commit
@@ -20,6 +21,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
+from minikafka.broker.authorization import Admission, Row
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
@@ -81,14 +84,17 @@ class Dispatcher:
         self._must_authenticate = listener == REPLICATION
         self._work_s = parts.part(Clock).work_s
         self._client_quotas = parts.part(ClientQuotas) if listener == CLIENT else None
+        self._metadata = parts.part(Metadata)
+        authorizer = parts.part(Authorizer)
+        self._rows: dict[ApiKey, Row] = {}
+        self._admission = Admission(self._rows, authorizer) if listener == CLIENT and authorizer.is_enabled else None
         self._plain: dict[ApiKey, Handler] = {}
         self._waiting: dict[ApiKey, Handler] = {}
         self._served: dict[int, tuple[int, int, Direct | None, ApiRequests | None]] = {}
         requests = parts.part(Requests)
         self._requests_for_versions = requests.of(ApiKey.API_VERSIONS.camel_name)
         served = [key for key in ApiKey if listener in key.listeners]
-        metadata = parts.part(Metadata)
-        self._api_versions = api_versions.Responses(served, parts.part(Identity), lambda: metadata.image)
+        self._api_versions = api_versions.Responses(served, parts.part(Identity), lambda: self._metadata.image)
         for key in served:
             if key is not ApiKey.API_VERSIONS:
                 name = _FETCHES[listener] if key is ApiKey.FETCH else key.camel_name
@@ -98,6 +104,7 @@ class Dispatcher:
 
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
+        self._rows[key] = module.AUTHORIZATION
         direct = getattr(module, "handle_frame", None)
         self._served[key] = (*key.versions, direct and parts.given(direct), requests)
         if direct is None:
@@ -155,6 +162,11 @@ class Dispatcher:
         # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
         request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
         context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(frame))
+        if self._admission is not None:
+            admitted = self._admission.admit(key, request, context, self._metadata.image)
+            if admitted is None:
+                return
+            context = admitted
         plain = self._plain.get(key)
         if plain is not None:
             response = plain(request, context)

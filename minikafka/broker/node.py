@@ -18,6 +18,7 @@ from typing import Final
 
 from minikafka.broker import descriptors
 from minikafka.broker.absences import Absences
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.clock import Clock
 from minikafka.broker.control_plane import build_control_plane
 from minikafka.broker.data_plane import build_data_plane, open_store
@@ -170,6 +171,7 @@ class Node:
             data.quotas.on_metadata,
             control.client_quotas.on_metadata,
             self.parts.part(KeyChange).on_metadata,
+            self.parts.part(Authorizer).on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,
             self.transactions.on_metadata,

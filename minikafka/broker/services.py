@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from minikafka.broker.absences import Absences
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
@@ -40,6 +41,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         return None if topic is None else topic.name
 
     patterns = Patterns(ports.threads.match)
+    authorizer = Authorizer(config, ports.clock)
     return Parts(
         config,
         ports.identity,
@@ -52,10 +54,11 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         data.moves,
         data.quotas,
         control.client_quotas,
+        authorizer,
         root_logger,
         KeyChange(config, metadata, ports.tls),
         Absences(config.node_id, control.liveness.look),
-        Groups(ports, data.replicas, lambda: metadata.image, patterns),
+        Groups(ports, data.replicas, lambda: metadata.image, patterns, authorizer),
         transactions,
         TransactionAdmission(config.node_id, lambda: metadata.image, transactions, peers, ports.clock),
         peers,

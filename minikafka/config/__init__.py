@@ -5,7 +5,7 @@ Map:
 * ``kinds``       the types a setting may have: how text is parsed, checked and printed
 * ``setting``     what a row is, and the base of a group of rows: typed attributes, unknown names, all problems at once
 * ``node``        rows: who this node is, where it listens, connections
-* ``security``    rows: protocols of listeners, TLS
+* ``security``    rows: protocols of listeners, TLS, who may do what
 * ``sasl``        rows: how clients prove who they are; each also for one listener
 * ``jaas``, ``principals``  logins, and users of certificates, in Kafka's notation
 * ``topics``      rows: defaults of topics, replication between brokers

@@ -237,6 +237,23 @@ def counts_by_address() -> Kind[Mapping[str, int]]:
     return Kind(ConfigType.STRING, allowed, parse, format_)
 
 
+def principals() -> Kind[tuple[str, ...]]:
+    """``User:name;User:other``, separated by semicolons: the names of certificates have commas."""
+    allowed = "a list of User:name, separated by semicolons"
+
+    def parse(raw: object) -> tuple[str, ...]:
+        if isinstance(raw, str):
+            raw = raw.split(";")
+        if not isinstance(raw, list | tuple) or not all(isinstance(item, str) for item in raw):
+            raise ValueError(allowed)
+        items = tuple(dict.fromkeys(stripped for item in raw if (stripped := item.strip())))
+        if not all(re.fullmatch(r"User:.+", item) for item in items):
+            raise ValueError(allowed)
+        return items
+
+    return Kind(ConfigType.STRING, allowed, parse, ";".join)
+
+
 def voters() -> Kind[Mapping[int, Endpoint]]:
     """``id@host:port,...`` with each id once."""
     allowed = "a list of id@host:port"

@@ -1,10 +1,10 @@
-"""Settings: how clients and other nodes connect."""
+"""Settings: how clients and other nodes connect, and who may do what."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from minikafka.config.kinds import choice, nullable, protocols, secret, text, words
+from minikafka.config.kinds import boolean, choice, nullable, principals, protocols, secret, text, words
 from minikafka.config.principals import PrincipalRules, principal_rules
 from minikafka.config.setting import Setting, SettingGroup
 
@@ -16,10 +16,11 @@ PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 WITH_TLS: Final = (SSL, SASL_SSL)
 WITH_SASL: Final = (SASL_PLAINTEXT, SASL_SSL)
 NO_CLIENT_AUTH: Final = "none"
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class SecuritySettings(SettingGroup):
-    """How clients and other nodes connect: the protocol of each listener, and TLS.
+    """How clients and other nodes connect: the protocol of each listener, and TLS. Who may do what.
 
     A client gets the address of the listener that it came by, so each has listeners of its own kind on every node.
     """
@@ -73,4 +74,18 @@ class SecuritySettings(SettingGroup):
     )
     ssl_enabled_protocols = Setting(
         words("TLSv1.2", "TLSv1.3"), ("TLSv1.2", "TLSv1.3"), doc="The versions of TLS that are spoken."
+    )
+    authorizer_class_name = Setting(
+        nullable(choice(STANDARD_AUTHORIZER)),
+        None,
+        doc="""Decides who may do what: by ACLs, or, if empty, everyone may do everything. The same on every node.
+        Requests for ACLs are refused without it.""",
+    )
+    super_users = Setting(
+        principals(),
+        (),
+        doc="Who may do everything, whatever ACLs say: User:name, separated by semicolons. They create the first ACLs.",
+    )
+    allow_everyone_if_no_acl_found = Setting(
+        boolean(), False, doc="Everyone may do everything with a resource that no ACL is about. Else nobody may."
     )

@@ -22,6 +22,9 @@ class ResolveRegexes(NamedTuple):
     regexes: tuple[str, ...]
     version: int
     """To give back with the answer."""
+    user: str
+    """Of the member that the question is asked for: what it may not describe, they do not match."""
+    host: str
 
 
 class MakeAssignment(NamedTuple):

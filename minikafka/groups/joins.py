@@ -15,11 +15,12 @@ NAME_LENGTH_MAX: Final = 255
 
 
 class Caller(NamedTuple):
-    """The sender of a request: client id, host, and version of the request."""
+    """The sender of a request: client id, host, and version of the request; and the user, for ACLs."""
 
     client_id: str
     client_host: str
     version: int
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from minikafka.groups.consumer.records import ConsumerGroupRecord, MemberState
 from minikafka.groups.consumer.topics import NoTopics, TopicHashes, Topics
 from minikafka.groups.effects import Effect, MakeAssignment, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
+from minikafka.groups.joins import Caller
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import CoordinatorSettings, MemberTimes
@@ -134,9 +135,10 @@ class Shard:
         """Send `response` to the request of `token`."""
         self._effects.append(Respond(token, response))
 
-    def resolve_regexes(self, group_id: str, regexes: Iterable[str]) -> None:
-        """Ask which topics the regular expressions of a group match."""
-        self._effects.append(ResolveRegexes(group_id, tuple(regexes), self.topics_version))
+    def resolve_regexes(self, group_id: str, regexes: Iterable[str], caller: Caller) -> None:
+        """Ask which topics the regular expressions of a group match, of those that the caller may see."""
+        question = ResolveRegexes(group_id, tuple(regexes), self.topics_version, caller.user, caller.client_host)
+        self._effects.append(question)
 
     def make_assignment(self, question: AssignmentQuestion) -> None:
         """Ask for a target assignment."""

@@ -1,4 +1,6 @@
-"""Answers that refuse a request with one error, for any API: what rules of a test (``broker.faults``) answer."""
+"""Answers that refuse a request with one error, for any API.
+
+So answer a node to who may not ask (``broker.authorization``), and the rules of a test (``broker.faults``)."""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ _ALIASES: Final = {
     "topic": ("name", "topic_name"),
 }
 """What requests call what answers repeat of them."""
-_NOT_WITH_ERRORS: Final[dict[str, Any]] = {"base_offset": -1, "offset": -1, "records": b""}
+_NOT_WITH_ERRORS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("base_offset", "offset", "end_offset", "leader_epoch", "timestamp"), -1),
+    **dict.fromkeys(("num_partitions", "replication_factor"), -1),
+    "records": b"",
+}
 """Fields that mean something without an error only, with their values."""
 
 
@@ -68,7 +74,7 @@ def _element(cls: MessageType, source: Any, code: ErrorCode) -> Message:
         _fill(element, source, code)
         return element
     for name, field in cls.SCHEMA.items():  # the request has bare names, or numbers
-        if field.type == ("string" if isinstance(source, str) else "int32") and name not in _CODES:
+        if field.type == ("string" if isinstance(source, str) else "int32") and name not in (*_CODES, "error_message"):
             setattr(element, name, source)
             break
     say_error(element, code)

@@ -7,6 +7,7 @@ from functools import partial
 from operator import attrgetter
 from uuid import UUID
 
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.drivers.group_topics import GroupTopics, concerns_groups
 from minikafka.broker.drivers.shards import Shard, Shards
 from minikafka.broker.logs import one_line
@@ -28,6 +29,7 @@ from minikafka.model import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, TopicPartiti
 from minikafka.records.batch import BatchHeader
 from minikafka.records.control import parse_end_txn_marker
 from minikafka.records.record import Record
+from minikafka.security.acls import AclOperation, ResourceType
 
 log = get_logger()
 
@@ -38,12 +40,18 @@ class Groups(Shards[GroupCoordinator]):
     """Found by group id."""
 
     def __init__(
-        self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage], patterns: Patterns
+        self,
+        ports: Ports,
+        replicas: Replicas,
+        image: Callable[[], MetadataImage],
+        patterns: Patterns,
+        authorizer: Authorizer,
     ) -> None:
         super().__init__(CONSUMER_OFFSETS_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
         self._topics = GroupTopics(image)
         self._patterns = patterns
+        self._authorizer = authorizer
         self.replay = _replay
         self.carry_out = self._answer
 
@@ -130,9 +138,14 @@ class Groups(Shards[GroupCoordinator]):
             except KafkaError as error:
                 log.warning("regular expression not resolved", group=question.group_id, why=one_line(error))
                 topics = []
-            found[regex] = tuple(topic.name for topic in topics)
+            found[regex] = tuple(topic.name for topic in topics if self._is_visible(topic.name, question))
         now_ms = self._ports.clock.monotonic_ms()
         shard.step(shard.coordinator.on_regexes_resolved(question.group_id, found, question.version, now_ms))
+
+    def _is_visible(self, topic: str, question: ResolveRegexes) -> bool:
+        return self._authorizer.is_allowed(
+            question.user, question.host, AclOperation.DESCRIBE, ResourceType.TOPIC, topic
+        )
 
 
 def _replay(coordinator: GroupCoordinator, batch: BatchHeader, record: Record, now_ms: int) -> bool:

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.handlers.transactions import CLASSIC, TransactionCoordinators, told
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, ProducerIdentity, TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+AUTHORIZATION: Final = (
+    Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+    Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),
+)
 
 FIRST_WITH_FENCED: Final = 2
 

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.transactions import (
@@ -22,6 +24,7 @@ from minikafka.broker.handlers.transactions import (
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import ProducerIdentity, TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -31,6 +34,8 @@ from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+
+AUTHORIZATION: Final = (ByHandler("WRITE on the transactional id and on each topic"),)
 
 FIRST_OF_LEADERS: Final = 4
 FIRST_WITH_ABORTABLE: Final = 5
@@ -44,11 +49,12 @@ async def handle(
     context: RequestContext,
     coordinators: TransactionCoordinators,
     metadata: Metadata,
+    authorizer: Authorizer,
 ) -> AddPartitionsToTxnResponse:
     """Add or verify the partitions of each transaction."""
     if context.version < FIRST_OF_LEADERS:
         return AddPartitionsToTxnResponse(
-            results_by_topic_v3_and_below=await _of_client(request, context, coordinators, metadata.image)
+            results_by_topic_v3_and_below=await _of_client(request, context, coordinators, metadata.image, authorizer)
         )
     if not context.is_replica:
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -63,22 +69,28 @@ async def _of_client(
     context: RequestContext,
     coordinators: TransactionCoordinators,
     image: MetadataImage,
+    authorizer: Authorizer,
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """All partitions or none: where one does not exist, the others are not tried.
+    """All partitions or none: where one does not exist, or may not be written to, the others are not tried.
 
-    The answer begins with those that do not exist: librdkafka tries again, unless it reads first that another one was
+    The answer begins with those that fail: librdkafka tries again, unless it reads first that another one was
     not tried. Then it aborts, and a transaction that has nothing yet cannot be aborted: that ends the producer.
     """
     partitions = _partitions(request.v3_and_below_topics)
-    unknown = [tp for tp in partitions if image.partition(tp) is None]
-    if unknown:
-        not_tried = [tp for tp in partitions if image.partition(tp) is not None]
-        return _results(
-            dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            | dict.fromkeys(not_tried, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        )
-    producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     transactional_id = request.v3_and_below_transactional_id
+    if not authorizer.permits(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return _results(dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    writable = {
+        name: authorizer.permits(context, AclOperation.WRITE, ResourceType.TOPIC, name)
+        for name in dict.fromkeys(tp.topic for tp in partitions)
+    }
+    failed = {tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED for tp in partitions if not writable[tp.topic]}
+    unknown = [tp for tp in partitions if tp not in failed and image.partition(tp) is None]
+    failed |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if failed:
+        not_tried = [tp for tp in partitions if tp not in failed]
+        return _results(failed | dict.fromkeys(not_tried, ErrorCode.OPERATION_NOT_ATTEMPTED))
+    producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     outcome = await coordinators.ask_when_complete(
         transactional_id,
         lambda coordinator, token, now_ms: coordinator.add_partitions(

@@ -6,7 +6,10 @@ Forwarded to the active controller.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -15,6 +18,7 @@ from minikafka.broker.pacing import portions
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import QuotaEntity, QuotaPart
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -23,11 +27,20 @@ from minikafka.wire.messages.alter_client_quotas import (
     EntryData,
 )
 
+AUTHORIZATION: Final = (ByHandler("ALTER_CONFIGS on the cluster"),)
+
 
 async def handle(
-    request: AlterClientQuotasRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
+    request: AlterClientQuotasRequest,
+    context: RequestContext,
+    controller: ControllerClient,
+    metadata: Metadata,
+    authorizer: Authorizer,
 ) -> AlterClientQuotasResponse:
     """One result per entity; answered when they are committed, and the last of them is seen here."""
+    if not authorizer.permits(context, AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER):
+        denied = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return AlterClientQuotasResponse(entries=[_refused(entry, denied) for entry in request.entries])
     made: list[EntryData] = []
 
     async def ask(entries: Sequence[EntryData]) -> list[AlteredEntryData]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
 from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+
+AUTHORIZATION: Final = (EachConfigResource("resources", AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),)
 
 
 async def handle(

@@ -5,6 +5,9 @@ Forwarded to the active controller. Answered when they have begun; ListPartition
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -12,10 +15,13 @@ from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_see
 from minikafka.errors import KafkaError
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.ALTER, ResourceType.CLUSTER),)
 
 Targets = dict[TopicPartition, tuple[int, ...] | None]
 

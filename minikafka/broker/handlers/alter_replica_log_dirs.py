@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.pacing import paced
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -19,14 +22,17 @@ from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
+AUTHORIZATION: Final = (ByHandler("ALTER on the cluster"),)
+
 AT_ONCE: Final = 20
 """Moves that begin in one turn of the loop: the files of a copy are made there, in half a millisecond and more."""
 
 
 async def handle(
-    request: AlterReplicaLogDirsRequest, context: RequestContext, moves: DirectoryMoves
+    request: AlterReplicaLogDirsRequest, context: RequestContext, moves: DirectoryMoves, authorizer: Authorizer
 ) -> AlterReplicaLogDirsResponse:
     """Each partition on its own."""
+    may = authorizer.permits(context, AclOperation.ALTER, ResourceType.CLUSTER)
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     asked = (
         (TopicPartition(topic.name, index), directory.path)
@@ -35,7 +41,8 @@ async def handle(
         for index in topic.partitions
     )
     async for tp, path in paced(asked, AT_ONCE, context):
-        result = AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=_begin(moves, tp, path))
+        error = _begin(moves, tp, path) if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        result = AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error)
         results.setdefault(tp.topic, []).append(result)
     return AlterReplicaLogDirsResponse(
         results=[

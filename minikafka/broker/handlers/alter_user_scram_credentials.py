@@ -6,7 +6,10 @@ Forwarded to the active controller. As in Apache Kafka each user may be named on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -14,6 +17,7 @@ from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
 from minikafka.broker.pacing import portions
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -21,6 +25,8 @@ from minikafka.wire.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+
+AUTHORIZATION: Final = (ByHandler("ALTER on the cluster"),)
 
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -30,8 +36,14 @@ async def handle(
     context: RequestContext,
     controller: ControllerClient,
     metadata: Metadata,
+    authorizer: Authorizer,
 ) -> AlterUserScramCredentialsResponse:
     """One result per user; answered when they are committed, and seen here."""
+    changes: list[Alteration] = [*request.deletions, *request.upsertions]
+    if not authorizer.permits(context, AclOperation.ALTER, ResourceType.CLUSTER):
+        denied = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        users = {change.name: change for change in changes}
+        return AlterUserScramCredentialsResponse(results=[_refused(change, denied) for change in users.values()])
     made: list[Alteration] = []
 
     async def ask(some: Sequence[Alteration]) -> list[AlterUserScramCredentialsResult]:
@@ -44,7 +56,6 @@ async def handle(
         made[:] = [each for each in some if each.name in done] or made
         return answer.results
 
-    changes: list[Alteration] = [*request.deletions, *request.upsertions]
     results = await asked_in_portions(portions(changes, lambda each: each.name), ask, _refused)
     await wait_until_seen(metadata, lambda image: all(_shows(image, each) for each in made))
     return AlterUserScramCredentialsResponse(results=results)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from minikafka.broker.authorization import Anyone
 from minikafka.errors import ErrorCode
 from minikafka.metadata.features import LOWEST, SUPPORTED
 from minikafka.metadata.image import MetadataImage
@@ -30,6 +31,8 @@ from minikafka.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+
+AUTHORIZATION: Final = (Anyone(),)
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

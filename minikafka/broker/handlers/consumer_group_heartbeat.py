@@ -6,6 +6,10 @@ which must be one of RE2's.
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import ByHandler, Whole
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import Coordinators
@@ -13,14 +17,24 @@ from minikafka.broker.patterns import compiled
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.joins import Caller
 from minikafka.metadata.features import has_consumer_groups
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 
+AUTHORIZATION: Final = (
+    Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),
+    ByHandler("DESCRIBE on each topic that is subscribed to"),
+)
+
 
 def handle(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext, coordinators: Coordinators, metadata: Metadata
+    request: ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    coordinators: Coordinators,
+    metadata: Metadata,
+    authorizer: Authorizer,
 ) -> None:
     """Check what the coordinator takes for granted, and hand it over."""
     try:
@@ -28,10 +42,14 @@ def handle(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "group.version is below 1: consumer groups are disabled")
         if request.subscribed_topic_regex:
             compiled(request.subscribed_topic_regex)
+        for name in request.subscribed_topic_names or ():
+            if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     except KafkaError as error:
         context.send(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
         return
-    caller = Caller(context.client_id or "", context.connection.peer_host, context.version)
+    connection = context.connection
+    caller = Caller(context.client_id or "", connection.peer_host, context.version, connection.user)
     coordinators.serve(
         request.group_id,
         context,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -11,12 +12,15 @@ from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_see
 from minikafka.broker.pacing import paced
 from minikafka.errors import KafkaError
 from minikafka.metadata.image import MetadataImage
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+AUTHORIZATION: Final = (Each("topics", AclOperation.ALTER, ResourceType.TOPIC),)
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 3
 TOPICS_AT_ONCE: Final = 500

@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler, Each
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -18,11 +20,17 @@ from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.effective import broker_config
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.create_topics import (
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+
+AUTHORIZATION: Final = (
+    Each("topics", AclOperation.CREATE, ResourceType.TOPIC, on_cluster=AclOperation.CREATE),
+    ByHandler("DESCRIBE_CONFIGS on each topic whose settings are told"),
 )
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 6
@@ -39,6 +47,7 @@ async def handle(
     controller: ControllerClient,
     metadata: Metadata,
     config: BrokerConfig,
+    authorizer: Authorizer,
 ) -> CreateTopicsResponse:
     """One result per topic; the others proceed when one is refused.
 
@@ -65,7 +74,11 @@ async def handle(
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
     broker = broker_config(metadata.image, config)
     async for result in paced(made, TOPICS_AT_ONCE, context):
-        result.configs = _configs(overrides[result.name], broker)
+        if authorizer.sees(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name):
+            result.configs = _configs(overrides[result.name], broker)
+        else:
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            result.num_partitions = result.replication_factor = -1
     answer.topics += [_refused(name, TOO_MANY) for name in sorted(too_many)]
     return answer
 

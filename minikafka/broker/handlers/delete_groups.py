@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import Coordinators, why_not_here
 from minikafka.broker.pacing import paced
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from minikafka.wire.schema import Message
+
+AUTHORIZATION: Final = (Each("groups_names", AclOperation.DELETE, ResourceType.GROUP),)
 
 GROUPS_AT_ONCE = 500
 

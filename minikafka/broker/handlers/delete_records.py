@@ -14,6 +14,7 @@ import asyncio
 from collections import Counter
 from typing import Final
 
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
@@ -21,12 +22,15 @@ from minikafka.broker.pacing import paced
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import INTERNAL_TOPICS, NO_OFFSET, TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+
+AUTHORIZATION: Final = (Each("topics", AclOperation.DELETE, ResourceType.TOPIC),)
 
 LOOK_INTERVAL_S: Final = 0.05
 PARTITIONS_AT_ONCE: Final = 100

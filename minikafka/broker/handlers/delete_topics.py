@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import asked_in_portions, controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_REQUEST
-from minikafka.errors import KafkaError
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+
+AUTHORIZATION: Final = (ByHandler("DELETE on each topic"),)
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 5
 
@@ -26,9 +31,17 @@ async def handle(
     context: RequestContext,
     controller: ControllerClient,
     metadata: Metadata,
+    authorizer: Authorizer,
 ) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several requests."""
-    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    asked, denied = [], []
+    for topic in request.topics or [DeleteTopicState(name=name) for name in request.topic_names]:
+        found = None if topic.name is not None else metadata.image.topic_by_id(topic.topic_id)
+        name = topic.name if found is None else found.name
+        if name is None or authorizer.permits(context, AclOperation.DELETE, ResourceType.TOPIC, name):
+            asked.append(topic)
+        else:
+            denied.append(_refused(topic, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))  # without a name by its id
     (user, client_id), knows_quotas = context.client, context.version >= FIRST_THAT_KNOWS_QUOTAS
     timeout_s = controller_timeout_s(request.timeout_ms)
 
@@ -42,7 +55,7 @@ async def handle(
     results = await asked_in_portions((asked[start : start + PER_REQUEST] for start in starts), ask, _refused)
     deleted = [result.topic_id for result in results if not result.error_code]
     await wait_until_seen(metadata, lambda image: all(image.topic_by_id(each) is None for each in deleted))
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(responses=[*results, *denied])
 
 
 def _refused(named: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:

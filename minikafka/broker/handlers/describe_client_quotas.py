@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import Final
 
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.client_quotas import CLIENT_ID, USER
 from minikafka.metadata.records import QuotaEntity
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -20,6 +22,8 @@ from minikafka.wire.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),)
 
 KNOWN_TYPES = (USER, CLIENT_ID, "ip")
 ENTITIES_OF_A_ROW = 5
@@ -56,7 +60,7 @@ async def handle(
             )
             entries.append(await answer.encoded(entry, 1))
         response = DescribeClientQuotasResponse(error_message=None)
-        context.send_body(encode_around(response, context.version, "entries", entries))
+        context.send_around(response, "entries", entries)
 
 
 def _check(components: Iterable[ComponentData]) -> None:

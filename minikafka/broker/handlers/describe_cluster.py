@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.broker.authorized_operations import NOT_ASKED, ON_CLUSTER
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import NOT_ASKED, Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.quorum import Quorum
@@ -20,14 +21,22 @@ from minikafka.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
+AUTHORIZATION: Final = (ByHandler("anyone; what may be done with the cluster is told to who has DESCRIBE on it"),)
+
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
 def handle(
-    request: DescribeClusterRequest, context: RequestContext, metadata: Metadata, quorum: Quorum, identity: Identity
+    request: DescribeClusterRequest,
+    context: RequestContext,
+    metadata: Metadata,
+    quorum: Quorum,
+    identity: Identity,
+    authorizer: Authorizer,
 ) -> DescribeClusterResponse:
     """Answer from this node's image."""
+    wants_operations = request.include_cluster_authorized_operations
     if request.endpoint_type != BROKERS:
         return _refused(request.endpoint_type)
     registered = sorted(metadata.image.brokers.items())
@@ -46,7 +55,7 @@ def handle(
             if (endpoint := broker.listeners.get(context.listener)) is not None
             and (broker.is_live or request.include_fenced_brokers)
         ],
-        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=authorizer.operations_on_cluster(context) if wants_operations else NOT_ASKED,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.loggers import BROKER_LOGGER, ROOT, RootLogger, check_node
@@ -17,7 +18,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.effective import broker_config, group_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,6 +27,8 @@ from minikafka.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+
+AUTHORIZATION: Final = (EachConfigResource("resources", AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),)
 
 DYNAMIC_BROKER_LOGGER: Final = 6
 """Kafka's number of this source of a value."""
@@ -48,7 +51,7 @@ async def handle(
         for resource in wanted.values():
             result = _describe(resource, request, metadata.image, config, logger)
             results.append(await answer.encoded(result, RESOURCE_ROWS + len(result.configs)))
-        context.send_body(encode_around(DescribeConfigsResponse(), context.version, "results", results))
+        context.send_around(DescribeConfigsResponse(), "results", results)
 
 
 def _describe(

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.broker.authorized_operations import ON_GROUP
+from minikafka.broker.authorization import Each
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.handlers.groups import why_not_here
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.group import GroupState
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+AUTHORIZATION: Final = (Each("groups", AclOperation.DESCRIBE, ResourceType.GROUP),)
 
 ROW_BYTES: Final = 4096
 GROUP_ROWS: Final = 4
@@ -24,7 +27,11 @@ FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 
 async def handle(
-    request: DescribeGroupsRequest, context: RequestContext, groups: Groups, long_answers: LongAnswers
+    request: DescribeGroupsRequest,
+    context: RequestContext,
+    groups: Groups,
+    long_answers: LongAnswers,
+    authorizer: Authorizer,
 ) -> None:
     """Ask each group's coordinator, once."""
     described: list[bytes] = []
@@ -32,9 +39,9 @@ async def handle(
         for group_id in dict.fromkeys(request.groups):
             group = _describe(group_id, groups, context.version)
             if request.include_authorized_operations and not group.error_code:
-                group.authorized_operations = ON_GROUP
+                group.authorized_operations = authorizer.operations(context, ResourceType.GROUP, group_id)
             described.append(await answer.encoded(group, _rows(group)))
-        context.send_body(encode_around(DescribeGroupsResponse(), context.version, "groups", described))
+        context.send_around(DescribeGroupsResponse(), "groups", described)
 
 
 def _rows(group: DescribedGroup) -> int:

@@ -11,11 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from os.path import abspath
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.wire.codec import encode_around
@@ -27,6 +30,8 @@ from minikafka.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on the cluster"),)
 
 LOOKS_OF_A_ROW: Final = 20
 """So many names of what is not here cost as much as a row."""
@@ -41,8 +46,12 @@ async def handle(
     store: LogStore,
     replicas: Replicas,
     long_answers: LongAnswers,
+    authorizer: Authorizer,
 ) -> None:
     """Of these partitions, or of all; a directory without any of them is named all the same."""
+    if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.CLUSTER):
+        context.send(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return
     results: list[bytes] = []
     wanted = None if request.topics is None else _named(request.topics)
     async with long_answers.prepare(context) as answer:
@@ -55,7 +64,7 @@ async def handle(
                 if found:
                     topics.append(await answer.encoded(DescribeLogDirsTopic(name=name, partitions=found), len(found)))
             results.append(encode_around(_described(directory), context.version, "topics", topics))
-        context.send_body(encode_around(DescribeLogDirsResponse(), context.version, "results", results))
+        context.send_around(DescribeLogDirsResponse(), "results", results)
 
 
 def _has(directory: LogDir, topic: str, index: int) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.storage.producer_state import ProducerEntry
 from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.describe_producers import (
@@ -23,6 +25,8 @@ from minikafka.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+
+AUTHORIZATION: Final = (Each("topics", AclOperation.READ, ResourceType.TOPIC),)
 
 PARTITION_ROWS: Final = 2
 """A partition costs as much as these, beside its producers."""
@@ -44,7 +48,7 @@ async def handle(
                 rows = PARTITION_ROWS + len(described.active_producers)
                 partitions.append(await answer.encoded(described, rows))
             topics.append(encode_around(TopicResponse(name=name), context.version, "partitions", partitions))
-        context.send_body(encode_around(DescribeProducersResponse(), context.version, "topics", topics))
+        context.send_around(DescribeProducersResponse(), "topics", topics)
 
 
 def _describe(replicas: Replicas, tp: TopicPartition) -> PartitionResponse:

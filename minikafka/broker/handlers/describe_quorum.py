@@ -5,6 +5,9 @@ Asked of the quorum's leader, which alone knows; log directories of voters are n
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.quorum import Quorum
 from minikafka.config import BrokerConfig
@@ -12,6 +15,7 @@ from minikafka.config.node import CONTROLLER
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC
 from minikafka.raft.progress import QuorumInfo, QuorumReplica
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -21,6 +25,8 @@ from minikafka.wire.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER),)
 
 
 async def handle(

@@ -6,15 +6,18 @@ counts as one: no answer is longer, whatever was named. The cursor names where t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from minikafka.broker.authorized_operations import ON_TOPIC
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.metadata import why_missing
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.model import INTERNAL_TOPICS, NO_NODE
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -23,17 +26,19 @@ from minikafka.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on each topic; others are told as such, or left out"),)
+
 LARGEST_PAGE: Final = 2000
 
 Topic = DescribeTopicPartitionsResponseTopic
 
 
 def handle(
-    request: DescribeTopicPartitionsRequest, context: RequestContext, metadata: Metadata
+    request: DescribeTopicPartitionsRequest, context: RequestContext, metadata: Metadata, authorizer: Authorizer
 ) -> DescribeTopicPartitionsResponse:
     """Answer from this node's image."""
     image, cursor = metadata.image, request.cursor
-    names = sorted({topic.name for topic in request.topics} or image.topics_by_name)
+    names = sorted({topic.name for topic in request.topics} or _visible(image, context, authorizer))
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         return DescribeTopicPartitionsResponse(
             topics=[Topic(name=name, error_code=ErrorCode.INVALID_REQUEST) for name in names[:LARGEST_PAGE]]
@@ -47,7 +52,12 @@ def handle(
         if room <= 0:
             answer.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
+        if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            answer.topics.append(Topic(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            room -= 1
+            continue
         described = _describe(image, name, first, room)
+        described.topic_authorized_operations = authorizer.operations(context, ResourceType.TOPIC, name)
         answer.topics.append(described)
         room -= max(1, len(described.partitions))
         following = first + len(described.partitions)
@@ -58,16 +68,20 @@ def handle(
     return answer
 
 
+def _visible(image: MetadataImage, context: RequestContext, authorizer: Authorizer) -> list[str]:
+    sees = partial(authorizer.sees, context, AclOperation.DESCRIBE, ResourceType.TOPIC)
+    return list(filter(sees, image.topics_by_name))
+
+
 def _describe(image: MetadataImage, name: str, first: int, limit: int) -> Topic:
     topic = image.topic(name)
     if topic is None:
-        return Topic(name=name, error_code=why_missing(name), topic_authorized_operations=ON_TOPIC)
+        return Topic(name=name, error_code=why_missing(name))
     return Topic(
         name=name,
         topic_id=topic.topic_id,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[_partition(image, index, topic.partitions[index]) for index in _page(topic, first, limit)],
-        topic_authorized_operations=ON_TOPIC,
     )
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import ByHandler, Each
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.handlers.transactions import why_not_here
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import KafkaError
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
     TransactionState,
+)
+
+AUTHORIZATION: Final = (
+    Each("transactional_ids", AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    ByHandler("topics with DESCRIBE are told"),
 )
 
 
@@ -21,15 +30,20 @@ async def handle(
     context: RequestContext,
     transactions: Transactions,
     long_answers: LongAnswers,
+    authorizer: Authorizer,
 ) -> None:
     """Ask each id's coordinator, once."""
     described: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for transactional_id in dict.fromkeys(request.transactional_ids):
             state = _describe(transactional_id, transactions)
+            state.topics = [
+                topic
+                for topic in state.topics
+                if authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+            ]
             described.append(await answer.encoded(state, 1 + sum(len(topic.partitions) for topic in state.topics)))
-        body = encode_around(DescribeTransactionsResponse(), context.version, "transaction_states", described)
-        context.send_body(body)
+        context.send_around(DescribeTransactionsResponse(), "transaction_states", described)
 
 
 def _describe(transactional_id: str, transactions: Transactions) -> TransactionState:

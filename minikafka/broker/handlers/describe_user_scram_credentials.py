@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER),)
 
 
 async def handle(
@@ -32,7 +36,7 @@ async def handle(
         for name, count in named.items():
             results.append(await answer.encoded(_result(image, name, count), 1))
         response = DescribeUserScramCredentialsResponse(error_message=None)
-        context.send_body(encode_around(response, context.version, "results", results))
+        context.send_around(response, "results", results)
 
 
 def _result(image: MetadataImage, user: str, count: int) -> DescribeUserScramCredentialsResult:

@@ -6,6 +6,9 @@ with those that needed an election.
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
@@ -14,12 +17,15 @@ from minikafka.errors import KafkaError
 from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import MetadataImage, PartitionImage
 from minikafka.model import TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.ALTER, ResourceType.CLUSTER),)
 
 
 async def handle(

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.transactions import CLASSIC, VERSION_2, TransactionCoordinators, told
 from minikafka.model import ProducerIdentity
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+AUTHORIZATION: Final = (Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),)
 
 FIRST_OF_VERSION_2: Final = 5
 FIRST_WITH_FENCED: Final = 2

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.fetching import Fetch, Parts, send_response
 from minikafka.broker.partition import Partition
@@ -21,10 +22,13 @@ from minikafka.net.turns import REQUEST_COST
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.server_session import CachedPartition, Follower
 from minikafka.replication.session_cache import FetchContext
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.storage.slice import LogSlice
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+
+AUTHORIZATION: Final = (ByHandler("READ on each topic; followers are nodes"),)
 
 FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
@@ -59,7 +63,7 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
 
 
 class _ConsumerFetch(Fetch):
-    """Committed records, to anyone."""
+    """Committed records, to who may read the topic. That is looked at again when it waited."""
 
     __slots__ = ("_may_follow",)
 
@@ -72,6 +76,11 @@ class _ConsumerFetch(Fetch):
         return self._parts.replicas.consumer_fetches
 
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
+        authorizer = self._parts.authorizer
+        if authorizer.is_enabled and not authorizer.permits(
+            self._context, AclOperation.READ, ResourceType.TOPIC, tp.topic
+        ):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replicas, epoch = self._parts.replicas, cached.asked.current_leader_epoch
         if self._may_follow:
             return replicas.replica_of(tp, current_leader_epoch=epoch)

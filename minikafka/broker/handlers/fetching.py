@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
@@ -77,6 +78,7 @@ class Parts:
     lookups: Lookups
     quotas: ReplicationQuotas
     client_quotas: ClientQuotas
+    authorizer: Authorizer
     new_leaders: NewLeaders
 
 

@@ -6,7 +6,10 @@ Their topics, ``__consumer_offsets`` and ``__transaction_state``, are created wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from minikafka.broker.authorization import ERRORS, ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
@@ -14,10 +17,14 @@ from minikafka.broker.topic_creation import TopicCreation
 from minikafka.coordination.partitioning import partition_for
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on each group or transactional id"),)
 
 GROUP, TRANSACTION, BATCHED_FROM_VERSION = 0, 1, 4
 KEYS_AT_ONCE = 500
+KINDS: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,13 @@ class Locator:
         return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port)
 
 
-async def handle(request: FindCoordinatorRequest, context: RequestContext, locator: Locator) -> FindCoordinatorResponse:
+async def handle(
+    request: FindCoordinatorRequest, context: RequestContext, locator: Locator, authorizer: Authorizer
+) -> FindCoordinatorResponse:
     """One coordinator per key; from version 4 the keys come in a list, each once, and each has its own error."""
     keys = dict.fromkeys(request.coordinator_keys) if context.version >= BATCHED_FROM_VERSION else [request.key]
     portions = paced(keys, KEYS_AT_ONCE, context)
-    found = [await _find(key, request.key_type, context.listener, locator) async for key in portions]
+    found = [await _find(key, request.key_type, context, locator, authorizer) async for key in portions]
     if context.version >= BATCHED_FROM_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
@@ -67,9 +76,14 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext, locat
     )
 
 
-async def _find(key: str, key_type: int, listener: str, locator: Locator) -> Coordinator:
+async def _find(
+    key: str, key_type: int, context: RequestContext, locator: Locator, authorizer: Authorizer
+) -> Coordinator:
     try:
-        return await locator.find(key, key_type, listener)
+        kind = KINDS.get(key_type)
+        if kind is not None and not authorizer.permits(context, AclOperation.DESCRIBE, kind, key):
+            raise KafkaError(ERRORS[kind])
+        return await locator.find(key, key_type, context.listener)
     except KafkaError as error:
         return Coordinator(
             key=key, error_code=error.code, error_message=error.message or None, node_id=-1, host="", port=-1

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
@@ -19,6 +20,7 @@ from minikafka.broker.pacing import portions
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.records import ConfigResourceType
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -26,6 +28,7 @@ from minikafka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+AUTHORIZATION: Final = (EachConfigResource("resources", AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),)
 BROKER: Final = ConfigResourceType.BROKER
 
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.transactions import TransactionCoordinators, told
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+AUTHORIZATION: Final = (
+    ByHandler("WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic"),
+)
 
 FIRST_WITH_FENCED: Final = 4
 
@@ -24,8 +31,11 @@ async def handle(
     context: RequestContext,
     producer_ids: ProducerIds,
     coordinators: TransactionCoordinators,
+    authorizer: Authorizer,
 ) -> InitProducerIdResponse:
     """The next id of this node's block in epoch 0, or what the coordinator of the transactional id says."""
+    if (denied := _denial(request.transactional_id, context, authorizer)) is not None:
+        return InitProducerIdResponse(error_code=denied, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
     try:
         await producer_ids.ensure()
         if request.transactional_id is None:
@@ -39,6 +49,18 @@ async def handle(
         producer_id=outcome.producer_id,
         producer_epoch=outcome.producer_epoch,
     )
+
+
+def _denial(transactional_id: str | None, context: RequestContext, authorizer: Authorizer) -> ErrorCode | None:
+    """Whoever may write to some topic needs no other right for an id without transactions (KIP-679)."""
+    if transactional_id is not None:
+        if not authorizer.permits(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not authorizer.permits_on_any(context, AclOperation.WRITE, ResourceType.TOPIC) and not authorizer.permits(
+        context, AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER
+    ):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return None
 
 
 async def _of_coordinator(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.groups.joins import Caller
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+AUTHORIZATION: Final = (Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),)
 
 
 def handle(request: JoinGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:

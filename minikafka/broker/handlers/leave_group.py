@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import Coordinators
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+AUTHORIZATION: Final = (Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),)
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.loggers import BROKER_LOGGER
@@ -15,12 +16,14 @@ from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),)
 
 CLIENT_METRICS: Final = 16
 NAMES_OF_A_ROW: Final = 10
@@ -51,4 +54,4 @@ async def handle(
             for at, name in enumerate(NAMES[kind](image)):
                 found = ConfigResource(resource_name=name, resource_type=kind)
                 resources.append(await answer.encoded(found, at % NAMES_OF_A_ROW == 0))
-        context.send_body(encode_around(ListConfigResourcesResponse(), context.version, "config_resources", resources))
+        context.send_around(ListConfigResourcesResponse(), "config_resources", resources)

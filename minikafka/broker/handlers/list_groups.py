@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on the cluster; else groups with DESCRIBE are listed"),)
 
 
 async def handle(
-    request: ListGroupsRequest, context: RequestContext, groups: Groups, long_answers: LongAnswers
+    request: ListGroupsRequest,
+    context: RequestContext,
+    groups: Groups,
+    long_answers: LongAnswers,
+    authorizer: Authorizer,
 ) -> ListGroupsResponse | None:
     """All shards' groups; an error when one of them is still loading, because its groups would be missing."""
     listed: list[bytes] = []
+    sees_all = authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     async with long_answers.prepare(context) as answer:
         for shard in groups:
             if shard.coordinator.phase is Phase.LOADING:
                 return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             found = shard.coordinator.list_groups(request.states_filter, request.types_filter)
-            listed += [await answer.encoded(group, 1) for group in found]
-        context.send_body(encode_around(ListGroupsResponse(), context.version, "groups", listed))
+            visible = [
+                group
+                for group in found
+                if sees_all or authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            ]
+            listed += [await answer.encoded(group, 1) for group in visible]
+        context.send_around(ListGroupsResponse(), "groups", listed)
     return None

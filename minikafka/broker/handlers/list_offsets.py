@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.lookups import Lookups
 from minikafka.broker.pacing import paced
@@ -22,6 +23,7 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.timestamps import TimestampedOffset
 from minikafka.wire.api import NEVER
@@ -31,6 +33,8 @@ from minikafka.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+
+AUTHORIZATION: Final = (Each("topics", AclOperation.DESCRIBE, ResourceType.TOPIC),)
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6

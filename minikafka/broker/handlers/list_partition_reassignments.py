@@ -6,16 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.metadata.image import MetadataImage
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER),)
 
 
 def handle(

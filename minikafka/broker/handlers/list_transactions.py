@@ -5,20 +5,26 @@ Version 2 selects by a regular expression of the client, which has bounds (docs/
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.patterns import Patterns
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.transactions.transaction import Transaction
 from minikafka.transactions.transaction import TransactionState as State
-from minikafka.wire.codec import encode_around
 from minikafka.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
+
+AUTHORIZATION: Final = (ByHandler("transactional ids with DESCRIBE are listed"),)
 
 _STATES = {state.camel_name: state for state in State}
 
@@ -29,6 +35,7 @@ async def handle(
     transactions: Transactions,
     long_answers: LongAnswers,
     patterns: Patterns,
+    authorizer: Authorizer,
 ) -> ListTransactionsResponse | None:
     """All shards' ids; an error when one of them is still loading, because its ids would be missing."""
     wanted = dict.fromkeys(request.state_filters)
@@ -48,11 +55,15 @@ async def handle(
     listed: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for each in found:
+            if not authorizer.sees(
+                context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id
+            ):
+                continue
             row = TransactionState(
                 transactional_id=each.transactional_id,
                 producer_id=each.producer_id,
                 transaction_state=each.state.camel_name,
             )
             listed.append(await answer.encoded(row, 1))
-        context.send_body(encode_around(head, context.version, "transaction_states", listed))
+        context.send_around(head, "transaction_states", listed)
     return None

@@ -12,9 +12,11 @@ partitions of a topic called "", and its next poll raises UnsupportedVersionExce
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from minikafka.broker.absences import Absences
-from minikafka.broker.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import NOT_ASKED, Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
@@ -27,7 +29,8 @@ from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
 from minikafka.net.identity import Identity
-from minikafka.wire.codec import encode, encode_around
+from minikafka.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from minikafka.wire.codec import encode
 from minikafka.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -36,6 +39,8 @@ from minikafka.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on each topic; CREATE on it, or on the cluster, to create it"),)
 
 FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, from 12 on the answer may lack its name
 TOPICS_AT_ONCE = 500
@@ -52,6 +57,7 @@ class Parts:
     topic_creation: TopicCreation
     encodings: TopicEncodings
     quorum: Quorum
+    authorizer: Authorizer
 
 
 async def handle(request: MetadataRequest, context: RequestContext, parts: Parts) -> None:
@@ -62,10 +68,20 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
     for topic in wanted or () if context.version >= FIRST_VERSION_WITHOUT_NAMES else ():
         if topic.topic_id != ZERO_TOPIC_ID:
             topic.name = None if topic.name else topic.name  # the id counts
+    denied: list[MetadataRequestTopic] = []
+    if wanted is not None and parts.authorizer.is_enabled:
+        asked, wanted = wanted, []
+        for topic in asked:
+            (wanted if _may_describe(topic, context, parts) else denied).append(topic)
     await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
-    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    tells_operations = request.include_topic_authorized_operations
     if wanted is None:
-        topics = [_encoded(topic, operations, context, parts) for topic in parts.metadata.image.topics()]
+        visible = [
+            topic
+            for topic in parts.metadata.image.topics()
+            if parts.authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        ]
+        topics = [_encoded(topic, tells_operations, context, parts) for topic in visible]
     else:
         may_create = parts.config.auto_create_topics_enable and (
             request.allow_auto_topic_creation or context.version < 4
@@ -73,11 +89,17 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         missing = [topic.name for topic in wanted if topic.name and parts.metadata.image.topic(topic.name) is None]
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
-            errors = await parts.topic_creation.create_missing(missing, context.client)
+            errors = dict.fromkeys(_not_to_be_created(missing, context, parts), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            missing = [name for name in missing if name not in errors]
+            errors |= await parts.topic_creation.create_missing(missing, context.client)
         image = parts.metadata.image
         answered = [topic for topic in wanted if topic.name != "" or not _is_by_id(topic) or _find(topic, image)]
         portions = paced(answered, TOPICS_AT_ONCE, context)
-        topics = [_wanted_topic(topic, errors, operations, context, parts) async for topic in portions]
+        topics = [_wanted_topic(topic, errors, tells_operations, context, parts) async for topic in portions]
+        topics += [
+            encode(_denied(topic, context.version), context.version)
+            async for topic in paced(denied, TOPICS_AT_ONCE, context)
+        ]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -86,9 +108,11 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         ],
         cluster_id=parts.identity.cluster_id,
         controller_id=parts.quorum.controller_id(parts.metadata.image),
-        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=parts.authorizer.operations_on_cluster(context)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
-    context.send_body(encode_around(response, context.version, "topics", topics))
+    context.send_around(response, "topics", topics)
 
 
 def _each_once(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
@@ -113,8 +137,36 @@ def _is_by_id(wanted: MetadataRequestTopic) -> bool:
     return wanted.name is None or (not wanted.name and wanted.topic_id != ZERO_TOPIC_ID)
 
 
-def _encoded(topic: TopicImage, operations: int, context: RequestContext, parts: Parts) -> bytes:
+def _may_describe(wanted: MetadataRequestTopic, context: RequestContext, parts: Parts) -> bool:
+    """An unknown id is no secret."""
+    found = _find(wanted, parts.metadata.image)
+    name = (wanted.name or "") if found is None else found.name
+    if not name and _is_by_id(wanted):
+        return True
+    return parts.authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _not_to_be_created(names: list[str], context: RequestContext, parts: Parts) -> list[str]:
+    """Of these topics, which do not exist."""
+    authorizer = parts.authorizer
+    if authorizer.sees(context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return []
+    return [name for name in names if not authorizer.permits(context, AclOperation.CREATE, ResourceType.TOPIC, name)]
+
+
+def _denied(wanted: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+    """Whether it exists is not told, except by its id, which is no secret."""
+    name = "" if wanted.name is None and version < FIRST_VERSION_WITHOUT_NAMES else wanted.name
+    return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=wanted.topic_id)
+
+
+def _operations(tells: bool, topic: str, context: RequestContext, parts: Parts) -> int:
+    return parts.authorizer.operations(context, ResourceType.TOPIC, topic) if tells else NOT_ASKED
+
+
+def _encoded(topic: TopicImage, tells_operations: bool, context: RequestContext, parts: Parts) -> bytes:
     image, listener = parts.metadata.image, context.listener
+    operations = _operations(tells_operations, topic.name, context, parts)
 
     def make() -> MetadataResponseTopic:
         return _topic(image, topic, operations, listener)
@@ -125,13 +177,13 @@ def _encoded(topic: TopicImage, operations: int, context: RequestContext, parts:
 def _wanted_topic(
     wanted: MetadataRequestTopic,
     errors: dict[str, ErrorCode],
-    operations: int,
+    tells_operations: bool,
     context: RequestContext,
     parts: Parts,
 ) -> bytes:
     topic = _find(wanted, parts.metadata.image)
     if topic is not None:
-        return _encoded(topic, operations, context, parts)
+        return _encoded(topic, tells_operations, context, parts)
     if _is_by_id(wanted) and context.version < FIRST_VERSION_WITHOUT_NAMES:
         missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
     elif _is_by_id(wanted):
@@ -140,7 +192,7 @@ def _wanted_topic(
         name = wanted.name or ""
         error = errors.get(name) or why_missing(name)
         missing = MetadataResponseTopic(error_code=error, name=name, topic_id=ZERO_TOPIC_ID)
-    missing.topic_authorized_operations = operations
+    missing.topic_authorized_operations = _operations(tells_operations, wanted.name or "", context, parts)
     return encode(missing, context.version)
 
 

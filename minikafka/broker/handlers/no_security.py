@@ -1,8 +1,13 @@
-"""What is said of security, which is not there yet, as Apache Kafka says it where it is not configured."""
+"""What requests about ACLs are told on a node without an authorizer, as Apache Kafka tells them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-NO_AUTHORIZER: Final = "No Authorizer is configured: there are no ACLs, and whoever reaches a port may do everything"
+from minikafka.errors import ErrorCode, KafkaError
+
+NO_AUTHORIZER: Final = KafkaError(
+    ErrorCode.SECURITY_DISABLED,
+    "No Authorizer is configured: whoever reaches a port may do everything; set authorizer.class.name on each node",
+)
 """Tools show it; it begins as in Apache Kafka."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import Each, Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.committed_topics import Refused, take_unknown
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.groups.answers import commit_answer
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -20,6 +22,11 @@ from minikafka.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from minikafka.wire.schema import Message
+
+AUTHORIZATION: Final = (
+    Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),
+    Each("topics", AclOperation.READ, ResourceType.TOPIC),
+)
 
 FIRST_VERSION_WITH_IDS: Final = 10
 

@@ -5,11 +5,15 @@ Partitions that do not exist are refused one by one; a mistyped name is not told
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Each, Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -17,6 +21,11 @@ from minikafka.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from minikafka.wire.schema import Message
+
+AUTHORIZATION: Final = (
+    Whole(AclOperation.DELETE, ResourceType.GROUP, "group_id"),
+    Each("topics", AclOperation.READ, ResourceType.TOPIC),
+)
 
 
 def handle(

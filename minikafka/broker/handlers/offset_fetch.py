@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
@@ -17,7 +19,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups import offset_fetch
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import NO_OFFSET
-from minikafka.wire.codec import encode_around
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -28,13 +30,20 @@ from minikafka.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on each group and on each topic"),)
+
 GROUP_ROWS: Final = 4
 """A group costs as much as these, beside its partitions."""
 FIRST_VERSION_WITH_IDS: Final = 10
 
 
 async def handle(
-    request: OffsetFetchRequest, context: RequestContext, groups: Groups, metadata: Metadata, long_answers: LongAnswers
+    request: OffsetFetchRequest,
+    context: RequestContext,
+    groups: Groups,
+    metadata: Metadata,
+    long_answers: LongAnswers,
+    authorizer: Authorizer,
 ) -> OffsetFetchResponse | None:
     """Ask each group's coordinator, once; others have their turn in between."""
     wanted = {group.group_id: group for group in offset_fetch.requested_groups(request, context.version)}
@@ -42,16 +51,30 @@ async def handle(
     found: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for group in wanted.values():
-            if by_id:
+            denied = _take_denied(group, context, metadata.image, authorizer)
+            if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+                denied = []
+                fetched = OffsetFetchResponseGroup(
+                    group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+                )
+            elif by_id:
                 fetched = _fetch_by_id(group, groups, metadata.image, request.require_stable)
             else:
                 fetched = _fetch(group, groups, request.require_stable)
+            if group.topics is None and authorizer.is_enabled:
+                fetched.topics = [
+                    topic
+                    for topic in fetched.topics
+                    if authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+                ]
+            if not fetched.error_code:
+                fetched.topics += denied
             rows = GROUP_ROWS + sum(len(topic.partitions) for topic in fetched.topics)
             if context.version < offset_fetch.GROUPS_FROM_VERSION:
                 await answer.add(rows)
                 return offset_fetch.response_of_one(request, fetched, context.version)
             found.append(await answer.encoded(fetched, rows))
-        context.send_body(encode_around(OffsetFetchResponse(), context.version, "groups", found))
+        context.send_around(OffsetFetchResponse(), "groups", found)
     return None
 
 
@@ -71,7 +94,7 @@ def _fetch_by_id(
         for topic in group.topics:
             named = image.topic_by_id(topic.topic_id)
             if named is None:
-                unknown.append(_unknown(topic))
+                unknown.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
             else:
                 topic.name = named.name
                 known.append(topic)
@@ -85,13 +108,29 @@ def _fetch_by_id(
     return answer
 
 
-def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _take_denied(
+    group: OffsetFetchRequestGroup, context: RequestContext, image: MetadataImage, authorizer: Authorizer
+) -> list[OffsetFetchResponseTopics]:
+    """Take the topics out of the request that whoever asks may not describe; their refusals."""
+    denied, allowed = [], []
+    for topic in group.topics or ():
+        found = None if topic.name else image.topic_by_id(topic.topic_id)
+        name = topic.name if found is None else found.name
+        if not name or authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            allowed.append(topic)
+        else:
+            denied.append(_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    if denied:
+        group.topics = allowed
+    return denied
+
+
+def _failed(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
+        name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            OffsetFetchResponsePartitions(
-                partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNKNOWN_TOPIC_ID
-            )
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, error_code=error)
             for index in topic.partition_indexes
         ],
     )

@@ -6,16 +6,24 @@ change. librdkafka speaks exactly version 2. A request in the name of a follower
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
+)
+
+AUTHORIZATION: Final = (
+    Each("topics", AclOperation.DESCRIBE, ResourceType.TOPIC, "topic", on_cluster=AclOperation.CLUSTER_ACTION),
 )
 
 

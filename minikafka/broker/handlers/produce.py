@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from minikafka.broker.authorization import ByHandler
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
@@ -40,6 +42,7 @@ from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST, TURN_COST
 from minikafka.records.validate import ZSTD_MIN_PRODUCE_VERSION
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.codec import decoder
 from minikafka.wire.decoder import Decoder
 from minikafka.wire.hot import ProduceResponses
@@ -54,6 +57,8 @@ from minikafka.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+
+AUTHORIZATION: Final = (ByHandler("WRITE on each topic; WRITE on the transactional id, if there is one"),)
 
 log = get_logger()
 
@@ -94,6 +99,7 @@ class Parts:
     client_quotas: ClientQuotas
     new_leaders: NewLeaders
     verification: Verification
+    authorizer: Authorizer
 
 
 def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
@@ -110,7 +116,9 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if acks not in _KNOWN_ACKS:
         refusal = _unknown_acks(acks)
         results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
-    elif len(frame) > LARGE_FRAME and sum(len(topic.partition_data) for topic in request.topic_data) > BATCHES_AT_ONCE:
+    elif (parts.authorizer.is_enabled and not _is_allowed(request, context, parts)) or (
+        len(frame) > LARGE_FRAME and sum(len(topic.partition_data) for topic in request.topic_data) > BATCHES_AT_ONCE
+    ):
         _stage_later(bytearray(frame), position, context, parts, results)
         return
     else:
@@ -133,6 +141,42 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if rolls := parts.replicas.take_rolls():
         context.connection.spend(ROLL_COST * rolls)
     parts.staging.add(PendingProduce(context, parts, acks, request.timeout_ms, results))
+
+
+def _is_allowed(request: ProduceRequest, context: RequestContext, parts: Parts) -> bool:
+    """All of it."""
+    sees, transactional_id = parts.authorizer.sees, request.transactional_id
+    if transactional_id is not None and not sees(
+        context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return False
+    for topic in request.topic_data:
+        name = _name(topic, context.version, parts)
+        if name is not None and not sees(context, AclOperation.WRITE, ResourceType.TOPIC, name):
+            return False
+    return True
+
+
+def _why_denied(
+    request: ProduceRequest, topic: TopicProduceData, context: RequestContext, parts: Parts
+) -> KafkaError | None:
+    permits, transactional_id = parts.authorizer.permits, request.transactional_id
+    if transactional_id is not None and not permits(
+        context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    name = _name(topic, context.version, parts)
+    if name is not None and not permits(context, AclOperation.WRITE, ResourceType.TOPIC, name):
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return None
+
+
+def _name(topic: TopicProduceData, version: int, parts: Parts) -> str | None:
+    """None for an id that is not known."""
+    if version < FIRST_VERSION_WITH_IDS:
+        return topic.name
+    found = parts.metadata.image.topic_by_id(topic.topic_id)
+    return None if found is None else found.name
 
 
 def _batches(request: ProduceRequest) -> Batches:
@@ -193,6 +237,8 @@ async def _stage_in_portions(
             parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
             await context.connection.wait_for_turn()
             portion = later[start : start + BATCHES_AT_ONCE]
+            if parts.authorizer.is_enabled:
+                portion = _take_denied(request, portion, results, context, parts)
             verified = await _verified(request, portion, context, parts)
             for topic, data in portion:
                 if parts.replicas.has_rolled_many:
@@ -207,6 +253,19 @@ async def _stage_in_portions(
         context.connection.close()
     finally:
         context.connection.resume()
+
+
+def _take_denied(
+    request: ProduceRequest, batches: Batches, results: list[ProduceResult], context: RequestContext, parts: Parts
+) -> Batches:
+    """The batches that are allowed; of the others there are results."""
+    allowed = []
+    for topic, data in batches:
+        if (error := _why_denied(request, topic, context, parts)) is None:
+            allowed.append((topic, data))
+        else:
+            results.append(_failed(topic, data.index, error))
+    return allowed
 
 
 async def _stage_patiently(

@@ -6,12 +6,17 @@ session lasts (KIP-368). Those of nodes are of ``wire.auth``.
 
 from __future__ import annotations
 
+from typing import Final
+
 from minikafka.broker.authentication import SaslSession
+from minikafka.broker.authorization import Anyone
 from minikafka.broker.context import RequestContext
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.identity import PeerCheck
 from minikafka.net.peer import LISTENER
 from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+AUTHORIZATION: Final = (Anyone(),)
 
 
 def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse | None:

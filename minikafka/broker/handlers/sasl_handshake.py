@@ -7,13 +7,18 @@ Apache Kafka. After version 0 their tokens come without a request around them. N
 
 from __future__ import annotations
 
+from typing import Final
+
 from minikafka.broker.authentication import SaslSession
+from minikafka.broker.authorization import Anyone
 from minikafka.broker.context import RequestContext
 from minikafka.errors import ErrorCode
 from minikafka.net.identity import Identity, PeerCheck
 from minikafka.net.peer import LISTENER
 from minikafka.wire import auth
 from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+AUTHORIZATION: Final = (Anyone(),)
 
 
 def handle(request: SaslHandshakeRequest, context: RequestContext, identity: Identity) -> SaslHandshakeResponse | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from minikafka.broker.authorization import Each, Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
@@ -21,11 +22,18 @@ from minikafka.config import BrokerConfig
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_error, txn_commit_answer
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
+)
+
+AUTHORIZATION: Final = (
+    Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+    Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),
+    Each("topics", AclOperation.READ, ResourceType.TOPIC),
 )
 
 FIRST_VERSION_WITH_IDS: Final = 6

@@ -5,12 +5,18 @@ Forwarded to the active controller. A broker that comes back registers anew.
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, wait_until_seen
 from minikafka.errors import KafkaError
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+AUTHORIZATION: Final = (Whole(AclOperation.ALTER, ResourceType.CLUSTER),)
 
 
 async def handle(

@@ -5,17 +5,23 @@ Forwarded to the active controller.
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.errors import KafkaError
 from minikafka.metadata.image import MetadataImage
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+
+AUTHORIZATION: Final = (Whole(AclOperation.ALTER, ResourceType.CLUSTER),)
 
 
 async def handle(

@@ -7,11 +7,17 @@ produce with acks=all. Transaction version 2 (KIP-890) asks for a higher produce
 
 from __future__ import annotations
 
+from typing import Final
+
+from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.marker_writes import MARKERS_AT_ONCE, of_a_coordinator, of_an_operator, write_markers
 from minikafka.broker.pacing import paced
 from minikafka.broker.replicas import Replicas
+from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+AUTHORIZATION: Final = (Whole(AclOperation.ALTER, ResourceType.CLUSTER, instead=AclOperation.CLUSTER_ACTION),)
 
 
 async def handle(

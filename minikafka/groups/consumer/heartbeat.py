@@ -129,7 +129,7 @@ def _go_on(change: Change, beat: Beat, member_id: str, *, was_classic: bool) -> 
         heartbeat_interval_ms=shard.times_of(group.group_id).heartbeat_interval_ms,
         assignment=_assignment(has) if is_certain or beat.is_full or not has_it else None,
     )
-    regexes.maybe_resolve(shard, change.consumer)
+    regexes.maybe_resolve(shard, change.consumer, beat.caller)
     change.finish(partial(_written, shard, beat.token, response))
 
 

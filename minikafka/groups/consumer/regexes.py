@@ -4,7 +4,7 @@ The machine has no expressions of its own. It asks the driver, which matches in 
 (:class:`~minikafka.groups.effects.ResolveRegexes`), and goes on meanwhile. What comes back is a row of the group. If it
 is another one than before, the group epoch rises, and the next heartbeats get partitions. Expressions are looked at
 again when topics have come or gone, but not more often than every ten seconds, and at the latest after ten minutes
-(``group.consumer.regex.refresh.interval.ms``).
+(``group.consumer.regex.refresh.interval.ms``). The member whose heartbeat asks must be allowed to describe the topics.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.records import Kind, ResolvedRegex
+from minikafka.groups.joins import Caller
 from minikafka.groups.shard import Shard
 
 REFRESH_INTERVAL_MIN_MS: Final = 10_000
 
 
-def maybe_resolve(shard: Shard, consumer: ConsumerGroup) -> None:
+def maybe_resolve(shard: Shard, consumer: ConsumerGroup, caller: Caller) -> None:
     """Ask the driver, if an expression is new, or topics may have changed."""
     if consumer.is_resolving or not consumer.subscribed.regexes:
         return
@@ -31,7 +32,7 @@ def maybe_resolve(shard: Shard, consumer: ConsumerGroup) -> None:
     is_old = consumer.resolved_version != shard.topics_version and age_ms >= REFRESH_INTERVAL_MIN_MS
     if is_old or age_ms >= shard.settings.consumer_regex_refresh_interval_ms or wanted.keys() - consumer.regexes.keys():
         consumer.is_resolving = True
-        shard.resolve_regexes(consumer.group_id, wanted)
+        shard.resolve_regexes(consumer.group_id, wanted, caller)
 
 
 def on_resolved(shard: Shard, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from broker_client import Client
 from broker_node import create_topic, delete_topic, eventually
 
-from minikafka.broker.authorized_operations import NOT_ASKED
+from minikafka.broker.authorizer import NOT_ASKED
 from minikafka.broker.handlers import groups
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation

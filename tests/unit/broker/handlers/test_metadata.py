@@ -8,7 +8,7 @@ import pytest
 from broker_client import Client
 from broker_node import ANY_PORTS, create_topic, listener_of
 
-from minikafka.broker.authorized_operations import NOT_ASKED
+from minikafka.broker.authorizer import NOT_ASKED
 from minikafka.broker.handlers import metadata
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode

@@ -3,12 +3,16 @@ from __future__ import annotations
 import pkgutil
 import re
 import runpy
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from minikafka.broker import handlers
+from minikafka.broker.authorization import ByHandler, Each, Need, Whole
+from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.dispatch import AUTHENTICATION, handler_module
 from minikafka.broker.parts import Parts
 from minikafka.config.node import REPLICATION
@@ -31,6 +35,31 @@ def test_a_handlers_module_says_its_api_and_versions(key: ApiKey) -> None:
     first, last = key.versions
     versions = f"versions {first}-{last}" if first < last else f"version {first}"
     assert re.match(rf"{key.camel_name} \(key {int(key)}\), {versions}\b", said), said.split("\n")[0]
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: key.camel_name)
+def test_a_handlers_module_says_what_rights_its_requests_need(key: ApiKey) -> None:
+    module = handler_module(key)
+    needs = module.AUTHORIZATION
+    assert needs
+    assert all(isinstance(need, Need) for need in needs)
+    asks = Authorizer in _parts_of(getattr(module, "handle_frame", None) or getattr(module, "handle", None))
+    assert asks or not any(isinstance(need, ByHandler) for need in needs)
+    fields = key.request_class.SCHEMA
+    for need in needs:
+        assert not isinstance(need, Whole) or not need.field or need.field in fields
+        assert not isinstance(need, Each) or fields[need.elements].array
+
+
+def _parts_of(handler: Callable[..., object] | None) -> set[object]:
+    """The parts that a handler is given, and those of which they consist."""
+    found: set[object] = set()
+    waiting = [] if handler is None else list(get_type_hints(handler).values())
+    while waiting:
+        if (each := waiting.pop()) not in found:
+            found.add(each)
+            waiting += get_type_hints(each).values() if is_dataclass(each) else ()
+    return found
 
 
 def test_no_handler_is_without_a_row_that_serves_it() -> None:
