@@ -1,0 +1,246 @@
+"""Every API as a user with no rights, on a node with an authorizer: nothing is read, changed or revealed.
+
+The oracle: what is told of a name that exists is what is told of one that does not, byte by byte, in every version of
+every API; and the files of the node's logs, metadata included, are the same afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+from hostile_requests import LARGEST
+from live_cluster import eventually, running_cluster
+from live_wire import ALL, ClosedError, Wire, batch, fetch_request, produce_request
+
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.config.node import CLIENT
+from minikafka.config.security import STANDARD_AUTHORIZER
+from minikafka.errors import ErrorCode
+from minikafka.security.acls import CLUSTER_NAME, EVERYONE, AclOperation, AclPermission, PatternType, ResourceType
+from minikafka.wire.api import ApiKey
+from minikafka.wire.codec import decode_exactly, encode
+from minikafka.wire.error_codes import errors_of
+from minikafka.wire.headers import decode_response_header
+from minikafka.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.wire.schema import Message, MessageType, VersionRange
+
+SECRET: Final = "secret"  # a topic, a group and a transactional id
+ABSENT: Final = "absent"  # none, and as long
+HIDDEN: Final = "hidden"  # exists, and nobody asks for it
+VALUE: Final = b"for your eyes only"
+UNKNOWN_ID: Final = UUID(int=77)
+DENIED: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+LIKELY: Final[dict[str, Any]] = {
+    "replica_id": -1,
+    "acks": 1,
+    "timeout_ms": 1000,
+    "resource_type": 2,
+    "endpoint_type": 1,
+    "allow_auto_topic_creation": True,
+    "include_topic_authorized_operations": True,
+    "include_cluster_authorized_operations": True,
+    "include_authorized_operations": True,
+    "partition_max_bytes": 1 << 20,
+    "num_partitions": 1,
+    "replication_factor": 1,
+    "producer_id": 1,
+    "count": 5,
+    "current_leader_epoch": -1,
+    "log_start_offset": -1,
+    "response_partition_limit": 100,
+}
+ASKED: Final = [
+    (key, version)
+    for key in ApiKey
+    if CLIENT in key.listeners and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+    for version in range(key.versions.first, key.versions.last + 1)
+]
+
+
+@pytest.fixture(scope="module")
+def barred(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, UUID]]:
+    """A node with a secret topic, group and hidden topic, on which everybody is denied everything; the secret's id."""
+    settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
+    alone = {"offsets_topic_num_partitions": "1", "transaction_state_log_num_partitions": "1"}
+    with running_cluster(tmp_path_factory.mktemp("barred") / "cluster", 1, **settings, **alone) as cluster:
+        with Wire(cluster.layout.client_port(1)) as wire:
+            for name in (SECRET, HIDDEN):
+                wire.create_topic(name, [[1]])
+                eventually(lambda name=name: wire.has_topic(name), name)  # type: ignore[misc]
+                assert (
+                    not wire.ask(produce_request(name, batch(VALUE), acks=ALL), 9)
+                    .responses[0]
+                    .partition_responses[0]
+                    .error_code
+                )
+            for key_type in (0, 1):
+                eventually(lambda key_type=key_type: _has_coordinator(wire, key_type), "a coordinator")  # type: ignore[misc]
+            eventually(lambda: _commits(wire), "the offset")
+            topics = wire.ask(MetadataRequest(topics=None), 12).topics
+            secret_id = next(topic.topic_id for topic in topics if topic.name == SECRET)
+            denials = [_denial(kind) for kind in (2, 3, 5, 4)]
+            results = wire.ask(CreateAclsRequest(creations=denials), 3).results
+            assert [result.error_code for result in results] == [0, 0, 0, 0]
+        yield cluster, secret_id
+
+
+def _denial(kind: int) -> AclCreation:
+    return AclCreation(
+        resource_type=kind,
+        resource_name=CLUSTER_NAME if kind == ResourceType.CLUSTER else "*",
+        resource_pattern_type=PatternType.LITERAL,
+        principal=EVERYONE,
+        host="*",
+        operation=AclOperation.ALL,
+        permission_type=AclPermission.DENY,
+    )
+
+
+def _has_coordinator(wire: Wire, key_type: int) -> bool:
+    answer = wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[SECRET]), 4)
+    return not answer.coordinators[0].error_code
+
+
+def _commits(wire: Wire) -> bool:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [OffsetCommitRequestTopic(name=SECRET, partitions=[partition])]
+    answer = wire.ask(OffsetCommitRequest(group_id=SECRET, topics=topics), 8)
+    return not answer.topics[0].partitions[0].error_code
+
+
+def filled(cls: MessageType, version: int, name: str, topic_id: UUID, *, all_of_them: bool = False) -> Any:
+    """A request about that name, or, where it can ask for everything, for that."""
+    values: dict[str, Any] = {}
+    for field_name, field in cls.SCHEMA.items():
+        if not VersionRange.parse(field.versions).has(version):
+            continue
+        if all_of_them and field.array and field.nullable and VersionRange.parse(field.nullable).has(version):
+            values[field_name] = None
+        elif isinstance(field.type, MessageType):
+            element = filled(field.type, version, name, topic_id, all_of_them=all_of_them)
+            values[field_name] = [element] if field.array else element
+        elif field.array:
+            values[field_name] = [] if all_of_them else [{"string": name}.get(field.type, 0)]
+        elif field.type == "string":
+            values[field_name] = name
+        elif field.type == "uuid":
+            values[field_name] = topic_id
+        elif field.type == "records":
+            values[field_name] = bytes(batch(b"forged"))
+        elif field_name in LIKELY:
+            values[field_name] = LIKELY[field_name]
+    return cls(**values)
+
+
+def ask(port: int, key: ApiKey, version: int, request: Message) -> bytes:
+    """What is answered, without its correlation id; that the connection is closed."""
+    with Wire(port) as wire:
+        try:
+            wire.send_body(key, version, encode(request, version))
+            return wire.receive_frame()[4:]
+        except ClosedError:
+            return b"closed"
+
+
+def files_of(cluster: LocalCluster) -> dict[Path, str]:
+    """What is in the logs of the node."""
+    logs = sorted(cluster.layout.data_directory(1).rglob("*.log"))
+    assert any(path.parent.name == "__cluster_metadata-0" for path in logs)
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in logs}
+
+
+@pytest.fixture
+def port(barred: tuple[LocalCluster, UUID]) -> Iterator[int]:
+    """Of the node; afterwards its logs are what they were."""
+    cluster, _ = barred
+    before = files_of(cluster)
+    yield cluster.layout.client_port(1)
+    assert files_of(cluster) == before, "something was changed"
+
+
+def test_what_exists_looks_as_what_does_not(port: int) -> None:
+    for key, version in ASKED:
+        told = {
+            name: ask(port, key, version, filled(key.request_class, version, name, UNKNOWN_ID)).replace(
+                name.encode(), b"......"
+            )
+            for name in (SECRET, ABSENT)
+        }
+        assert told[SECRET] == told[ABSENT], f"{key.camel_name} version {version} tells whether a name exists"
+        assert VALUE not in told[SECRET]
+        assert HIDDEN.encode() not in told[SECRET]
+
+
+def test_who_asks_for_everything_is_told_nothing(port: int) -> None:
+    for key, version in ASKED:
+        told = ask(port, key, version, filled(key.request_class, version, "", UNKNOWN_ID, all_of_them=True))
+        for word in (SECRET.encode(), HIDDEN.encode(), VALUE, b"__consumer_offsets"):
+            assert word not in told, f"{key.camel_name} version {version} tells of {word.decode()}"
+
+
+def test_the_id_of_a_topic_is_of_no_use(barred: tuple[LocalCluster, UUID], port: int) -> None:
+    _, secret_id = barred
+    by_id = [(key, version) for key, version in ASKED if _names_by_id(key.request_class, version)]
+    assert {key.camel_name for key, _ in by_id} >= {"Produce", "Fetch", "Metadata", "DeleteTopics", "OffsetCommit"}
+    for key, version in by_id:
+        request = filled(key.request_class, version, "", secret_id)
+        for element in getattr(request, "topics", None) or ():
+            if "name" in type(element).SCHEMA and type(element).SCHEMA["name"].nullable:
+                element.name = None
+        told = ask(port, key, version, request)
+        assert told != b"closed"
+        _, position = decode_response_header(b"\0\0\0\0" + told, key, version)
+        answer = decode_exactly(key.response_class, version, b"\0\0\0\0" + told, position)
+        assert set(errors_of(answer)) <= DENIED, f"{key.camel_name} version {version}: {answer}"
+        assert errors_of(answer) or key is ApiKey.CONSUMER_GROUP_HEARTBEAT
+        assert SECRET.encode() not in told
+        assert VALUE not in told
+
+
+def _names_by_id(cls: MessageType, version: int) -> bool:
+    topics = [cls.SCHEMA[name].type for name in ("topics", "topic_data") if name in cls.SCHEMA]
+    return any(
+        isinstance(of, MessageType)
+        and "topic_id" in of.SCHEMA
+        and VersionRange.parse(of.SCHEMA["topic_id"].versions).has(version)
+        for of in topics
+    )
+
+
+def test_nobody_poses_as_a_follower(port: int) -> None:
+    with Wire(port) as wire:
+        answer = wire.ask(fetch_request(SECRET, 0, replica_id=1), 11)
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_large_requests_are_refused_in_good_time(port: int, name: str) -> None:
+    """Long turns of the loop fail the fixture's cluster at its end."""
+    make, version = LARGEST[name]
+    with Wire(port) as wire:
+        answer = wire.ask(make(), version)
+        assert set(errors_of(answer)) <= DENIED | {ErrorCode.INVALID_REQUEST}
+
+
+def test_denials_are_in_the_log(barred: tuple[LocalCluster, UUID], port: int) -> None:
+    cluster, _ = barred
+    said = cluster.layout.log_file(1).read_text()
+    assert "access denied" in said
+    assert "User:ANONYMOUS" in said
