@@ -32,6 +32,7 @@ ELSEWHERE: Final = {
     "features": "feature",
     "configs": "config",
     "quotas": "quota",
+    "acls": "acl",
     "dump-log": "dump",
     "check": "verify",
     "server-start": "broker",
@@ -42,7 +43,6 @@ ELSEWHERE: Final = {
 
 _MEASURES: Final = "python -m benchmarks measures throughput, in a checkout"
 NOT_HERE: Final = {
-    "acls": "there are no ACLs; whoever reaches a client port may read and write",
     "delegation-tokens": "there is no security that they could be for",
     "consumer-perf-test": _MEASURES,
     "metadata-quorum": "minikafka cluster status shows the controller that leads the quorum",
@@ -68,6 +68,7 @@ _SPELLINGS: Final = {
     "--consumer.config": "--command-config",
     "--producer.config": "--command-config",
     "--admin.config": "--command-config",
+    "--resource-pattern-type": "--pattern-type",
     "-o": "--offset",
     "-c": "--count",
     "-f": "--format",

@@ -9,6 +9,7 @@ import typer
 
 import minikafka
 from minikafka.cli import (
+    acl,
     broker,
     chaos,
     cluster,
@@ -76,6 +77,7 @@ class _InOrder(FittingGroup):
             "config",
             "quota",
             "user",
+            "acl",
             *MOVING,
             "log",
             "pipeline",
@@ -119,6 +121,7 @@ app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(quota.app, name="quota")
 app.add_typer(user.app, name="user")
+app.add_typer(acl.app, name="acl")
 app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)
 app.command("log-dirs")(log_dirs.log_dirs)

@@ -2,6 +2,7 @@
 
 ================  ==================================================================================================
 ``base``          connections, attempts, time-outs
+``acls``          who may do what
 ``topics``        the cluster and its topics
 ``configs``       settings of topics and brokers
 ``features``      levels of protocols for the whole cluster
@@ -17,6 +18,7 @@
 
 from __future__ import annotations
 
+from minikafka.client.admin.acls import AclCalls
 from minikafka.client.admin.configs import ConfigCalls, ConfigEntry
 from minikafka.client.admin.features import Feature, FeatureCalls, FeatureChange
 from minikafka.client.admin.groups import GroupCalls, GroupListing, GroupMember, GroupView
@@ -58,6 +60,7 @@ __all__ = [
 
 class Admin(
     TopicCalls,
+    AclCalls,
     ConfigCalls,
     FeatureCalls,
     GroupCalls,

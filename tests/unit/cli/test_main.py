@@ -63,7 +63,8 @@ def test_every_verb_that_lists_or_shows_does_so_in_json() -> None:
     acting = {
         "broker", "run", "pipeline prepare", "pipeline demo", "pipeline take-over",
         "topic create", "topic alter", "topic delete", "topic move", "group delete",
-        "config set", "config delete", "quota set", "quota remove", "transaction abort", "transaction terminate",
+        "acl add", "acl remove", "config set", "config delete", "quota set", "quota remove",
+        "transaction abort", "transaction terminate",
         "cluster feature upgrade", "cluster feature downgrade",
         *(f"cluster {verb}" for verb in ("stop", "kill", "pause", "resume", "restart")),
         *(f"cluster {verb}" for verb in ("add", "drain", "remove", "delete")),
@@ -122,6 +123,7 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
         ("delete-records --offset-json-file f", "minikafka topic delete-records --offset-json-file f"),
         ("get-offsets --topic x", "minikafka topic describe --topic x"),
         ("dump-log", "minikafka log dump"),
+        ("kafka-acls.sh --list --topic x", "minikafka acl list --topic x"),
         ("cluster info", "minikafka cluster status"),
         ("version", "minikafka --version"),
         ("help", "minikafka --help"),
@@ -137,7 +139,6 @@ def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("acls --list", "there are no ACLs"),
         ("kafka-metadata-quorum.sh describe --status", "minikafka cluster status shows the controller"),
         ("producer-perf-test --topic t", "python -m benchmarks measures"),
         ("topic list --zookeeper localhost", "There is no ZooKeeper: name a broker with --bootstrap-server"),
