@@ -12,7 +12,7 @@ that stay as they are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -43,20 +43,20 @@ class Patterns(Generic[V]):
     lengths: tuple[int, ...] = ()
     """Of the prefixes."""
 
-    def holding_for(self, name: str) -> Iterator[V]:
+    def holding_for(self, name: str) -> list[V]:
         """What is there for the patterns that hold for this name."""
-        literal = self.literal
+        found = []
+        literal, prefixed = self.literal, self.prefixed
         if name in literal:
-            yield literal[name]
+            found.append(literal[name])
         if WILDCARD in literal and name != WILDCARD:
-            yield literal[WILDCARD]
-        prefixed = self.prefixed
+            found.append(literal[WILDCARD])
         for length in self.lengths:
             if length > len(name):
                 break
-            prefix = name[:length]
-            if prefix in prefixed:
-                yield prefixed[prefix]
+            if (prefix := name[:length]) in prefixed:
+                found.append(prefixed[prefix])
+        return found
 
     def changed(self, changes: Iterable[tuple[AclBinding, V]], none: V) -> Patterns[V]:
         """With these values for the patterns of these ACLs; ``none`` removes one."""

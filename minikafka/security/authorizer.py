@@ -12,7 +12,7 @@ In this order:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -115,7 +115,7 @@ class StandardAuthorizer:
         if self._decide(principal, host, operation, resource_type, "hardcode"):
             return True  # so says Kafka: super users, and whoever needs no ACL
         bits = _DENYING_BITS[operation]
-        of_whom = list(self._patterns(principal, host, resource_type))
+        of_whom = self._patterns(principal, host, resource_type)
         denied_names = {name for each in of_whom for name, rules in each.literal.items() if rules.denied & bits}
         denied_prefixes = {name for each in of_whom for name, rules in each.prefixed.items() if rules.denied & bits}
         if WILDCARD in denied_names:
@@ -132,10 +132,11 @@ class StandardAuthorizer:
             for name, rules in literal
         ) or any(rules.allowed & bits and is_open(name) for name, rules in prefixed)
 
-    def _patterns(self, principal: str, host: str, resource_type: ResourceType) -> Iterator[Patterns[Rules]]:
+    def _patterns(self, principal: str, host: str, resource_type: ResourceType) -> list[Patterns[Rules]]:
         """Of the request's four subjects, those that ACLs on such resources name."""
-        subjects = self._index.subjects
+        subjects, found = self._index.subjects, []
         for subject in ((principal, host), (principal, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)):
             by_type = subjects.get(subject)
             if by_type is not None and resource_type in by_type:
-                yield by_type[resource_type]
+                found.append(by_type[resource_type])
+        return found

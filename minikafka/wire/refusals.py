@@ -4,7 +4,9 @@ So answer a node to who may not ask (``broker.authorization``), and the rules of
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from minikafka.errors import ErrorCode
 from minikafka.wire.schema import ZERO_UUID, Message, MessageType
@@ -57,15 +59,63 @@ def say_error(response: Message, code: ErrorCode) -> None:
                 say_error(element, code)
 
 
+class _Plan(NamedTuple):
+    """What answers of one class have from requests of another. Worked out once: a request may have 10,000 elements."""
+
+    copied: tuple[tuple[str, str], ...]
+    """Fields, and those of the request that they repeat."""
+    codes: tuple[str, ...]
+    constants: tuple[tuple[str, Any], ...]
+    arrays: tuple[tuple[str, MessageType, tuple[str, ...]], ...]
+    """Arrays that can say an error, their elements' class, and arrays of the request: the first that is not empty
+    names the elements."""
+
+
+@cache
+def _plan(response: MessageType, source: MessageType) -> _Plan:
+    schema = response.SCHEMA
+    codes = tuple(name for name in schema if name in _CODES)
+    plain = [(name, (name, *_ALIASES.get(name, ()))) for name, field in schema.items() if not field.array]
+    origins = [(name, next((each for each in names if each in source.SCHEMA), None)) for name, names in plain]
+    named_by = [name for name, field in source.SCHEMA.items() if field.array]
+    return _Plan(
+        tuple((name, origin) for name, origin in origins if origin is not None),
+        codes,
+        _constants(response),
+        tuple(
+            (name, field.type, tuple(sorted(named_by, key=lambda each, name=name: each != name)))  # type: ignore[misc]
+            for name, field in schema.items()
+            if field.array and isinstance(field.type, MessageType) and has_error(field.type)
+        ),
+    )
+
+
+@cache
+def _constants(response: MessageType) -> tuple[tuple[str, Any], ...]:
+    is_coded = any(name in _CODES for name in response.SCHEMA)
+    return tuple((name, value) for name, value in _NOT_WITH_ERRORS.items() if is_coded and name in response.SCHEMA)
+
+
+@cache
+def _field_of_bare(response: MessageType, kind: str) -> str | None:
+    """What repeats a bare name, or a number, of the request."""
+    names = (name for name, field in response.SCHEMA.items() if field.type == kind and not field.array)
+    return next((name for name in names if name not in (*_CODES, "error_message")), None)
+
+
 def _fill(response: Message, source: Message, code: ErrorCode) -> None:
-    schema = type(response).SCHEMA
-    for name, field in schema.items():
-        if field.array and isinstance(field.type, MessageType):
-            if has_error(field.type):
-                setattr(response, name, [_element(field.type, each, code) for each in _named_by(source, name)])
-        elif not field.array:
-            _copy(name, response, source)
-    say_error(response, code)
+    copied, codes, constants, arrays = _plan(type(response), type(source))
+    for name, origin in copied:
+        value = getattr(source, origin)
+        if value is not None and (type(value) is not UUID or value != ZERO_UUID):
+            setattr(response, name, value)
+    for name in codes:
+        setattr(response, name, code)
+    for name, value in constants:
+        setattr(response, name, value)
+    for name, kind, named_by in arrays:
+        elements = next((found for each in named_by if (found := getattr(source, each))), ())
+        setattr(response, name, [_element(kind, each, code) for each in elements])
 
 
 def _element(cls: MessageType, source: Any, code: ErrorCode) -> Message:
@@ -73,27 +123,12 @@ def _element(cls: MessageType, source: Any, code: ErrorCode) -> Message:
     if isinstance(source, Message):
         _fill(element, source, code)
         return element
-    for name, field in cls.SCHEMA.items():  # the request has bare names, or numbers
-        if field.type == ("string" if isinstance(source, str) else "int32") and name not in (*_CODES, "error_message"):
-            setattr(element, name, source)
-            break
-    say_error(element, code)
+    name = _field_of_bare(cls, "string" if isinstance(source, str) else "int32")
+    if name is not None:
+        setattr(element, name, source)
+    for each in _CODES:
+        if each in cls.SCHEMA:
+            setattr(element, each, code)
+    for each, value in _constants(cls):
+        setattr(element, each, value)
     return element
-
-
-def _named_by(source: Message, name: str) -> list[Any]:
-    """The elements of the request that an array of the answer answers: of its name, or else the first there are."""
-    arrays = [each for each, field in type(source).SCHEMA.items() if field.array]
-    for each in (name, *arrays):
-        if each in arrays and (elements := getattr(source, each)):
-            return list(elements)
-    return []
-
-
-def _copy(name: str, response: Message, source: Message) -> None:
-    for each in (name, *_ALIASES.get(name, ())):
-        if each in type(source).SCHEMA:
-            value = getattr(source, each)
-            if value is not None and value != ZERO_UUID:
-                setattr(response, name, value)
-            return
