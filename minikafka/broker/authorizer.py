@@ -64,14 +64,14 @@ class Authorizer:
 
     def is_allowed(self, user: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Whether a client with that user and address may do this."""
-        return not self.is_enabled or self._standard.is_allowed(f"User:{user}", host, operation, resource_type, name)
+        return not self.is_enabled or self._standard.is_allowed(user, host, operation, resource_type, name)
 
     def sees(self, context: RequestContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Whether whoever asks may do this. A denial is not logged: nothing is refused for it."""
-        if not self.is_enabled or context.is_replica:
-            return True
         connection = context.connection
-        return self.is_allowed(connection.user, connection.peer_host, operation, resource_type, name)
+        if not self.is_enabled or connection.principal is not None:
+            return True
+        return self._standard.is_allowed(connection.user, connection.peer_host, operation, resource_type, name)
 
     def permits(
         self,
@@ -91,9 +91,7 @@ class Authorizer:
         if not self.is_enabled or context.is_replica:
             return True
         connection = context.connection
-        return self._standard.is_allowed_on_any(
-            f"User:{connection.user}", connection.peer_host, operation, resource_type
-        )
+        return self._standard.is_allowed_on_any(connection.user, connection.peer_host, operation, resource_type)
 
     def deny(
         self, context: RequestContext, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME

@@ -40,7 +40,7 @@ _DENYING_BITS: Final = {each: bits_of(each, AclOperation.ALL) for each in AclOpe
 _ALLOWING_BITS: Final = {each: bits_of(each, AclOperation.ALL, *_IMPLYING.get(each, ())) for each in AclOperation}
 
 Question = tuple[str, str, AclOperation, ResourceType, str]
-"""Principal, host, operation, type and name of a resource."""
+"""User, host, operation, type and name of a resource."""
 
 
 class StandardAuthorizer:
@@ -66,11 +66,9 @@ class StandardAuthorizer:
             self._decisions.clear()
             self._decisions_by_type.clear()
 
-    def is_allowed(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
-    ) -> bool:
-        """Whether the principal may do this with this resource."""
-        question = (principal, host, operation, resource_type, name)
+    def is_allowed(self, user: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the user may do this with this resource."""
+        question = (user, host, operation, resource_type, name)
         decision = self._decisions.get(question)
         if decision is None:
             if len(self._decisions) >= CACHED_MAX:
@@ -78,11 +76,9 @@ class StandardAuthorizer:
             decision = self._decisions[question] = self._decide(*question)
         return decision
 
-    def is_allowed_on_any(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
-    ) -> bool:
-        """Whether there may be a resource of that type with which the principal may do this (KIP-679)."""
-        question = (principal, host, operation, resource_type)
+    def is_allowed_on_any(self, user: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of that type with which the user may do this (KIP-679)."""
+        question = (user, host, operation, resource_type)
         decision = self._decisions_by_type.get(question)
         if decision is None:
             if len(self._decisions_by_type) >= CACHED_MAX:
@@ -90,13 +86,11 @@ class StandardAuthorizer:
             decision = self._decisions_by_type[question] = self._decide_on_any(*question)
         return decision
 
-    def _decide(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
-    ) -> bool:
-        if principal in self._super_users:
+    def _decide(self, user: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        if f"User:{user}" in self._super_users:
             return True
         allowed = denied = 0
-        for patterns in self._patterns(principal, host, resource_type):
+        for patterns in self._patterns(user, host, resource_type):
             for rules in patterns.holding_for(name):
                 allowed |= rules.allowed
                 denied |= rules.denied
@@ -109,13 +103,13 @@ class StandardAuthorizer:
         counts = self._index.counts.get(resource_type)
         return counts is None or not any(counts.holding_for(name))
 
-    def _decide_on_any(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def _decide_on_any(self, user: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
         """A literal pattern that allows it, unless that is denied too, or a prefix is that it begins with; likewise a
         prefix. A denied wildcard denies all. What an operation implies does not count here, as in Apache Kafka."""
-        if self._decide(principal, host, operation, resource_type, "hardcode"):
+        if self._decide(user, host, operation, resource_type, "hardcode"):
             return True  # so says Kafka: super users, and whoever needs no ACL
         bits = _DENYING_BITS[operation]
-        of_whom = self._patterns(principal, host, resource_type)
+        of_whom = self._patterns(user, host, resource_type)
         denied_names = {name for each in of_whom for name, rules in each.literal.items() if rules.denied & bits}
         denied_prefixes = {name for each in of_whom for name, rules in each.prefixed.items() if rules.denied & bits}
         if WILDCARD in denied_names:
@@ -132,9 +126,10 @@ class StandardAuthorizer:
             for name, rules in literal
         ) or any(rules.allowed & bits and is_open(name) for name, rules in prefixed)
 
-    def _patterns(self, principal: str, host: str, resource_type: ResourceType) -> list[Patterns[Rules]]:
+    def _patterns(self, user: str, host: str, resource_type: ResourceType) -> list[Patterns[Rules]]:
         """Of the request's four subjects, those that ACLs on such resources name."""
         subjects, found = self._index.subjects, []
+        principal = f"User:{user}"
         for subject in ((principal, host), (principal, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)):
             by_type = subjects.get(subject)
             if by_type is not None and resource_type in by_type:
