@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
+from minikafka.chaos.rounds.reached import Reached
 from minikafka.client import Consumer
 from minikafka.client.records import FetchedBatches
 from minikafka.errors import KafkaError
@@ -28,7 +29,7 @@ class Stamp(NamedTuple):
     sequence: int
 
 
-async def resent(servers: str, events: list[Event]) -> list[list[str]]:
+async def resent(cluster: Reached, events: list[Event]) -> list[list[str]]:
     """Place and id of all records that are there several times, and each time with another stamp.
 
     Those that cannot be looked at are left out: nobody knows.
@@ -39,7 +40,7 @@ async def resent(servers: str, events: list[Event]) -> list[list[str]]:
         repeated = {record: offsets for record, offsets in repeated.items() if len(offsets) > 1}
         if not repeated:
             continue
-        stamps = await _stamps(servers, _partition(name), set().union(*repeated.values()))
+        stamps = await _stamps(cluster, _partition(name), set().union(*repeated.values()))
         found += [[name, record] for record, offsets in repeated.items() if told_apart(stamps, offsets)]
     return found
 
@@ -49,12 +50,13 @@ def told_apart(stamps: Mapping[int, Stamp], offsets: Set[int]) -> bool:
     return len({stamps[offset] for offset in offsets if offset in stamps}) == len(offsets)
 
 
-async def _stamps(servers: str, partition: TopicPartition, offsets: Set[int]) -> dict[int, Stamp]:
-    """Of the records of idempotent producers at these offsets, as far as they can be read."""
+async def _stamps(cluster: Reached, partition: TopicPartition, offsets: Set[int]) -> dict[int, Stamp]:
+    """Of the records of idempotent producers at these offsets, as far as they can be read. Not of transactional ones:
+    who copies a record once more sends it anew, and must not have done so."""
     found: dict[int, Stamp] = {}
     end = max(offsets) + 1
     try:
-        async with Consumer(servers, auto_offset_reset="none") as consumer:
+        async with Consumer(cluster.servers, security=cluster.security, auto_offset_reset="none") as consumer:
             consumer.assign([partition])
             consumer.seek(partition, min(offsets), until=end)
             while await consumer.position(partition) < end and (read := await consumer.poll_batches(_WAIT_MS)):
@@ -66,7 +68,7 @@ async def _stamps(servers: str, partition: TopicPartition, offsets: Set[int]) ->
 
 def _stamps_in(fetched: FetchedBatches) -> Iterator[tuple[int, Stamp]]:
     for _, header in fetched.batches:
-        if header.has_producer_id and header.base_sequence != NO_SEQUENCE:
+        if header.has_producer_id and header.base_sequence != NO_SEQUENCE and not header.is_transactional:
             for delta in range(header.last_offset_delta + 1):
                 yield header.base_offset + delta, _stamp(header, delta)
 

@@ -172,7 +172,7 @@ class Trial(ABC):
         """A record that is there twice is looked at again: its producer may have sent it twice."""
         verdict = judge(self.history.events)
         if verdict.records.violations["duplicate"]:
-            rows = asyncio.run(resent(self.load.servers, self.history.events))
+            rows = asyncio.run(resent(self.load.cluster, self.history.events))
             self.history.append("reader", "ok", "resent", rows)
             verdict = judge(self.history.events)
         return verdict

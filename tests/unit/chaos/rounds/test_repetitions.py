@@ -11,7 +11,9 @@ from live_cluster import eventually
 from live_wire import Wire, batch, produce_request
 
 from minikafka.chaos.rounds.confluent_clients import EpochBumps
+from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.repetitions import Stamp, resent, told_apart
+from minikafka.client import Producer as Transactor
 from minikafka.ledger.events import Event
 from minikafka.testing import MiniKafka
 
@@ -37,7 +39,19 @@ def test_sent_again_by_its_producer_is_told_from_repeated_by_others(kafka: MiniK
     rows = [["stamped-0", record.value.decode(), record.offset] for record in kafka.records("stamped") if record.value]
     events = [Event(0, 0, "reader", "ok", "poll", rows)]
     assert [row[1] for row in rows] == ["a", "b", "c", "c", "d", "d"]
-    assert asyncio.run(resent(kafka.bootstrap_servers, events)) == [["stamped-0", "c"]]
+    assert asyncio.run(resent(Reached(kafka.bootstrap_servers), events)) == [["stamped-0", "c"]]
+
+
+async def test_who_copies_in_transactions_must_not_do_so_twice(kafka: MiniKafka) -> None:
+    kafka.create_topic("copied", partitions=1)
+    async with Transactor(kafka.bootstrap_servers, transactional_id="copier") as producer:
+        for _ in range(2):
+            async with producer.transaction():
+                await producer.send("copied", b"e")
+    records = await asyncio.to_thread(kafka.records, "copied")
+    rows = [["copied-0", record.value.decode(), record.offset] for record in records if record.value]
+    assert len(rows) == 2
+    assert await resent(Reached(kafka.bootstrap_servers), [Event(0, 0, "reader", "ok", "poll", rows)]) == []
 
 
 @pytest.mark.parametrize(
@@ -87,5 +101,5 @@ def test_librdkafka_sends_a_record_twice(kafka: MiniKafka) -> None:
     assert producer.flush(60) == 0
     name = next(name for name in map(str, range(50)) if has_doubled(name))
     rows = [[f"bumped-{r.partition}", r.value.decode(), r.offset] for r in kafka.records("bumped") if r.value]
-    found = asyncio.run(resent(kafka.bootstrap_servers, [Event(0, 0, "reader", "ok", "poll", rows)]))
+    found = asyncio.run(resent(Reached(kafka.bootstrap_servers), [Event(0, 0, "reader", "ok", "poll", rows)]))
     assert found == [["bumped-1", name]]
