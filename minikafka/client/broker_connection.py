@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from minikafka import __version__
 from minikafka.client.errors import UnreachableError
 from minikafka.client.sasl import SaslClient
-from minikafka.client.security import reason_of
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
 from minikafka.net.channel import Channel
+from minikafka.net.handshakes import why_not_reached
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.errors import WireError
@@ -27,6 +27,7 @@ PATIENCE_S: Final = 1.0  # after a longer call the client checks whether the bro
 SESSION_SHARE: Final = 0.85
 """Of its lifetime; then the client proves itself again (KIP-368)."""
 _API_VERSIONS_VERSION: Final = 3
+_SILENT: Final = "it does not speak TLS, or refuses this client; see the broker's log"
 _OURS: Final = {int(key): key.versions for key in ApiKey}
 
 _key_by_request: dict[type[Message], ApiKey] = {}
@@ -75,7 +76,9 @@ class BrokerConnection:
             raise UnreachableError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
         except OSError as error:
             why = "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
-            raise UnreachableError(f"cannot reach {endpoint}: {(tls and reason_of(error)) or why}") from error
+            raise UnreachableError(
+                f"cannot reach {endpoint}: {(tls and why_not_reached(error, _SILENT)) or why}"
+            ) from error
         except WireError as error:
             raise UnreachableError(f"{endpoint} does not speak the Kafka protocol: {error}") from error
 

@@ -121,17 +121,6 @@ class Security:
 PLAIN: Final = Security()
 
 
-def reason_of(error: OSError) -> str | None:
-    """What is wrong with a handshake that failed so, in words; None: it is not about TLS."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message.rstrip('.')}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS handshake: {error.reason or error}"
-    if isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError):
-        return "it does not speak TLS, or refuses this client; see the broker's log"
-    return None
-
-
 def _unusable(store: str, path: str | None, what: str, error: OSError) -> ValueError:
     if path is None:
         return ValueError(f"the text for {store} must have {what}")

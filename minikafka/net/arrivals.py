@@ -16,29 +16,11 @@ from typing import Final, cast
 
 from minikafka.net.addresses import Addresses, too_many_of
 from minikafka.net.connection import Connection, Shared
+from minikafka.net.handshakes import why_turned_away
 from minikafka.net.tasks import TaskOwner
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 ARRIVALS_MAX: Final = 1_000
-
-_EXPECTED: Final = "it does not speak TLS; set security.protocol=SSL or use another port"
-_OLD: Final = "it speaks a version of TLS that is not allowed here"
-_REFUSES: Final = "it refuses this node's certificate"
-_REASONS: Final = {
-    "WRONG_VERSION_NUMBER": _EXPECTED,
-    "HTTP_REQUEST": _EXPECTED,
-    "HTTPS_PROXY_REQUEST": _EXPECTED,
-    "UNSUPPORTED_PROTOCOL": _OLD,
-    "VERSION_TOO_LOW": _OLD,
-    "NO_SHARED_CIPHER": "no cipher of it is known here",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate, and ssl.client.auth wants one",
-    "EXCESSIVE_MESSAGE_SIZE": "its certificate is too large",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": f"{_REFUSES}: it has expired",
-    "TLSV1_ALERT_UNKNOWN_CA": f"{_REFUSES}: it does not know who issued it",
-    "SSLV3_ALERT_BAD_CERTIFICATE": f"{_REFUSES}: it does not name the host, or is damaged",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_REFUSES}; its own log says why",
-}
-"""By OpenSSL's names of them."""
 
 
 class Arrivals:
@@ -123,7 +105,7 @@ class Arrivals:
         except OSError as error:  # as is ssl.SSLError
             sock.close()
             if not isinstance(error, ConnectionResetError):
-                self._note(host, f"TLS handshake: {_reason(error)}")
+                self._note(host, f"TLS handshake: {why_turned_away(error)}")
         except BaseException:  # cancelled: this node stops, or it is the oldest of too many
             sock.close()
             raise
@@ -149,12 +131,3 @@ class _Arrival(asyncio.Protocol):
         accepted.abort()
         sock.setblocking(False)
         self._admit(sock)
-
-
-def _reason(error: OSError) -> str:
-    """What was wrong with a peer's handshake, in words; OpenSSL's own for what is rare."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return _REASONS.get(error.reason or "") or error.reason or str(error)
-    return error.strerror or str(error)

@@ -180,7 +180,8 @@ class ControlLink:
         async with self._opening:
             self._is_wanted = True
             if self._channel is None or not self._channel.is_open:
-                self._channel = await self._dial()
+                with self._identity.connecting(LISTENER, self.peer_id):
+                    self._channel = await self._dial()
             return self._channel
 
     async def _dial(self) -> Channel:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.handshakes import PeerHandshakes
 from minikafka.wire import auth
 
 
@@ -28,6 +30,18 @@ class Identity:
     secret: bytes
     nonce: Callable[[], bytes]
     tls: Callable[[str], ssl.SSLContext | None] = plain
+    handshakes: PeerHandshakes = field(default_factory=PeerHandshakes, compare=False)
+
+    @contextmanager
+    def connecting(self, listener: str, peer_id: int) -> Iterator[None]:
+        """While a connection to another node is made and both prove themselves: in TLS 1.3 a refusal comes late."""
+        try:
+            yield
+        except OSError as error:
+            if self.tls(listener) is not None:
+                self.handshakes.failed(listener, peer_id, error)
+            raise
+        self.handshakes.succeeded(listener, peer_id)
 
     async def prove(
         self, listener: str, expected_node_id: int | None, exchange: Callable[[bytes], Awaitable[bytes]]

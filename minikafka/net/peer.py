@@ -51,6 +51,11 @@ class PeerConnection:
     @classmethod
     async def open(cls, endpoint: Endpoint, identity: Identity, peer_id: int) -> Self:
         """Connect to node ``peer_id`` and prove both sides. Raises OSError, TimeoutError or KafkaError."""
+        with identity.connecting(LISTENER, peer_id):
+            return await cls._open(endpoint, identity, peer_id)
+
+    @classmethod
+    async def _open(cls, endpoint: Endpoint, identity: Identity, peer_id: int) -> Self:
         channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S, tls=identity.tls(LISTENER))
         peer = cls(channel, f"node-{identity.node_id}")
         try:
