@@ -57,8 +57,8 @@ def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
     [
         ({}, "ssl.keystore.location is not set; listener SSL needs a key and a certificate"),
         (
-            {"listener_security_protocol_map": "SSL:SASL_SSL"},
-            "each name once, with PLAINTEXT or SSL; 'SSL:SASL_SSL' is",
+            {"listener_security_protocol_map": "SSL:TLS"},
+            "each name once, with PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL; 'SSL:TLS' is",
         ),
         (
             {"listener_security_protocol_map": "HOST:SSL"},
