@@ -1,4 +1,4 @@
-"""Rows ``kafka.security.*`` and ``kafka.ssl.*``: how a query proves the brokers, and itself.
+"""Rows ``kafka.security.*``, ``kafka.ssl.*`` and ``kafka.sasl.*``: how a query proves the brokers, and itself.
 
 They are those of a ``client.properties`` file (:mod:`minikafka.client.properties`). Their values are printed nowhere.
 """
@@ -16,7 +16,7 @@ from minikafka.spark.options.option import Option, OptionError, Side
 PREFIX: Final = "kafka."
 _IN_EVERY_PROCESS: Final = "It must be there on the driver and on every executor."
 _DOCS: Final = {
-    "security.protocol": "PLAINTEXT or SSL, as the listener of the brokers speaks.",
+    "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the listener of the brokers speaks.",
     "ssl.truststore.type": "PEM, the only one that can be read.",
     "ssl.truststore.location": f"A PEM file with the certificates of those who vouch for brokers. {_IN_EVERY_PROCESS}",
     "ssl.truststore.certificates": "The text of such a file.",
@@ -24,10 +24,14 @@ _DOCS: Final = {
     "ssl.keystore.location": f"A PEM file with a key and its certificate, for brokers that ask. {_IN_EVERY_PROCESS}",
     "ssl.keystore.certificate.chain": "The text of such a certificate.",
     "ssl.endpoint.identification.algorithm": "https: a certificate must name the broker's host; empty: it need not.",
+    "sasl.mechanism": "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN.",
+    "sasl.username": "Who logs in.",
 }
 _SECRETS: Final = {
     "ssl.keystore.key": "The text of such a key.",
     "ssl.key.password": "Of the key, if it is encrypted.",
+    "sasl.password": "Of the user.",
+    "sasl.jaas.config": "User and password, as for Java's clients.",
 }
 _DEFAULTS: Final = {"security.protocol": "PLAINTEXT", "ssl.endpoint.identification.algorithm": "https"}
 
