@@ -1,12 +1,14 @@
 """ACLs by ``minikafka acl``, by ``kafka-acls.sh`` and by librdkafka's admin client, and what they do to clients.
 
-Everyone is ANONYMOUS here, and may do what no ACL is about: so ACLs for others bar them.
+On the one node everyone is ANONYMOUS, and may do what no ACL is about: so ACLs for others bar them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_cli import QuickCommandLine
@@ -21,11 +23,14 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from live_cluster import running_cluster
+from live_cluster import eventually, running_cluster
 from live_java import NotHereError
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.client import Security
+from minikafka.client.other_clients import client_config
 from minikafka.config.security import STANDARD_AUTHORIZER
+from minikafka.testing import MiniKafka
 
 PATIENCE_S = 30
 
@@ -49,23 +54,22 @@ def minikafka(guarded: LocalCluster) -> Iterator[QuickCommandLine]:
     assert json.loads(minikafka("acl", "list", "--json")) == []
 
 
-def outcome(cluster: LocalCluster, topic: str) -> KafkaError | None:
-    """What a producer is told."""
+def outcome(config: dict[str, Any], topic: str) -> int:
+    """The error that a producer is told; 0: none."""
     told: list[KafkaError | None] = []
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+    producer = Producer(config | {"enable.idempotence": True})
     producer.produce(topic, b"v", on_delivery=lambda error, _message: told.append(error))
     producer.flush(PATIENCE_S)
-    return told[0]
+    return 0 if told[0] is None else told[0].code()
 
 
 def test_verbs_add_list_and_remove(minikafka: QuickCommandLine, guarded: LocalCluster) -> None:
     minikafka("topic", "create", "orders", "--partitions", "1")
-    assert outcome(guarded, "orders") is None
+    client = {"bootstrap.servers": guarded.bootstrap_servers}
+    assert not outcome(client, "orders")
     added = minikafka("acl", "add", "--allow-principal", "User:shop", "--producer", "--topic", "orders")
     assert b"topic orders" in added
-    error = outcome(guarded, "orders")
-    assert error is not None
-    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert outcome(client, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert b"TOPIC_AUTHORIZATION_FAILED" in minikafka("produce", "orders", given=b"v\n", fails=True)
     listed = json.loads(minikafka("acl", "list", "--topic", "orders", "--json"))
     assert {acl["operation"] for acl in listed} == {"write", "describe", "create"}
@@ -73,7 +77,7 @@ def test_verbs_add_list_and_remove(minikafka: QuickCommandLine, guarded: LocalCl
     assert b"there are no such ACLs" in minikafka("acl", "list", "--principal", "User:nobody")
     removed = minikafka("acl", "remove", "--allow-principal", "User:shop", "--producer", "--topic", "orders")
     assert removed.endswith(b"3 ACLs removed\n")
-    assert outcome(guarded, "orders") is None
+    assert not outcome(client, "orders")
     minikafka(
         "acl",
         "add",
@@ -86,7 +90,7 @@ def test_verbs_add_list_and_remove(minikafka: QuickCommandLine, guarded: LocalCl
         "--pattern-type",
         "prefixed",
     )
-    assert outcome(guarded, "orders") is not None, "what an ACL is about is not everyone's any more"
+    assert outcome(client, "orders"), "what an ACL is about is not everyone's any more"
 
 
 @pytest.mark.parametrize(
@@ -150,6 +154,7 @@ def tools(guarded: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def test_kafkas_tool(tools: Tools, guarded: LocalCluster, minikafka: QuickCommandLine) -> None:
+    client = {"bootstrap.servers": guarded.bootstrap_servers}
     minikafka("topic", "create", "tooled", "--partitions", "1")
     of_topic = ("--topic", "tooled")
     said = tools(
@@ -165,9 +170,53 @@ def test_kafkas_tool(tools: Tools, guarded: LocalCluster, minikafka: QuickComman
     assert "host=10.0.0.7, operation=ALL, permissionType=DENY" in tools("acls", "--list", "--principal", "User:a")
     assert len(json.loads(minikafka("acl", "list", "--json"))) == 6
     assert "User:a" in minikafka("acl", "list", "--principal", "User:a").decode()
-    assert outcome(guarded, "tooled") is not None
+    assert outcome(client, "tooled")
     tools("acls", "--remove", "--force", *of_topic)
     tools("acls", "--remove", "--force", "--topic", "to", "--group", "*", "--resource-pattern-type", "prefixed")
     assert "principal=User:a" not in tools("acls", "--list")
     minikafka("acl", "remove", "--group", "*")
-    assert outcome(guarded, "tooled") is None
+    assert not outcome(client, "tooled")
+
+
+def test_users_have_the_rights_that_were_given_to_them(tmp_path: Path) -> None:
+    """Those of certificates: one is a super user, the other has what ACLs say, on all three nodes."""
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:CN=client,O=minikafka"}
+    with MiniKafka(secure=True, settings=settings, directory=tmp_path / "secure") as kafka:
+        layout = kafka.cluster.layout
+        layout.authority.issue_missing({"alice": ()})
+        alice = Security(
+            security_protocol="SSL",
+            ssl_truststore_location=str(layout.authority.certificate_file),
+            ssl_keystore_location=str(layout.authority.file_of("alice")),
+        )
+        config = client_config("confluent", kafka.bootstrap_servers, alice) | {"log_level": 0}
+        minikafka = QuickCommandLine(layout.directory)
+        for name in ("orders", "others"):
+            kafka.create_topic(name, partitions=3)
+        assert list(AdminClient(config).list_topics(timeout=PATIENCE_S).topics) == []
+        who = ("--allow-principal", "User:CN=alice,O=minikafka")
+        minikafka("acl", "add", *who, "--producer", "--topic", "orders", "--transactional-id", "tx")
+        minikafka("acl", "add", *who, "--consumer", "--topic", "orders", "--group", "mail")
+        eventually(lambda: list(AdminClient(config).list_topics(timeout=PATIENCE_S).topics) == ["orders"], "the right")
+        producer = Producer(config | {"transactional.id": "tx"})
+        producer.init_transactions(PATIENCE_S)
+        producer.begin_transaction()
+        for partition in range(3):
+            producer.produce("orders", b"v", partition=partition)
+        producer.commit_transaction(PATIENCE_S)
+        consumer = Consumer(config | {"group.id": "mail", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        read = eventually(lambda: consumer.consume(3, timeout=1), "records")
+        assert {message.error() for message in read} == {None}
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        assert outcome(config, "others") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert outcome(config, "new") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        with pytest.raises(KafkaException) as denied:
+            Producer(config | {"transactional.id": "not hers"}).init_transactions(PATIENCE_S)
+        assert denied.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        minikafka("acl", "remove", "--topic", "orders")
+        eventually(lambda: outcome(config, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED, "the revocation")
+        said = "".join(layout.log_file(node_id).read_text() for node_id in layout.node_ids)
+        assert "access denied" in said
+        assert "User:CN=alice,O=minikafka" in said
