@@ -4,7 +4,7 @@ Each handler's module has a row, ``AUTHORIZATION``: the rights that its requests
 
     AUTHORIZATION: Final = (Whole(READ, GROUP, "group_id"), Each("topics", READ, TOPIC))
 
-A request is authorised where it came in, before its handler sees it (docs/decisions/0033). What is refused as a whole
+A request is authorised where it came in, before its handler sees it (docs/decisions/0034). What is refused as a whole
 is answered here. Of a list, the handler gets those elements that are allowed, and a context that puts the refused ones
 into its answer. So a handler knows nothing of rights, unless they depend on what it finds: that one's row has
 :class:`ByHandler`, and it asks the ``Authorizer`` itself.
@@ -16,12 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
-from uuid import UUID
 
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
+from minikafka.model import ZERO_TOPIC_ID
 from minikafka.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
@@ -102,7 +102,9 @@ class Whole(Need):
 class Each(Need):
     """For each element of a list, whose ``field`` has the name of the resource, unless it is the name itself.
 
-    A topic without a name is named by its id. ``on_cluster``: an operation on the cluster that will do for all.
+    A topic without a name is named by its id. An unknown id is refused here, too: by the time that the handler looks,
+    it may be that of a topic that whoever asks has no right to. ``on_cluster``: an operation on the cluster that will
+    do for all.
     """
 
     elements: str
@@ -118,12 +120,11 @@ class Each(Need):
     def resource(self, element: Any, image: MetadataImage) -> tuple[ResourceType, str] | None:
         """The resource that the element names; None for one that is not there."""
         name = element if isinstance(element, str) else getattr(element, self.field)
-        if not name and self.resource_type is ResourceType.TOPIC:
-            topic = image.topic_by_id(getattr(element, "topic_id", UUID(int=0)))
-            if topic is None:
-                return None
-            name = topic.name
-        return self.resource_type, name
+        topic_id = ZERO_TOPIC_ID if name else getattr(element, "topic_id", ZERO_TOPIC_ID)
+        if topic_id == ZERO_TOPIC_ID:
+            return self.resource_type, name
+        topic = image.topic_by_id(topic_id)
+        return None if topic is None else (self.resource_type, topic.name)
 
     def take_refused(self, request: Message, asker: Asker) -> list[tuple[ErrorCode, list[Any]]]:
         """Take the elements out of the request that are refused; they, by error."""
@@ -136,7 +137,9 @@ class Each(Need):
         refused: dict[ErrorCode, list[Any]] = {}
         for element in getattr(request, self.elements) or ():
             resource = self.resource(element, asker.image)
-            if resource is None or authorizer.permits(context, self.operation, *resource):
+            if resource is None:
+                refused.setdefault(ErrorCode.UNKNOWN_TOPIC_ID, []).append(element)
+            elif authorizer.permits(context, self.operation, *resource):
                 kept.append(element)
             else:
                 refused.setdefault(ERRORS[resource[0]], []).append(element)

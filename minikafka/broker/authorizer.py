@@ -1,6 +1,6 @@
 """Whether whoever asks may do something: by ACLs, if there is an authorizer. Without one everyone may do everything.
 
-Nodes may, too: they proved the cluster's secret (docs/decisions/0033). What is denied is told to the log
+Nodes may, too: they proved the cluster's secret (docs/decisions/0034). What is denied is told to the log
 (``broker.denials``), except where it is looked for what somebody may see.
 
 Answers tell what a client may do with a resource: a bit for each operation, at the position of Kafka's code (KIP-430).

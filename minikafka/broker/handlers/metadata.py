@@ -182,6 +182,8 @@ def _wanted_topic(
     parts: Parts,
 ) -> bytes:
     topic = _find(wanted, parts.metadata.image)
+    if topic is not None and not _may_describe(wanted, context, parts):  # the id was unknown when the request came
+        return encode(_denied(wanted, context.version), context.version)
     if topic is not None:
         return _encoded(topic, tells_operations, context, parts)
     if _is_by_id(wanted) and context.version < FIRST_VERSION_WITHOUT_NAMES:

@@ -168,7 +168,9 @@ def _why_denied(
     ):
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     name = _name(topic, context.version, parts)
-    if name is not None and not permits(context, AclOperation.WRITE, ResourceType.TOPIC, name):
+    if name is None:  # now: when the batch is staged, the id may be that of a topic
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic.topic_id} not found")
+    if not permits(context, AclOperation.WRITE, ResourceType.TOPIC, name):
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from broker_client import Client, batch, fetch_request, values_in
 from broker_node import PATIENCE_S, Cluster, create_topic, eventually, in_time, listener_of, turns
 from captured_logs import capture_logs
 
+from minikafka.broker.absences import Absences
 from minikafka.broker.authorizer import NOT_ASKED
 from minikafka.broker.node import Node
 from minikafka.config.security import STANDARD_AUTHORIZER
@@ -467,3 +469,35 @@ async def test_a_revoked_right_is_refused_on_every_node(cluster: Cluster, dial: 
     await revoke_all(node)
     await eventually(lambda: not any(each.image.acls for each in cluster.nodes.values()), "the revocation everywhere")
     assert await told() == {DENIED_TOPIC}
+
+
+async def test_an_id_that_this_node_does_not_know_is_not_passed_on(
+    secured: Node, alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller may know the topic already: whoever asks could delete it without the right to."""
+
+    async def call(request: Any, *_: Any, **__: Any) -> Any:
+        raise AssertionError(f"{request} was passed on")
+
+    monkeypatch.setattr(secured.controller, "call", call)
+    unknown = [DeleteTopicState(name=None, topic_id=UUID(int=77))]
+    answer = await alice.ask(DeleteTopicsRequest(topics=unknown, timeout_ms=9999))
+    assert [each.error_code for each in answer.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+async def test_an_id_that_becomes_known_meanwhile_tells_nothing(
+    secured: Node, alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a topic may be described is looked at again when it is found."""
+    other = secured.image.topic("other")
+    assert other is not None
+    latest = secured.image
+
+    async def meanwhile(_: Any) -> None:
+        secured.metadata.image = latest
+
+    monkeypatch.setattr(secured.parts.part(Absences), "wait_until_decided", meanwhile)
+    secured.metadata.image = replace(latest, topic_names={})
+    wanted = [MetadataRequestTopic(name=None, topic_id=other.topic_id)]
+    (topic,) = (await alice.ask(MetadataRequest(topics=wanted))).topics
+    assert (topic.name, topic.error_code, topic.partitions) == (None, DENIED_TOPIC, [])
