@@ -52,7 +52,7 @@ def run(
     try:
         status = _finished(command, kafka.cluster.layout)
     except BaseException as error:
-        kafka.close(error)
+        kafka.close(error if isinstance(error, Exception) else None)
         raise
     if status:
         kafka.cluster.kill_all()

@@ -97,7 +97,7 @@ class MiniKafka(Breakable):
         try:
             cluster.start()
         except BaseException as error:
-            self.close(error)
+            self.close(error if isinstance(error, Exception) else None)  # Ctrl-C leaves nothing to look at
             raise
         return self
 

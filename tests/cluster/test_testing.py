@@ -139,6 +139,22 @@ def test_nothing_is_left_of_a_cluster_that_cannot_be(brokers: int, settings: dic
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_is_left_of_a_start_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ctrl-C: nobody was told of its directory."""
+    started: list[LocalCluster] = []
+
+    def interrupted(cluster: LocalCluster, **_: object) -> None:
+        started.append(cluster)
+        assert cluster.running()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalCluster, "wait_ready", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        MiniKafka(brokers=1).start()
+    assert started[0].running() == {}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:
     """A status said that it had been killed, a start that its port was in use, and a stop that no node was running."""
     with MiniKafka(brokers=1) as kafka:
