@@ -106,6 +106,13 @@ def test_quotas_of_clients_and_what_there_is_without_security(tools: Tools) -> N
     tools("configs", "--alter", "--user-defaults", "--delete-config", "controller_mutation_rate")
     assert tools("configs", "--describe", "--entity-type", "users", "--entity-type", "clients").strip() == ""
     assert tools("configs", "--describe", "--entity-type", "users").strip() == "", "nor SCRAM credentials"
+    user, password = ("--entity-type", "users", "--entity-name", "alice"), "SCRAM-SHA-256=[iterations=8192,password=x]"
+    tools("configs", "--alter", *user, "--add-config", password)
+    described = tools("configs", "--describe", "--entity-type", "users")
+    assert described.strip() == "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=8192"
+    tools("configs", "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    refused = tools.refuses("configs", "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    assert "ResourceNotFoundException: Attempt to delete a user credential that does not exist" in refused
     assert tools("client-metrics", "--list").strip() == ""
     for verb in ("--list",), ("--add", "--allow-principal", "User:b", "--operation", "Read", "--topic", "t"):
         assert "SecurityDisabledException: No Authorizer is configured" in tools.refuses("acls", *verb)

@@ -63,7 +63,7 @@ def test_every_verb_that_lists_or_shows_does_so_in_json() -> None:
     acting = {
         "broker", "run", "pipeline prepare", "pipeline demo", "pipeline take-over",
         "topic create", "topic alter", "topic delete", "topic move", "group delete",
-        "acl add", "acl remove", "config set", "config delete", "quota set", "quota remove",
+        "acl add", "acl remove", "config set", "config delete", "quota set", "quota remove", "user add", "user remove",
         "transaction abort", "transaction terminate",
         "cluster feature upgrade", "cluster feature downgrade",
         *(f"cluster {verb}" for verb in ("stop", "kill", "pause", "resume", "restart")),
