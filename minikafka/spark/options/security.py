@@ -24,16 +24,20 @@ _DOCS: Final = {
     "ssl.keystore.location": f"A PEM file with a key and its certificate, for brokers that ask. {_IN_EVERY_PROCESS}",
     "ssl.keystore.certificate.chain": "The text of such a certificate.",
     "ssl.endpoint.identification.algorithm": "https: a certificate must name the broker's host; empty: it need not.",
-    "sasl.mechanism": "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN.",
-    "sasl.username": "Who logs in.",
+    "sasl.mechanism": "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN, where the brokers ask who one is.",
 }
 _SECRETS: Final = {
     "ssl.keystore.key": "The text of such a key.",
     "ssl.key.password": "Of the key, if it is encrypted.",
-    "sasl.password": "Of the user.",
-    "sasl.jaas.config": "User and password, as for Java's clients.",
+    "sasl.jaas.config": 'A login module with username="..." and password="...", as Java\'s clients take it.',
+    "sasl.username": "Of such a login; a word of its own, as librdkafka takes it.",
+    "sasl.password": "Of such a login.",
 }
-_DEFAULTS: Final = {"security.protocol": "PLAINTEXT", "ssl.endpoint.identification.algorithm": "https"}
+_DEFAULTS: Final = {
+    "security.protocol": "PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "ssl.endpoint.identification.algorithm": "https",
+}
 
 SECURITY_OPTIONS: Final = tuple(
     Option(f"{PREFIX}{name}", hidden() if name in _SECRETS else anything(), _DEFAULTS.get(name), Side.BOTH, doc)
