@@ -70,6 +70,12 @@ class PrincipalRules:
         users = (rule.user_of(distinguished_name) for rule in self._rules)
         return next((user for user in users if user is not None), None)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrincipalRules) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
     def __str__(self) -> str:
         return self._text
 

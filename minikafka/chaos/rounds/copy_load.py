@@ -74,7 +74,8 @@ class Copier(Living):
     async def _copy(
         self, process: str, name: str, producer: Producer, consumer: Consumer, records: list[ConsumerRecord]
     ) -> bool:
-        copies = [(record.offset % PARTITIONS, f"{(record.key or b'').decode()}@{name}") for record in records]
+        # With its offset, as a producer may have sent a record twice, and a transaction copy both.
+        copies = [(r.offset % PARTITIONS, f"{(r.key or b'').decode()}@{name}/{r.offset}") for r in records]
         sources = [[GROUP, place(record.topic, record.partition), record.offset] for record in records]
         self.note(process, "invoke", "begin", [name])
         rows = [[key, *source] for (_, key), source in zip(copies, sources, strict=True)]

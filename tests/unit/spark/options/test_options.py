@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 
 import pytest
 
+from minikafka.client import Security
 from minikafka.model import Compression, Isolation, TopicPartition
 from minikafka.spark.options import (
     OPTIONS,
@@ -243,3 +245,9 @@ def test_settings_on_which_somebody_may_rely_are_warned_of(caplog: pytest.LogCap
         "option 'kafka.acks' is 1, but every row waits for all in-sync replicas",
         "option 'kafka.group.id' has no effect: no offset is committed to a group",
     ]
+
+
+def test_all_that_a_client_can_be_told_of_security_is_an_option() -> None:
+    known = {option.name.removeprefix("kafka.") for option in OPTIONS}
+    told = {field.name.replace("_", ".") for field in fields(Security)}
+    assert told - known == {"sasl.oauth.token"}, "a function"
