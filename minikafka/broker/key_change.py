@@ -6,8 +6,8 @@ reason, and what it has stays. What others wrote down, or was there when it star
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.tls import Tls
@@ -27,6 +27,12 @@ _NAMES: Final = frozenset(row.name for row in FILES)
 _DELETE: Final = 1
 
 
+class Change(Protocol):
+    """Of a setting, in either of Kafka's two requests."""
+
+    name: str
+
+
 class KeyChange:
     """Of one node. ``tls`` is None where no listener speaks it."""
 
@@ -37,21 +43,25 @@ class KeyChange:
         self._used = _files(config)
 
     @staticmethod
-    def concerns(changes: Iterable[AlterableConfig]) -> bool:
+    def concerns(changes: Iterable[Change]) -> bool:
         """Whether these changes of a broker's settings are about its files."""
         return any(change.name in _NAMES for change in changes)
 
     def check(self, broker: str, changes: Iterable[AlterableConfig]) -> BrokerConfig:
         """The settings after these changes. KafkaError: INVALID_CONFIG if the files cannot be used, INVALID_REQUEST."""
-        if broker != str(self._config.node_id):
-            message = f"this is node {self._config.node_id}; ask node {broker or 'by node'} to change its certificates"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         own = dict(self._metadata.image.config_of(ConfigResource(ConfigResourceType.BROKER, broker)))
         for change in changes:
             if change.config_operation == _DELETE:
                 own.pop(change.name, None)
-            elif change.name in _NAMES and change.value is not None:
+            elif change.value is not None:
                 own[change.name] = change.value
+        return self.checked(broker, own)
+
+    def checked(self, broker: str, own: Mapping[str, str]) -> BrokerConfig:
+        """The settings with these dynamic ones. KafkaError as of :meth:`check`."""
+        if broker != str(self._config.node_id):
+            message = f"this is node {self._config.node_id}; ask node {broker or 'by node'} to change its certificates"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         config = self._config.overridden(own, {})
         try:
             if self._tls is not None:

@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33), versions 0-2: all settings of a resource at once; those that are not named go (KIP-133)."""
+"""AlterConfigs (key 33), versions 0-2: all settings of a resource at once; those that are not named go (KIP-133).
+
+Certificates are changed once this node can use them (KIP-226).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
+from minikafka.broker.key_change import KeyChange
 from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -19,11 +24,12 @@ from minikafka.wire.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
+BROKER: Final = ConfigResourceType.BROKER
 AUTHORIZATION: Final = (EachConfigResource("resources", AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),)
 
 
 async def handle(
-    request: AlterConfigsRequest, context: RequestContext, controller: ControllerClient
+    request: AlterConfigsRequest, context: RequestContext, controller: ControllerClient, keys: KeyChange
 ) -> AlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
 
@@ -32,8 +38,25 @@ async def handle(
         timeout_s = LONGEST_TIMEOUT_S / 2
         return (await controller.call(forwarded, AlterConfigsResponse, timeout_s=timeout_s)).responses
 
-    named = portions(request.resources, lambda each: (each.resource_type, each.resource_name))
-    return AlterConfigsResponse(responses=await asked_in_portions(named, ask, _refused))
+    async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
+        checked = [keys.checked(each.resource_name, _set_by(each)) for each in resources]
+        responses = await ask(resources)
+        if not request.validate_only and not any(each.error_code for each in responses):
+            for config in checked:
+                keys.take_up(config)
+        return responses
+
+    of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]
+    of_others = [each for each in request.resources if each not in of_keys]
+    responses: list[AlterConfigsResourceResponse] = []
+    for resources, alter in ((of_others, ask), (of_keys, ask_about_keys)):
+        named = portions(resources, lambda each: (each.resource_type, each.resource_name))
+        responses += await asked_in_portions(named, alter, _refused)
+    return AlterConfigsResponse(responses=responses)
+
+
+def _set_by(resource: AlterConfigsResource) -> dict[str, str]:
+    return {config.name: config.value for config in resource.configs if config.value is not None}
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

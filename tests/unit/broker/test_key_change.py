@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from broker_client import Client
 from broker_node import eventually, listener_of
 from broker_tls import Files, security, servers
 from captured_logs import capture_logs
@@ -18,6 +19,13 @@ from minikafka.broker.node import Node
 from minikafka.client import Admin
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.wire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
 
 StartNode = Callable[..., Awaitable[Node]]
 KEY_STORE, TRUST_STORE = "ssl.keystore.location", "ssl.truststore.location"
@@ -105,6 +113,24 @@ async def test_what_cannot_be_used_is_refused_and_the_old_one_stays(
     async with Admin(servers(node, "CLIENT")) as admin:
         entries = {entry.name: entry for entry in await admin.describe_resource(BROKER_RESOURCE, "1")}
     assert entries[KEY_STORE].value == files.node
+
+
+async def test_the_older_request_is_looked_at_as_well(start_secure: StartNode, files: Files) -> None:
+    node = await start_secure()
+    before = await presented(node)
+    client = await Client.connect(node)
+    refused, done = [await replace(client, path) for path in ("/nowhere/node.pem", files.of("localhost"))]
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert "No such file" in (refused.error_message or "")
+    assert not done.error_code
+    assert await presented(node) != before
+
+
+async def replace(client: Client, key_store: str) -> AlterConfigsResourceResponse:
+    config = AlterableConfig(name=KEY_STORE, value=key_store)
+    resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configs=[config])
+    answer: AlterConfigsResponse = await client.ask(AlterConfigsRequest(resources=[resource]))
+    return answer.responses[0]
 
 
 async def test_a_node_starts_with_what_was_set(start_secure: StartNode, files: Files) -> None:
