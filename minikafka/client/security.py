@@ -123,7 +123,7 @@ PLAIN: Final = Security()
 
 def _unusable(store: str, path: str | None, what: str, error: OSError) -> ValueError:
     if path is None:
-        return ValueError(f"the text for {store} must have {what}")
+        return ValueError(f"{store}: its text must have {what}")
     if not isinstance(error, ssl.SSLError):
         return ValueError(f"{store}.location {path}: {error.strerror}")
     if (kind := java_store(path)) is not None:

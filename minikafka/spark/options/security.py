@@ -52,7 +52,7 @@ def query_security(values: Mapping[str, Any]) -> Security:
     try:
         return security_of(given)
     except ValueError as error:
-        raise OptionError(f"option '{PREFIX}{error}'") from None
+        raise OptionError(f"options '{PREFIX}*': {error}") from None
 
 
 def check_known(name: str) -> None:

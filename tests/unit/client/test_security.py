@@ -62,7 +62,7 @@ def test_certificates_may_be_given_as_text() -> None:
     assert isinstance(context, ssl.SSLContext)
     assert not context.check_hostname
     assert KEY not in repr(security)
-    with pytest.raises(ValueError, match=r"the text for ssl\.keystore must have a certificate and its key"):
+    with pytest.raises(ValueError, match=r"ssl\.keystore: its text must have a certificate and its key"):
         security_of(given | {"ssl.keystore.key": "no key"})
 
 
