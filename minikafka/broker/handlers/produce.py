@@ -14,7 +14,7 @@ too; its connection waits. The first batch of a transaction in a partition waits
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,10 +150,9 @@ def _is_allowed(request: ProduceRequest, context: RequestContext, parts: Parts) 
         context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return False
-    names: Iterable[str | None] = [topic.name for topic in request.topic_data]
-    if context.version >= FIRST_VERSION_WITH_IDS:
-        names = [_name(topic, context.version, parts) for topic in request.topic_data]
-    for name in names:
+    by_id = context.version >= FIRST_VERSION_WITH_IDS
+    for topic in request.topic_data:
+        name = _name(topic, context.version, parts) if by_id else topic.name
         if name is not None and not sees(context, AclOperation.WRITE, ResourceType.TOPIC, name):
             return False
     return True

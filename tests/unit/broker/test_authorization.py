@@ -469,6 +469,15 @@ async def test_a_revoked_right_is_refused_on_every_node(cluster: Cluster, dial: 
     await revoke_all(node)
     await eventually(lambda: not any(each.image.acls for each in cluster.nodes.values()), "the revocation everywhere")
     assert await told() == {DENIED_TOPIC}
+    leader_id = next(each for each, its_node in cluster.nodes.items() if its_node is node)
+    await cluster.kill(leader_id)
+    clients.pop(leader_id)
+    await cluster.wait_for_controller()
+    assert await told() == {DENIED_TOPIC}, "and it does not come back with another controller"
+    await cluster.start(leader_id, **SETTINGS)
+    await cluster.ready()
+    clients[leader_id] = await as_user(cluster.nodes[leader_id], dial, "alice")
+    assert await told() == {DENIED_TOPIC}
 
 
 async def test_an_id_that_this_node_does_not_know_is_not_passed_on(
