@@ -35,8 +35,13 @@ from minikafka.client.admin.transactions import (
     TransactionView,
 )
 from minikafka.client.admin.users import ScramDeletion, ScramUpsertion, UserCalls
+from minikafka.security.acls import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 
 __all__ = [
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
     "Admin",
     "ConfigEntry",
     "Feature",
@@ -46,11 +51,13 @@ __all__ = [
     "GroupView",
     "LogDirectory",
     "OpenTransaction",
+    "PatternType",
     "ProducerView",
     "QuorumView",
     "QuotaEntity",
     "Reassignment",
     "ReplicaSize",
+    "ResourceType",
     "ScramDeletion",
     "ScramUpsertion",
     "TransactionListing",

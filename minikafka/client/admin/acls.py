@@ -72,7 +72,7 @@ class AclCalls(AdminCalls):
         await self._change(attempt, "creating ACLs")
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> list[AclBinding]:
-        """Delete all that a filter matches; what was deleted."""
+        """Delete all that a filter matches; what was deleted, by the answers that came."""
         request = DeleteAclsRequest(
             filters=[
                 DeleteAclsFilter(
