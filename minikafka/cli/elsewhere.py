@@ -43,7 +43,7 @@ ELSEWHERE: Final = {
 
 _MEASURES: Final = "python -m benchmarks measures throughput, in a checkout"
 NOT_HERE: Final = {
-    "delegation-tokens": "there is no security that they could be for",
+    "delegation-tokens": "there are none; clients log in with a password, a token or a certificate",
     "consumer-perf-test": _MEASURES,
     "metadata-quorum": "minikafka cluster status shows the controller that leads the quorum",
     "mirror-maker": "use that of Kafka, or: minikafka consume --json | minikafka produce --input json",

@@ -47,6 +47,8 @@ DENIED: Final = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+KINDS: Final = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
+"""The cluster last: nobody could create ACLs afterwards."""
 LIKELY: Final[dict[str, Any]] = {
     "replica_id": -1,
     "acks": 1,
@@ -66,12 +68,27 @@ LIKELY: Final[dict[str, Any]] = {
     "log_start_offset": -1,
     "response_partition_limit": 100,
 }
+NODES_ONLY: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}
+"""From that version on nodes ask."""
 ASKED: Final = [
     (key, version)
     for key in ApiKey
     if CLIENT in key.listeners and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
     for version in range(key.versions.first, key.versions.last + 1)
 ]
+
+
+@pytest.fixture(scope="module")
+def free_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Of a node on which everybody is allowed everything, by ACLs."""
+    settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
+    with running_cluster(tmp_path_factory.mktemp("free") / "cluster", 1, **settings) as cluster:
+        port = cluster.layout.client_port(1)
+        with Wire(port) as wire:
+            wire.create_topic(SECRET, [[1]])
+            rights = [_for_everybody(kind, AclPermission.ALLOW) for kind in KINDS]
+            assert [result.error_code for result in wire.ask(CreateAclsRequest(creations=rights), 3).results] == [0] * 4
+        yield port
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +112,13 @@ def barred(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalClus
             eventually(lambda: _commits(wire), "the offset")
             topics = wire.ask(MetadataRequest(topics=None), 12).topics
             secret_id = next(topic.topic_id for topic in topics if topic.name == SECRET)
-            denials = [_denial(kind) for kind in (2, 3, 5, 4)]
+            denials = [_for_everybody(kind, AclPermission.DENY) for kind in KINDS]
             results = wire.ask(CreateAclsRequest(creations=denials), 3).results
             assert [result.error_code for result in results] == [0, 0, 0, 0]
         yield cluster, secret_id
 
 
-def _denial(kind: int) -> AclCreation:
+def _for_everybody(kind: ResourceType, permission: AclPermission) -> AclCreation:
     return AclCreation(
         resource_type=kind,
         resource_name=CLUSTER_NAME if kind == ResourceType.CLUSTER else "*",
@@ -109,7 +126,7 @@ def _denial(kind: int) -> AclCreation:
         principal=EVERYONE,
         host="*",
         operation=AclOperation.ALL,
-        permission_type=AclPermission.DENY,
+        permission_type=permission,
     )
 
 
@@ -222,6 +239,18 @@ def _names_by_id(cls: MessageType, version: int) -> bool:
         and VersionRange.parse(of.SCHEMA["topic_id"].versions).has(version)
         for of in topics
     )
+
+
+def test_who_has_all_rights_is_refused_nothing_for_want_of_them(free_port: int) -> None:
+    for key, version in ASKED:
+        if key in NODES_ONLY and version >= NODES_ONLY[key]:
+            continue
+        told = ask(free_port, key, version, filled(key.request_class, version, SECRET, UNKNOWN_ID))
+        if told == b"closed":
+            continue
+        _, position = decode_response_header(b"\0\0\0\0" + told, key, version)
+        answer = decode_exactly(key.response_class, version, b"\0\0\0\0" + told, position)
+        assert not set(errors_of(answer)) & DENIED, f"{key.camel_name} version {version}: {answer}"
 
 
 def test_nobody_poses_as_a_follower(port: int) -> None:

@@ -41,6 +41,11 @@ from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from minikafka.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
@@ -298,6 +303,20 @@ async def test_offsets_and_settings_topic_by_topic(secured: Node, alice: Client)
         ("1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, False),
         ("g", ErrorCode.GROUP_AUTHORIZATION_FAILED, False),
     ]
+
+
+@pytest.mark.spec("E4")
+async def test_ends_of_leader_epochs_are_told_to_who_may_describe_the_topic(secured: Node, alice: Client) -> None:
+    await grant(secured, acl(DESCRIBE, TOPIC, "mine"))
+    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    topics = [OffsetForLeaderTopic(topic=name, partitions=[asked]) for name in ("mine", "other")]
+    answer = await alice.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics))
+    told = {topic.topic: topic.partitions[0] for topic in answer.topics}
+    assert (told["mine"].error_code, told["mine"].end_offset) == (0, 0)
+    assert (told["other"].error_code, told["other"].leader_epoch, told["other"].end_offset) == (DENIED_TOPIC, -1, -1)
+    await grant(secured, acl(AclOperation.CLUSTER_ACTION, CLUSTER))
+    answer = await alice.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics))
+    assert [topic.partitions[0].error_code for topic in answer.topics] == [0, 0]
 
 
 # -- groups and transactions -------------------------------------------------------------------------------------------
