@@ -116,6 +116,7 @@ def test_containers_are_broken_by_docker_and_lose_nothing(tmp_path: Path, monkey
 
 
 def test_a_cluster_that_is_there_is_judged_while_somebody_breaks_it(tmp_path: Path) -> None:
+    """A cluster of default settings refused the copying applications: their time-out was only fit for rounds."""
     with MiniKafka(directory=tmp_path / "kafka") as kafka:
 
         def breaking() -> None:
@@ -125,9 +126,10 @@ def test_a_cluster_that_is_there_is_judged_while_somebody_breaks_it(tmp_path: Pa
 
         with ThreadPoolExecutor(1) as pool:
             broken = pool.submit(breaking)
-            status, outcome = run(tmp_path / "out", "-b", kafka.bootstrap_servers, "--duration", "6")
+            words = ("-b", kafka.bootstrap_servers, "--workload", "copy", "--rate", "500")
+            status, outcome = run(tmp_path / "out", *words, "--duration", "6")
             broken.result()
-    assert (status, outcome["ok"], outcome["faults"]) == (0, True, [])
+    assert (status, outcome["ok"], outcome["faults"]) == (0, True, []), outcome
     assert outcome["operations"]["succeeded"] > 1_000
 
 

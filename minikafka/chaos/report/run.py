@@ -109,11 +109,14 @@ class ChaosRun:
         return sum(sum(each.broken.values()) for each in self.verdict.judgements.values()) - self.lost
 
     def _broken(self) -> str:
-        named = {"duplicate": "{:,} records are there twice", "nonmonotonic-send": "{:,} are in the wrong order"}
+        named = {"duplicate": "there twice", "nonmonotonic-send": "in the wrong order"}
         broken, words = self.verdict.records.broken, []
         if self.lost:
-            words.append(f"{self.lost:,} of {self.verdict.records.acknowledged:,} acknowledged records are gone")
-        words += [text.format(broken[rule]) for rule, text in named.items() if rule in broken]
+            verb = "is" if self.lost == 1 else "are"
+            words.append(f"{self.lost:,} of {self.verdict.records.acknowledged:,} acknowledged records {verb} gone")
+        for rule, what in named.items():
+            if count := broken.get(rule):
+                words.append(f"1 record is {what}" if count == 1 else f"{count:,} records are {what}")
         others = self.other_anomalies - sum(broken.get(rule, 0) for rule in named)
         if others:
             words.append(f"{others:,} {'other ' if words else ''}anomal{'y was' if others == 1 else 'ies were'} found")

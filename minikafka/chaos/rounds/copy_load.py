@@ -43,8 +43,8 @@ class Copier(Living):
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
                 isolation_level=Isolation.READ_COMMITTED,
-                session_timeout_ms=3_000,
-                heartbeat_interval_ms=300,
+                session_timeout_ms=6_000,
+                heartbeat_interval_ms=500,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
             ) as consumer,
         ):
@@ -56,7 +56,9 @@ class Copier(Living):
                     return
                 try:
                     records = await consumer.poll(200, RECORDS)
-                except KafkaError:  # it says so again while it lasts
+                except KafkaError as error:  # it says so again while it lasts
+                    if not error.retriable:
+                        raise
                     await asyncio.sleep(TICK_S)
                     continue
                 if not records:

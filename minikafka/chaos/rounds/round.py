@@ -28,7 +28,7 @@ from minikafka.chaos.rounds.trial import InForce, Options, Say, Trial
 
 BROKERS: Final = 4
 VOTERS: Final = 3
-SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0"}
 HEALED_S: Final = 90.0
 
 

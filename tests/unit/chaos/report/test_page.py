@@ -55,6 +55,19 @@ def test_a_run_with_many_faults() -> None:
     assert all(fault.sentence in text for fault in run.faults)
 
 
+@pytest.mark.parametrize(
+    ("violations", "said"),
+    [
+        ({"duplicate": 1}, ": 1 record is there twice."),
+        ({"lost-write": 1, "nonmonotonic-send": 2}, " acknowledged records is gone, 2 records are in the wrong order."),
+    ],
+)
+def test_what_is_wrong_is_counted(violations: dict[str, int], said: str) -> None:
+    run = chaos_run()
+    records = replace(run.verdict.records, violations=run.verdict.records.violations | violations)
+    assert replace(run, verdict=replace(run.verdict, records=records)).sentence.endswith(said)
+
+
 def test_what_a_producer_sent_twice_is_said() -> None:
     run = chaos_run()
     run = replace(run, verdict=replace(run.verdict, records=replace(run.verdict.records, resent=33)))
