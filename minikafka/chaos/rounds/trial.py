@@ -181,7 +181,7 @@ class Trial(ABC):
         """Who read along from all partitions, and was handed nothing, has judged nothing."""
         followers = self.load.followers
         idle = [each.name for each in followers if not each.handed]
-        what = f"not {', '.join(idle)}" if idle else f"{len(followers)} of them"
+        what = f"{', '.join(idle)} was handed none" if idle else f"{len(followers)} of them"
         return Finding("those who read along were handed records", not idle, what)
 
     def _goes_on(self) -> Finding:
