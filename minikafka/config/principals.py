@@ -71,10 +71,10 @@ class PrincipalRules:
         return next((user for user in users if user is not None), None)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PrincipalRules) and other._text == self._text
+        return isinstance(other, PrincipalRules) and str(self) == str(other)
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return hash(str(self))
 
     def __str__(self) -> str:
         return self._text
