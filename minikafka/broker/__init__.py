@@ -6,7 +6,8 @@
 - ``ports``               inputs of a node: settings, time, randomness, disk, threads
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and their construction
 - ``listeners``           the listeners: CONTROLLER, REPLICATION, CLIENT and others for clients
-- ``authentication``, ``mechanisms``   clients that prove who they are, by certificates and SASL
+- ``authentication``, ``mechanisms``   clients that prove who they are, by certificates and SASL; ``token_keys``: of
+  those who sign tokens
 - ``fork_server``         starts nodes by forking itself
 - ``dispatch``            frame -> handler -> reply; ``context`` has the origin of a request
 - ``handlers``            one module per API; ``parts`` gives each the parts of the node that it needs

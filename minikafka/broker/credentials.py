@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from minikafka.broker.tls import Tls
+from minikafka.broker.token_keys import check_tokens
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.security import WITH_TLS
 
@@ -23,6 +24,7 @@ class Credentials(NamedTuple):
 
 def credentials_of(config: BrokerConfig) -> Credentials:
     """Raises ConfigError, which names the file."""
+    check_tokens(config)
     is_needed = any(config.security_protocol(name) in WITH_TLS for name in config.listeners)
     return Credentials(secret_of(config), Tls(config) if is_needed else None)
 

@@ -15,11 +15,12 @@ from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
 from minikafka.broker.faults.requests import RuledRequests
 from minikafka.broker.faults.switchboard import METHOD as FAULTS_METHOD
 from minikafka.broker.faults.switchboard import Faults
-from minikafka.broker.mechanisms import ScramUsers, mechanisms_of
+from minikafka.broker.mechanisms import Mechanisms, ScramUsers
 from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
+from minikafka.broker.token_keys import TokenKeys
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.config.security import NO_CLIENT_AUTH, SSL, WITH_SASL, WITH_TLS
 from minikafka.errors import ErrorCode, KafkaError
@@ -39,6 +40,8 @@ class Listeners:
     controller: Listener
     replication: Listener
     clients: tuple[Listener, ...]
+    token_keys: tuple[TokenKeys, ...]
+    """Of those who sign tokens; somebody is to run them."""
 
     def __iter__(self) -> Iterator[Listener]:
         """In the order in which they open and close."""
@@ -85,13 +88,13 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls, its_addresses)
 
     users = ScramUsers(control.metadata, ports.identity)
+    mechanisms = Mechanisms(users, ports.identity, ports.clock, ports.threads.upkeep)
 
     def of_clients(name: str) -> Listener:
         handler: FrameHandler = clients
         if config.security_protocol(name) in WITH_SASL:
             settings = config.sasl_of(name)
-            mechanisms = mechanisms_of(settings, users, ports.identity, ports.clock)
-            handler = SaslAuthenticator(clients, mechanisms, settings, ports.clock, ports.timers)
+            handler = SaslAuthenticator(clients, mechanisms.of(settings), settings, ports.clock, ports.timers)
         elif config.security_protocol(name) == SSL and config.ssl_client_auth != NO_CLIENT_AUTH:
             handler = CertifiedClients(clients, config.ssl_principal_mapping_rules)
         return listener(name, handler, limits, addresses)
@@ -100,6 +103,7 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         listener(CONTROLLER, calls, control_limits),
         listener(REPLICATION, followers, peer_limits),
         tuple(map(of_clients, for_clients)),
+        tuple(mechanisms.token_keys.values()),
     )
 
 

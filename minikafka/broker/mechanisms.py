@@ -8,6 +8,8 @@ from functools import partial
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.threads import RunInThread
+from minikafka.broker.token_keys import TokenKeys
 from minikafka.config.jaas import Jaas
 from minikafka.config.sasl import OAUTHBEARER, PLAIN, SaslSettings
 from minikafka.net.identity import Identity
@@ -48,24 +50,46 @@ class ScramUsers:
         return self._decoys
 
 
-def mechanisms_of(settings: SaslSettings, users: ScramUsers, identity: Identity, clock: Clock) -> dict[str, Mechanism]:
-    """What a listener with these settings offers."""
-    return {
-        name: Mechanism(_beginning(name, settings, users, identity, clock), settings.connections_max_reauth_ms)
-        for name in settings.sasl_enabled_mechanisms
-    }
+class Mechanisms:
+    """Those of all listeners of a node."""
 
+    def __init__(self, users: ScramUsers, identity: Identity, clock: Clock, run_in_thread: RunInThread) -> None:
+        self._users = users
+        self._identity = identity
+        self._clock = clock
+        self._run_in_thread = run_in_thread
+        self.token_keys: dict[str, TokenKeys] = {}
+        """By address; somebody is to run them."""
 
-def _beginning(
-    name: str, settings: SaslSettings, users: ScramUsers, identity: Identity, clock: Clock
-) -> Callable[[], ServerExchange]:
-    if name == PLAIN:
-        assert settings.plain_sasl_jaas_config is not None, "the settings were checked"
-        return partial(PlainServer, settings.plain_sasl_jaas_config.users, identity.secret)
-    if name == OAUTHBEARER:
-        assert settings.oauthbearer_sasl_jaas_config is not None, "the settings were checked"
-        return partial(OAuthBearerServer, _unsecured(settings.oauthbearer_sasl_jaas_config, clock))
-    return partial(users.begin, BY_NAME[name])
+    def of(self, settings: SaslSettings) -> dict[str, Mechanism]:
+        """What a listener with these settings offers."""
+        return {
+            name: Mechanism(self._beginning(name, settings), settings.connections_max_reauth_ms)
+            for name in settings.sasl_enabled_mechanisms
+        }
+
+    def _beginning(self, name: str, settings: SaslSettings) -> Callable[[], ServerExchange]:
+        if name == PLAIN:
+            assert settings.plain_sasl_jaas_config is not None, "the settings were checked"
+            return partial(PlainServer, settings.plain_sasl_jaas_config.users, self._identity.secret)
+        if name == OAUTHBEARER:
+            return partial(OAuthBearerServer, self._validating(settings))
+        return partial(self._users.begin, BY_NAME[name])
+
+    def _validating(self, settings: SaslSettings) -> Validate:
+        url = settings.sasl_oauthbearer_jwks_endpoint_url
+        if url is None:
+            assert settings.oauthbearer_sasl_jaas_config is not None, "the settings were checked"
+            return _unsecured(settings.oauthbearer_sasl_jaas_config, self._clock)
+        refresh_ms = settings.sasl_oauthbearer_jwks_endpoint_refresh_ms
+        keys = self.token_keys.setdefault(url, TokenKeys(url, refresh_ms, self._run_in_thread))
+        demands = Demands(
+            principal_claim=settings.sasl_oauthbearer_sub_claim_name,
+            clock_skew_ms=settings.sasl_oauthbearer_clock_skew_seconds * 1000,
+            audiences=settings.sasl_oauthbearer_expected_audience or (),
+            issuer=settings.sasl_oauthbearer_expected_issuer,
+        )
+        return lambda token: demands.check(keys.claims_of(token), self._clock.wall_ms())
 
 
 def _unsecured(login: Jaas, clock: Clock) -> Validate:

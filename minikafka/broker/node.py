@@ -198,6 +198,8 @@ class Node:
         self._start_supervised(data.moves.run, "moves")
         self._start_supervised(data.synced_topics.run, "synced topics")
         self._start_supervised(self._snapshot_forever, "snapshots")
+        for keys in self.listeners.token_keys:
+            self._start_supervised(keys.run, "keys of tokens")
         data.maintenance.start(self.tasks)
         self._start_supervised(control.lifecycle.run, "lifecycle")
         log.info("started", listeners={listener.name: str(listener.endpoint) for listener in self.listeners})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from minikafka.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, jaas
-from minikafka.config.kinds import integer, long, nullable, words
+from minikafka.config.kinds import integer, long, nullable, text, words
 from minikafka.config.setting import Setting, SettingGroup
 
 PLAIN: Final = "PLAIN"
@@ -35,10 +35,31 @@ class SaslSettings(SettingGroup):
     oauthbearer_sasl_jaas_config = Setting(
         nullable(jaas(OAUTHBEARER_MODULE)),
         None,
-        doc="""For OAUTHBEARER with tokens that nobody signed, as in Apache Kafka for tests only: a client names
-        itself what it likes. Options: unsecuredValidatorPrincipalClaimName, unsecuredValidatorScopeClaimName,
-        unsecuredValidatorRequiredScope, unsecuredValidatorAllowableClockSkewMs.""",
+        doc="""For OAUTHBEARER without sasl.oauthbearer.jwks.endpoint.url: tokens that nobody signed, as in Apache
+        Kafka for tests only; a client names itself what it likes. Options: unsecuredValidatorPrincipalClaimName,
+        unsecuredValidatorScopeClaimName, unsecuredValidatorRequiredScope, unsecuredValidatorAllowableClockSkewMs.""",
     )
+    sasl_oauthbearer_jwks_endpoint_url = Setting(
+        nullable(text(r"(file|https?)://.+", "file:///path or https://...")),
+        None,
+        doc="""For OAUTHBEARER with signed tokens (pip install 'minikafka[oauth]'): where the keys are of those who sign
+        them, as a JWKS. Whoever could change what is there could let itself in.""",
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = Setting(
+        long(1_000),
+        3_600_000,
+        doc="The keys are read again after so long, and soon after a token named an unknown one.",
+    )
+    sasl_oauthbearer_expected_audience = Setting(
+        nullable(words()), None, doc="A signed token must be for one of these (claim aud)."
+    )
+    sasl_oauthbearer_expected_issuer = Setting(
+        nullable(text()), None, doc="A signed token must be of this one (claim iss)."
+    )
+    sasl_oauthbearer_clock_skew_seconds = Setting(
+        integer(0, 3600), 30, doc="So far apart may be the clocks of this node and of who signs tokens."
+    )
+    sasl_oauthbearer_sub_claim_name = Setting(text(), "sub", doc="The claim of a signed token that names the user.")
     connections_max_reauth_ms = Setting(
         long(),
         0,
@@ -58,12 +79,15 @@ class SaslSettings(SettingGroup):
 
 def problems_of(listener: str, settings: SaslSettings) -> Iterator[str]:
     """What a listener that speaks SASL lacks."""
-    for mechanism, login in (
-        (PLAIN, settings.plain_sasl_jaas_config),
-        (OAUTHBEARER, settings.oauthbearer_sasl_jaas_config),
-    ):
-        if mechanism in settings.sasl_enabled_mechanisms and login is None:
-            yield f"{mechanism.lower()}.sasl.jaas.config is not set; {mechanism} at listener {listener} needs it"
     login = settings.plain_sasl_jaas_config
-    if PLAIN in settings.sasl_enabled_mechanisms and login is not None and not login.users:
-        yield f'plain.sasl.jaas.config names no user at listener {listener}: user_NAME="password" does'
+    if PLAIN in settings.sasl_enabled_mechanisms:
+        if login is None:
+            yield f"plain.sasl.jaas.config is not set; PLAIN at listener {listener} needs it"
+        elif not login.users:
+            yield f'plain.sasl.jaas.config names no user at listener {listener}: user_NAME="password" does'
+    keys, unsecured = settings.sasl_oauthbearer_jwks_endpoint_url, settings.oauthbearer_sasl_jaas_config
+    if OAUTHBEARER in settings.sasl_enabled_mechanisms and keys is None and unsecured is None:
+        yield (
+            f"sasl.oauthbearer.jwks.endpoint.url is not set; OAUTHBEARER at listener {listener} needs it, or "
+            "oauthbearer.sasl.jaas.config for tokens that nobody signed"
+        )

@@ -42,6 +42,9 @@ class Demands:
     scopes: tuple[str, ...] = ()
     """All of these."""
     clock_skew_ms: int = 0
+    audiences: tuple[str, ...] = ()
+    """One of these, if there are any."""
+    issuer: str | None = None
 
     def check(self, claims: Claims, now_ms: int) -> Token:
         """TokenError if they do not."""
@@ -57,6 +60,10 @@ class Demands:
             begins_at_ms = _time_ms(claims, name)
             if begins_at_ms is not None and begins_at_ms > now_ms + self.clock_skew_ms:
                 raise TokenError(f"the token is not valid yet, by its claim {name}")
+        if self.issuer is not None and claims.get("iss") != self.issuer:
+            raise TokenError("the token is of another issuer")
+        if self.audiences and not _audiences_of(claims.get("aud")) & set(self.audiences):
+            raise TokenError("the token is for another audience")
         has = scopes_of(claims.get(self.scope_claim))
         if not has.issuperset(self.scopes):
             raise TokenError("the token lacks a scope", INSUFFICIENT)
@@ -84,6 +91,11 @@ def scopes_of(claim: Any) -> set[str]:
     if isinstance(claim, str):
         return set(claim.split())
     return {each for each in claim if isinstance(each, str)} if isinstance(claim, Iterable) else set()
+
+
+def _audiences_of(claim: Any) -> set[str]:
+    """One, or a list."""
+    return {claim} if isinstance(claim, str) else scopes_of(claim)
 
 
 def _time_ms(claims: Claims, name: str) -> int | None:

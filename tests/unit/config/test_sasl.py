@@ -92,7 +92,7 @@ def test_a_listener_is_found_by_the_name_that_the_environment_can_spell() -> Non
             {"sasl_enabled_mechanisms": "PLAIN"},
             "plain.sasl.jaas.config is not set; PLAIN at listener SASL_SSL needs it",
         ),
-        ({"sasl_enabled_mechanisms": "OAUTHBEARER"}, "oauthbearer.sasl.jaas.config is not set"),
+        ({"sasl_enabled_mechanisms": "OAUTHBEARER"}, "sasl.oauthbearer.jwks.endpoint.url is not set; OAUTHBEARER at"),
         (
             {"sasl_enabled_mechanisms": "PLAIN", "plain_sasl_jaas_config": f'{PLAIN} required username="x";'},
             "plain.sasl.jaas.config names no user at listener SASL_SSL",

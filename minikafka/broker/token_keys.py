@@ -1,0 +1,150 @@
+"""The keys of those who sign tokens (JWKS, RFC 7517): read from a file or an address, and again now and then.
+
+A token that names an unknown key has them read again soon: whoever issues tokens changes its keys. Until then the token
+is refused. What cannot be read leaves the keys as they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
+
+from minikafka.broker.logs import one_line
+from minikafka.broker.threads import RunInThread
+from minikafka.config import BrokerConfig, ConfigError
+from minikafka.config.sasl import OAUTHBEARER
+from minikafka.config.security import WITH_SASL
+from minikafka.event_log import get_logger
+from minikafka.sasl.jwt import Claims, TokenError
+
+log = get_logger()
+
+READ_TIMEOUT_S: Final = 10.0
+SIZE_MAX: Final = 1 << 20
+PAUSE_S: Final = 10.0
+"""Between two readings at least, whatever tokens name."""
+_ALGORITHMS: Final = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512"),
+    "OKP": ("EdDSA",),
+}
+"""By the type of a key. None is of a shared secret: who checks a token could make one."""
+_NO_CHECKS: Final = dict.fromkeys(("verify_exp", "verify_nbf", "verify_iat", "verify_aud", "verify_iss"), False)
+"""Of claims: :class:`~minikafka.sasl.jwt.Demands` has them."""
+
+
+def check_tokens(config: BrokerConfig) -> None:
+    """Raise ConfigError when signed tokens could not be checked."""
+    for name in config.listeners:
+        settings = config.sasl_of(name)
+        url = settings.sasl_oauthbearer_jwks_endpoint_url
+        if config.security_protocol(name) not in WITH_SASL or OAUTHBEARER not in settings.sasl_enabled_mechanisms:
+            continue
+        if url is not None:
+            try:
+                _jwt()
+                if url.startswith("file:"):
+                    keys_in(_read(url))
+            except ImportError:
+                message = "signed tokens need pyjwt; get it with: pip install 'minikafka[oauth]'"
+                raise ConfigError([message]) from None
+            except (OSError, ValueError) as error:
+                raise ConfigError([f"sasl.oauthbearer.jwks.endpoint.url {url}: {_why(error)}"]) from None
+
+
+class TokenKeys:
+    """Those at one address. :meth:`run` reads them."""
+
+    def __init__(self, url: str, refresh_ms: int, run_in_thread: RunInThread) -> None:
+        self.url = url
+        self._refresh_s = refresh_ms / 1000
+        self._run_in_thread = run_in_thread
+        self._keys: Mapping[str, Any] = {}
+        self._is_wanted = asyncio.Event()
+
+    async def run(self) -> None:
+        """Read them, for ever."""
+        while True:
+            self._is_wanted.clear()
+            await self.read()
+            await asyncio.sleep(min(PAUSE_S, self._refresh_s))
+            try:
+                async with asyncio.timeout(self._refresh_s):
+                    await self._is_wanted.wait()
+            except TimeoutError:
+                continue
+
+    async def read(self) -> None:
+        """Read them once."""
+        try:
+            self._keys = keys_in(await self._run_in_thread(lambda: _read(self.url)))
+        except (OSError, ValueError) as error:
+            log.warning("keys of tokens cannot be read", url=self.url, why=_why(error))
+
+    def claims_of(self, token: str) -> Claims:
+        """What a token says, if one of these keys has signed it. TokenError."""
+        jwt = _jwt()
+        try:
+            name = jwt.get_unverified_header(token).get("kid")
+            key = self._key_named(name)
+            claims: Claims = jwt.decode(token, key.key, algorithms=_algorithms(key), options=_NO_CHECKS)
+        except jwt.PyJWTError as error:
+            raise TokenError(f"not a token that is signed by one of the keys: {error}") from error
+        return claims
+
+    def _key_named(self, name: str | None) -> Any:
+        keys = self._keys
+        if name is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        key = keys.get(name or "")
+        if key is None:
+            self._is_wanted.set()
+            raise TokenError("it is signed by another key")
+        return key
+
+
+def keys_in(text: bytes) -> dict[str, Any]:
+    """The public keys of a JWKS by their ids. ValueError without any."""
+    jwt = _jwt()
+    found = json.loads(text)
+    rows = found.get("keys") if isinstance(found, dict) else None
+    keys = {}
+    for row in rows if isinstance(rows, list) else ():
+        if not isinstance(row, dict) or row.get("kty") not in _ALGORITHMS or row.get("use", "sig") != "sig":
+            continue
+        try:
+            key = jwt.PyJWK.from_dict(row)
+        except jwt.PyJWTError:
+            continue  # of a curve that is unknown here, say
+        keys[str(row.get("kid", ""))] = key
+    if not keys:
+        raise ValueError("there is no public key for signatures in it")
+    return keys
+
+
+def _algorithms(key: Any) -> list[str]:
+    family = _ALGORITHMS[key.key_type]
+    given = key._jwk_data.get("alg")
+    return [name for name in family if given in (None, name)]
+
+
+def _read(url: str) -> bytes:
+    if url.startswith("file:"):
+        return Path(unquote(urlsplit(url).path)).read_bytes()
+    with urlopen(url, timeout=READ_TIMEOUT_S) as answer:  # noqa: S310 - the setting takes no other scheme
+        text: bytes = answer.read(SIZE_MAX)
+    return text
+
+
+def _jwt() -> Any:
+    return import_module("jwt")
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or one_line(error)

@@ -1,0 +1,189 @@
+"""Signed tokens: whose keys are taken, what lets in, and that none of it can be forged."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from broker_node import ANY_PORTS, eventually, listener_of
+from captured_logs import capture_logs
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from minikafka.broker import token_keys
+from minikafka.broker.credentials import credentials_of
+from minikafka.broker.node import Node
+from minikafka.broker.token_keys import TokenKeys, keys_in
+from minikafka.client import Admin, Security
+from minikafka.config import BrokerConfig, ConfigError
+from minikafka.errors import KafkaError
+from minikafka.sasl.jwt import TokenError, unsecured_token
+
+StartNode = Callable[..., Awaitable[Node]]
+
+RSA = rsa.generate_private_key(65537, 2048)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+OTHER = ec.generate_private_key(ec.SECP256R1())
+CLAIMS = {"sub": "alice", "exp": 4_000_000_000, "iss": "https://issuer", "aud": ["kafka", "other"]}
+
+
+def row(key: Any, name: str, **more: object) -> dict[str, Any]:
+    kind = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+    public: dict[str, Any] = kind.to_jwk(key.public_key(), as_dict=True)
+    return public | {"kid": name} | more
+
+
+def jwks(*rows: dict[str, Any]) -> bytes:
+    return json.dumps({"keys": rows}).encode()
+
+
+KEYS = jwks(row(RSA, "rsa", use="sig"), row(CURVE, "curve", alg="ES256"), {"kty": "oct", "k": "c2VjcmV0", "kid": "oct"})
+
+
+def signed(key: Any = CURVE, algorithm: str = "ES256", kid: str | None = "curve", **claims: object) -> str:
+    headers = {} if kid is None else {"kid": kid}
+    return jwt.encode(CLAIMS | claims, key, algorithm, headers)
+
+
+def shared(secret: bytes, kid: str) -> str:
+    """Signed with a shared secret, as no proper library would with a public key."""
+    parts = [part.encode() for part in (json.dumps({"alg": "HS256", "kid": kid}), json.dumps(CLAIMS))]
+    text = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in parts)
+    return f"{text.decode()}.{urlsafe_b64encode(hmac.digest(secret, text, 'sha256')).decode().rstrip('=')}"
+
+
+async def directly(act: Callable[[], Any]) -> Any:
+    return act()
+
+
+async def keys_of(path: Path, text: bytes = KEYS) -> TokenKeys:
+    await directly(lambda: path.write_bytes(text))
+    keys = TokenKeys(path.as_uri(), 60_000, directly)
+    await keys.read()
+    return keys
+
+
+@pytest.fixture
+async def keys(tmp_path: Path) -> TokenKeys:
+    return await keys_of(tmp_path / "keys.json")
+
+
+def test_only_public_keys_for_signatures_are_taken() -> None:
+    assert set(keys_in(KEYS)) == {"rsa", "curve"}
+    assert set(keys_in(jwks(row(RSA, "rsa", use="enc"), row(CURVE, "curve"), {"kty": "EC", "crv": "no"}))) == {"curve"}
+    for wrong in (b"{", b"[]", b'{"keys": 7}', jwks(), jwks({"kty": "oct", "k": "c2VjcmV0"}), b"\xff"):
+        with pytest.raises(ValueError, match=r"."):
+            keys_in(wrong)
+
+
+async def test_who_signed_is_believed(keys: TokenKeys) -> None:
+    for token in (signed(), *(signed(RSA, name, "rsa") for name in ("RS256", "PS512"))):
+        assert keys.claims_of(token)["sub"] == "alice"
+
+
+async def test_others_are_not(keys: TokenKeys) -> None:
+    public = RSA.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    header, claims, signature = signed().split(".")
+    raised = urlsafe_b64encode(json.dumps(CLAIMS | {"sub": "root"}).encode()).decode().rstrip("=")
+    forged = [
+        signed(OTHER),
+        signed(kid="unknown"),
+        signed(kid=None),
+        signed(RSA, "RS256", "curve"),
+        signed(ec.generate_private_key(ec.SECP384R1()), "ES384"),  # not what the key is for
+        shared(public, "rsa"),  # signed with what everybody knows
+        shared(b"secret", "oct"),
+        unsecured_token(CLAIMS),
+        f"{header}.{claims}.",
+        f"{header}.{raised}.{signature}",
+        "",
+        "a.b.c",
+    ]
+    for token in forged:
+        with pytest.raises(TokenError):
+            keys.claims_of(token)
+
+
+async def test_the_only_key_needs_no_name(tmp_path: Path) -> None:
+    only = await keys_of(tmp_path / "keys.json", jwks(row(CURVE, "curve")))
+    assert only.claims_of(signed(kid=None))["sub"] == "alice"
+
+
+async def test_an_unknown_key_has_them_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_keys, "PAUSE_S", 0.0)
+    path = tmp_path / "keys.json"
+    keys = await keys_of(path)
+    running = asyncio.get_running_loop().create_task(keys.run())
+    path.write_bytes(jwks(row(OTHER, "new")))
+    token = signed(OTHER, kid="new")
+
+    def is_known() -> bool:
+        try:
+            return bool(keys.claims_of(token))
+        except TokenError:
+            return False
+
+    await eventually(is_known, "the new key")
+    with capture_logs() as logs:
+        path.unlink()
+        await keys.read()
+    assert [each["event"] for each in logs] == ["keys of tokens cannot be read"]
+    assert is_known(), "the old ones are better than none"
+    running.cancel()
+
+
+async def test_a_client_with_a_signed_token_is_let_in(start_node: StartNode, tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(KEYS)
+    node = await start_node(
+        listeners=f"{ANY_PORTS},SASL_PLAINTEXT://127.0.0.1:0",
+        sasl_enabled_mechanisms="OAUTHBEARER",
+        sasl_oauthbearer_jwks_endpoint_url=path.as_uri(),
+        sasl_oauthbearer_expected_audience="kafka",
+        sasl_oauthbearer_expected_issuer="https://issuer",
+        connection_failed_authentication_delay_ms=1,
+    )
+    listener = listener_of(node, "SASL_PLAINTEXT")
+
+    def client(token: str) -> Admin:
+        how = Security(security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER", sasl_oauth_token=lambda: token)
+        return Admin(str(listener.endpoint), security=how)
+
+    async with client(signed()):
+        assert [each.user for each in listener._connections] == ["alice"]
+    expired, foreign = signed(exp=1), (signed(OTHER), unsecured_token(CLAIMS))
+    for token in (expired, signed(aud="x"), signed(iss="x"), signed(sub=""), *foreign):
+        with pytest.raises(KafkaError, match="invalid_token"):
+            async with client(token):
+                pass
+
+
+def test_keys_that_cannot_be_used_are_named_before_a_node_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys.json"
+    config = BrokerConfig(
+        {
+            "listeners": "CLIENT://h:1,SASL_PLAINTEXT://h:2,REPLICATION://h:3,CONTROLLER://h:4",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": path.as_uri(),
+        }
+    )
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url file:.*: No such file"):
+        credentials_of(config)
+    path.write_bytes(jwks())
+    with pytest.raises(ConfigError, match="there is no public key for signatures in it"):
+        credentials_of(config)
+    path.write_bytes(KEYS)
+    credentials_of(config)
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(ConfigError, match=r"need pyjwt; get it with: pip install 'minikafka\[oauth\]'"):
+        credentials_of(config)
