@@ -52,6 +52,8 @@ class Entry:
     """A large transaction takes longer to end."""
     idle_since_ms: int = 0
     """Monotonic: when its last transition was committed."""
+    is_awaited: bool = False
+    """Its producer wanted to begin the next transaction, and was told to wait until this one is complete."""
     held_bytes: int = 0
     """What it takes, as :class:`~minikafka.transactions.limits.Memory` has counted it."""
 

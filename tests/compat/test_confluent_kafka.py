@@ -365,6 +365,24 @@ def test_a_transaction_waits_for_a_partition_that_is_not_there_yet(
     transactional.commit_transaction(PATIENCE_S)
 
 
+def test_a_producer_that_aborts_as_soon_as_it_has_begun_goes_on(
+    topic: str, servers: str, create: Callable[..., None]
+) -> None:
+    """It does not wait for an answer to what it adds, which may wait for the markers of the last transaction."""
+    create(topic, 3)
+    transactional = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    transactional.init_transactions(PATIENCE_S)
+    for _ in range(20):
+        transactional.begin_transaction()
+        transactional.produce(topic, b"", partition=0)
+        transactional.commit_transaction(PATIENCE_S)
+        transactional.begin_transaction()
+        for partition in range(3):
+            transactional.produce(topic, b"", partition=partition)
+        transactional.poll(0.001)  # by then it has asked for them
+        transactional.abort_transaction(PATIENCE_S)
+
+
 def test_only_records_without_a_key_are_refused_by_a_compacted_topic(
     servers: str, topic: str, create: Callable[..., None]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -53,6 +54,8 @@ class Transactions(Shards[TransactionCoordinator]):
         self._memory = Memory(ports.config.transaction_memory_max_bytes)
         self._per_turn = PerTurn(1)
         self._silent_until_ms = 0
+        self.additions: dict[str, set[asyncio.Future[None]]] = {}
+        """Requests under way that add to a transaction, by transactional id; its end goes behind them."""
         self.markers = Markers(ports, replicas, image, peers)
         self.carry_out = self._carry_out
 

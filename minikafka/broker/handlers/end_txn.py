@@ -12,7 +12,6 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.transactions import CLASSIC, VERSION_2, TransactionCoordinators, told
 from minikafka.model import ProducerIdentity
 from minikafka.security.acls import AclOperation, ResourceType
-from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 AUTHORIZATION: Final = (Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),)
@@ -21,24 +20,21 @@ FIRST_OF_VERSION_2: Final = 5
 FIRST_WITH_FENCED: Final = 2
 
 
-def handle(request: EndTxnRequest, context: RequestContext, coordinators: TransactionCoordinators) -> None:
-    """Commit or abort."""
+async def handle(
+    request: EndTxnRequest, context: RequestContext, coordinators: TransactionCoordinators
+) -> EndTxnResponse:
+    """Commit or abort, behind what was asked for before."""
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     client_version = VERSION_2 if context.version >= FIRST_OF_VERSION_2 else CLASSIC
-
-    def answer(outcome: Outcome) -> None:
-        context.send(
-            EndTxnResponse(
-                error_code=told(outcome.error, context.version, FIRST_WITH_FENCED),
-                producer_id=outcome.producer_id,
-                producer_epoch=outcome.producer_epoch,
-            )
-        )
-
-    coordinators.serve(
+    await coordinators.wait_for_additions(request.transactional_id)
+    outcome = await coordinators.ask(
         request.transactional_id,
         lambda coordinator, token, now_ms: coordinator.end_transaction(
             request.transactional_id, producer, client_version, token, now_ms, commits=request.committed
         ),
-        answer,
+    )
+    return EndTxnResponse(
+        error_code=told(outcome.error, context.version, FIRST_WITH_FENCED),
+        producer_id=outcome.producer_id,
+        producer_epoch=outcome.producer_epoch,
     )

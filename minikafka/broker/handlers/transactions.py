@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,12 +59,31 @@ class TransactionCoordinators:
         A client that is told CONCURRENT_TRANSACTIONS waits longer before it asks again, librdkafka 20 ms.
         """
         give_up_s = asyncio.get_running_loop().time() + COMPLETION_WAIT_S
-        while True:
-            outcome = await self.ask(transactional_id, call)
-            is_completing = outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS
-            if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
-                return outcome
-            await asyncio.sleep(COMPLETION_PAUSE_S)
+        with self._addition(transactional_id):
+            while True:
+                outcome = await self.ask(transactional_id, call)
+                is_completing = outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS
+                if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
+                    return outcome
+                await asyncio.sleep(COMPLETION_PAUSE_S)
+
+    async def wait_for_additions(self, transactional_id: str) -> None:
+        """What came before is done: librdkafka aborts a transaction without an answer to what it wanted to add."""
+        if under_way := self.transactions.additions.get(transactional_id):
+            await asyncio.wait(under_way)
+
+    @contextmanager
+    def _addition(self, transactional_id: str) -> Iterator[None]:
+        additions = self.transactions.additions
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        additions.setdefault(transactional_id, set()).add(done)
+        try:
+            yield
+        finally:
+            done.set_result(None)
+            additions[transactional_id].discard(done)
+            if not additions[transactional_id]:
+                del additions[transactional_id]
 
 
 def why_not_here(transactional_id: str) -> ErrorCode:

@@ -293,6 +293,22 @@ def test_ends_of_version_1(driver: Driver, state: TransactionState, commits: boo
 
 
 @pytest.mark.spec("T5")
+def test_an_abort_of_what_could_not_begin_yet_ends_nothing(driver: Driver) -> None:
+    """The producer has asked for the next transaction, so it knows that the last one was committed."""
+    producer = in_state(driver, S.PREPARE_COMMIT, 1)
+    assert driver.add(producer, PAYMENTS) == Outcome(E.CONCURRENT_TRANSACTIONS)
+    before = len(driver.log)
+    assert driver.end(producer, commits=False) == NONE
+    assert len(driver.log) == before
+    driver.marked()
+    assert driver.described().state is S.COMPLETE_COMMIT
+    assert driver.end(producer, commits=False) == NONE
+    assert driver.add(producer, PAYMENTS) == NONE
+    assert driver.end(producer, commits=True) == NONE
+    assert driver.end(producer, commits=False) == Outcome(E.INVALID_TXN_STATE), "of the transaction that is committed"
+
+
+@pytest.mark.spec("T5")
 @pytest.mark.parametrize(
     ("state", "commits", "repeated", "current"),
     [

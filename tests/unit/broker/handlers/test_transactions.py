@@ -80,20 +80,25 @@ async def init(client: Client, name: str = "copier", version: int | None = None,
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
 
-async def add(client: Client, producer: ProducerIdentity, *partitions: TopicPartition, version: int = 3) -> list[int]:
-    topics = [AddPartitionsToTxnTopic(name=tp.topic, partitions=[tp.partition]) for tp in partitions]
-    request = AddPartitionsToTxnRequest(
+def addition(producer: ProducerIdentity, *partitions: TopicPartition) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="copier",
         v3_and_below_producer_id=producer.producer_id,
         v3_and_below_producer_epoch=producer.epoch,
-        v3_and_below_topics=topics,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=tp.topic, partitions=[tp.partition]) for tp in partitions],
     )
-    answer = await client.ask(request, version)
+
+
+def errors_of(answer: Any) -> list[int]:
     return [
         partition.partition_error_code
         for topic in answer.results_by_topic_v3_and_below
         for partition in topic.results_by_partition
     ]
+
+
+async def add(client: Client, producer: ProducerIdentity, *partitions: TopicPartition, version: int = 3) -> list[int]:
+    return errors_of(await client.ask(addition(producer, *partitions), version))
 
 
 async def produce(
@@ -114,11 +119,14 @@ async def produce(
     return error
 
 
-async def end(client: Client, producer: ProducerIdentity, *, commits: bool, version: int = 4) -> Any:
-    request = EndTxnRequest(
+def the_end(producer: ProducerIdentity, *, commits: bool) -> EndTxnRequest:
+    return EndTxnRequest(
         transactional_id="copier", producer_id=producer.producer_id, producer_epoch=producer.epoch, committed=commits
     )
-    return await client.ask(request, version)
+
+
+async def end(client: Client, producer: ProducerIdentity, *, commits: bool, version: int = 4) -> Any:
+    return await client.ask(the_end(producer, commits=commits), version)
 
 
 async def described(client: Client, name: str = "copier") -> TransactionState:
@@ -310,6 +318,31 @@ async def test_the_next_transaction_begins_while_the_markers_are_on_their_way(
         if version == NEW:
             producer, sequence = ProducerIdentity(answer.producer_id, answer.producer_epoch), 0
     assert led(node, ORDERS).log.log_end_offset >= 7
+
+
+@pytest.mark.spec("T5")
+@pytest.mark.parametrize(
+    ("wait_s", "added", "state"), [(30.0, E.NONE, "CompleteAbort"), (0.0, E.CONCURRENT_TRANSACTIONS, "CompleteCommit")]
+)
+async def test_an_abort_goes_behind_what_was_asked_for_before_it(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, wait_s: float, added: ErrorCode, state: str
+) -> None:
+    """librdkafka does not wait for an answer to what it wanted to add. The markers of the last end are on their way."""
+    monkeypatch.setattr(transactions, "COMPLETION_WAIT_S", wait_s)
+    markers = node.transactions.markers
+    send = markers.send
+    monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.03, send, *what))
+    producer = await init(client)
+    assert await add(client, producer, ORDERS) == [0]
+    assert (await end(client, producer, commits=True)).error_code == 0
+    adding = client.send(addition(producer, PAYMENTS), 3)
+    ending = client.send(the_end(producer, commits=False), 4)
+    assert errors_of(await adding) == [added]
+    assert (await ending).error_code == 0
+    await is_in_state(client, state)
+    assert not node.transactions.additions
+    assert await add(client, producer, PAYMENTS) == [0]
+    assert (await end(client, producer, commits=True)).error_code == 0
 
 
 @pytest.mark.spec("T6")
