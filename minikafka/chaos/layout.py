@@ -157,7 +157,7 @@ class ClusterLayout:
         fields = asdict(self)
         del fields["directory"]
         unfinished = self.directory / "cluster.json.tmp"
-        unfinished.write_text(json.dumps(fields, indent=2) + "\n")
+        write_private(unfinished, json.dumps(fields, indent=2) + "\n")  # settings may have passwords
         unfinished.rename(self.directory / "cluster.json")
 
     def check(self) -> None:
@@ -190,7 +190,7 @@ class ClusterLayout:
             self.data_directory(node_id).mkdir(parents=True, exist_ok=True)
             config_file = self.config_file(node_id)
             if not config_file.exists():
-                config_file.write_text(self.server_properties(node_id))
+                write_private(config_file, self.server_properties(node_id))
 
     def _write_certificates(self) -> None:
         from minikafka.chaos.authority import CLIENT
@@ -208,9 +208,7 @@ class ClusterLayout:
     def write_secret(self) -> str:
         """A new secret. Returns it."""
         secret = secrets.token_hex(32)
-        descriptor = os.open(self.secret_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{secret}\n")
+        write_private(self.secret_file, f"{secret}\n")
         return secret
 
     @property
@@ -312,6 +310,13 @@ class ClusterLayout:
         rows = identity(self, node_id) | replication_defaults(len(self.voter_ids)) | secured | self.settings
         head = f"# Node {node_id} of a local cluster; edit it freely, then: minikafka cluster restart {node_id}\n"
         return head + "".join(f"{name}={escaped(value)}\n" for name, value in rows.items())
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that its owner alone can read, from its first byte on."""
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
 
 
 def escaped(value: str) -> str:

@@ -74,9 +74,11 @@ def test_defaults_are_as_safe_as_the_number_of_brokers_allows(brokers: int, copi
     assert defaults["min.insync.replicas"] == in_sync
 
 
-def test_files_are_written_once_and_the_secret_is_private(layout: ClusterLayout) -> None:
+def test_files_are_written_once_and_are_private(layout: ClusterLayout) -> None:
+    """Settings may have passwords."""
     layout.write_files()
-    assert stat.S_IMODE(layout.secret_file.stat().st_mode) == 0o600
+    files = (layout.secret_file, layout.config_file(1), layout.directory / "cluster.json")
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     secret = layout.secret_file.read_text()
     layout.config_file(2).write_text("edited=1\n")
     layout.write_files()
