@@ -19,7 +19,7 @@ from broker_tls import PLAIN_AND_SSL, Files
 from minikafka.broker.node import Node
 
 StartNode = Callable[..., Awaitable[Node]]
-Join = Callable[[Node], Awaitable[Node]]
+Join = Callable[..., Awaitable[Node]]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -74,7 +74,7 @@ async def join(tmp_path: Path) -> AsyncIterator[Join]:
     """Starts node 2 beside a voter; it is stopped first, while somebody can give it leave."""
     joined: list[Node] = []
 
-    async def start(voter: Node) -> Node:
+    async def start(voter: Node, **settings: object) -> Node:
         voters = f"1@{listener_of(voter, 'CONTROLLER').endpoint}"
         node = make_node(
             tmp_path / "joins",
@@ -82,6 +82,7 @@ async def join(tmp_path: Path) -> AsyncIterator[Join]:
             process_roles="broker",
             controller_quorum_voters=voters,
             cluster_secret=SECRET.decode(),
+            **settings,
         )
         joined.append(node)
         await node.start()

@@ -40,6 +40,7 @@ from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 
 StartNode = Callable[..., Awaitable[Node]]
 Dial = Callable[..., Awaitable[Client]]
+Join = Callable[..., Awaitable[Node]]
 
 SASL = "SASL_PLAINTEXT"
 WITH_SASL = f"{ANY_PORTS},{SASL}://127.0.0.1:0"
@@ -252,6 +253,31 @@ async def test_quotas_hold_for_the_user_who_logs_in(start_secure: StartNode, dia
         assert codes == ([0, ErrorCode.THROTTLING_QUOTA_EXCEEDED] if user == "alice" else [0, 0])
     assert throttled["alice"] > 1_000
     assert throttled["bob"] == 0
+
+
+async def test_users_are_the_same_at_each_node(start_secure: StartNode, join: Join, dial: Dial) -> None:
+    node = await start_secure()
+    other = await join(node, **ALL)
+    nodes = (node, other)
+    carol = security("SCRAM-SHA-256", user="carol")
+    async with Admin(servers(other, "CLIENT")) as admin:
+        await admin.alter_user_scram_credentials([ScramUpsertion("carol", "secret", "SCRAM-SHA-256", 4096)])
+        await eventually(lambda: all("carol" in each.image.scram_credentials for each in nodes), "all to know her")
+        for where in nodes:
+            async with Admin(servers(where), security=carol):
+                assert users_at(where) == ["carol"]
+        await admin.alter_user_scram_credentials([ScramDeletion("carol", "SCRAM-SHA-256")])
+        await eventually(lambda: not any("carol" in each.image.scram_credentials for each in nodes), "all to forget")
+        for where in nodes:
+            assert (await refusal(where, carol)).code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    salts = {}
+    for where in (*nodes, node):
+        stranger = await dial(where, SASL)
+        await stranger.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+        answer = await stranger.ask(SaslAuthenticateRequest(auth_bytes=b"n,,n=carol,r=x"))
+        _, salt, iterations = bytes(answer.auth_bytes).split(b",")
+        salts[salt] = iterations
+    assert list(salts.values()) == [b"i=4096"], "who is not there looks the same at each node, and like the others"
 
 
 # -- sessions (KIP-368) -----------------------------------------------------------------------------------------------
