@@ -58,7 +58,7 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         idle_timeout_s=config.connections_max_idle_ms / 1000,
         held_bytes=config.queued_max_request_bytes // len(for_clients),
     )
-    peer_limits = replace(limits, max_connections=ports.descriptors.peers, is_for_peers=True)
+    peer_limits = replace(limits, max_connections=ports.descriptors.peers, asks_who=True)
     control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
     calls = ControlServer(
         ports.identity,
@@ -92,12 +92,13 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
 
     def of_clients(name: str) -> Listener:
         handler: FrameHandler = clients
-        if config.security_protocol(name) in WITH_SASL:
+        asks_who = config.security_protocol(name) in WITH_SASL
+        if asks_who:
             settings = config.sasl_of(name)
             handler = SaslAuthenticator(clients, mechanisms.of(settings), settings, ports.clock, ports.timers)
         elif config.security_protocol(name) == SSL and config.ssl_client_auth != NO_CLIENT_AUTH:
             handler = CertifiedClients(clients, config.ssl_principal_mapping_rules)
-        return listener(name, handler, limits, addresses)
+        return listener(name, handler, replace(limits, asks_who=asks_who), addresses)
 
     return Listeners(
         listener(CONTROLLER, calls, control_limits),

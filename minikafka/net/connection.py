@@ -305,6 +305,11 @@ class Connection(asyncio.BufferedProtocol):
     # -- how its listener sees it -----------------------------------------------------------------------------------
 
     @property
+    def is_stranger(self) -> bool:
+        """True until it has proved which node or which user it is."""
+        return self.principal is None and self.user == ANONYMOUS
+
+    @property
     def certificate(self) -> bytes | None:
         """What the client has shown in its TLS handshake, and was found good, in DER."""
         tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")

@@ -36,9 +36,9 @@ class ListenerLimits:
     max_frame_bytes: int
     idle_timeout_s: float = 600.0
     frame_deadline_s: float = 30.0
-    is_for_peers: bool = False
-    """When it is full, a newcomer takes the place of the oldest that has not proved who it is: so strangers cannot
-    keep the cluster's own nodes out."""
+    asks_who: bool = False
+    """Whoever connects is to prove who it is. When the listener is full, a newcomer takes the place of the oldest that
+    has not: so strangers cannot keep the cluster's own nodes out, nor its users."""
     held_bytes: int = 64 << 20
     """What all connections together may hold beyond their allowances (``Budget``)."""
 
@@ -73,6 +73,7 @@ class Listener:
         self._moved: dict[Connection, tuple[int, float]] = {}  # moved bytes, and the time of the last move
         self._relief_timer: asyncio.TimerHandle | None = None
         self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
+        self._strangers: dict[Connection, None] = {}  # of these, who had proved nothing when last looked at
         self.accepted = 0
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -143,7 +144,7 @@ class Listener:
 
     def _has_room(self) -> bool:
         """For one more that is on its way in; whoever is in is counted again, and may then take another's place."""
-        taken = 0 if self._limits.is_for_peers else len(self._connections)
+        taken = 0 if self._limits.asks_who else len(self._connections)
         return not self._is_closed and taken + self.arriving_count < self._limits.max_connections
 
     @property
@@ -156,16 +157,18 @@ class Listener:
         return self._shared
 
     def _turn_out_a_stranger(self) -> bool:
-        """Close the oldest unauthenticated connection; False when there is none."""
-        strangers = (connection for connection in self._connections if connection.principal is None)
-        stranger = next(strangers, None) if self._limits.is_for_peers else None
-        if stranger is None:
-            return False
-        del self._connections[stranger]
-        self._addresses.leave(stranger.peer_host)
-        self._handler.on_connection_lost(stranger)
-        stranger.close("new connections wait, and this one is not authenticated")
-        return True
+        """Close the oldest connection that has not proved who it is; False when there is none."""
+        while self._strangers:
+            stranger = next(iter(self._strangers))
+            del self._strangers[stranger]
+            if not stranger.is_stranger:
+                continue  # and it will not be one again
+            del self._connections[stranger]
+            self._addresses.leave(stranger.peer_host)
+            self._handler.on_connection_lost(stranger)
+            stranger.close("new connections wait, and this one is not authenticated")
+            return True
+        return False
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -245,6 +248,8 @@ class _Tracked:
             connection.close(f"more than {listener._limits.max_connections} connections; raise max.connections")
             return
         listener._connections[connection] = None
+        if listener._limits.asks_who:
+            listener._strangers[connection] = None
         listener.accepted += 1
         listener._handler.on_connection_made(connection)
 
@@ -252,5 +257,6 @@ class _Tracked:
         listener = self._listener
         if connection in listener._connections:
             del listener._connections[connection]
+            listener._strangers.pop(connection, None)
             listener._addresses.leave(connection.peer_host)
             listener._handler.on_connection_lost(connection)

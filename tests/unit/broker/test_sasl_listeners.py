@@ -402,6 +402,21 @@ async def test_who_fails_waits(start_secure: StartNode, dial: Dial) -> None:
     await client.wait_closed()
 
 
+async def test_strangers_keep_no_user_out(start_secure: StartNode, dial: Dial) -> None:
+    node = await start_secure(max_connections=20)
+    listener = listener_of(node, SASL)
+    users = [await dial(node, SASL) for _ in range(3)]
+    for user in users:
+        await log_in(user)
+    strangers = [await dial(node, SASL) for _ in range(30)]
+    late = await dial(node, SASL)
+    await log_in(late)
+    await strangers[0].wait_closed()
+    assert listener.connection_count <= 10, "two listeners have equal shares"
+    for user in (*users, late):
+        assert (await user.ask(MetadataRequest())).brokers
+
+
 async def test_who_does_not_log_in_is_closed(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
     node = await start_secure()
     monkeypatch.setattr(authentication, "LOGIN_MAX_MS", 5)

@@ -75,7 +75,7 @@ async def test_more_connections_than_allowed_are_turned_away(serve: Serve, dial:
 @pytest.mark.spec("P6")
 async def test_strangers_cannot_keep_peers_out(serve: Serve, dial: Dial) -> None:
     handler = Echo()
-    listener = await serve(handler, max_connections=2, is_for_peers=True)
+    listener = await serve(handler, max_connections=2, asks_who=True)
     peer, stranger = await dial(listener), await dial(listener)
     await eventually(lambda: len(handler.connections) == 2, "two connections")
     handler.connections[0].principal = 7
@@ -224,7 +224,7 @@ class Gate(Recorder):
 @pytest.mark.spec("P6")
 async def test_peers_are_never_turned_out(serve: Serve, dial: Dial) -> None:
     gate = Gate()
-    listener = await serve(gate, max_connections=3, is_for_peers=True)
+    listener = await serve(gate, max_connections=3, asks_who=True)
     peer = await dial(listener)
     await peer.send(framed(b"7"))
     assert await peer.receive_frame() == b"welcome"
