@@ -19,6 +19,7 @@ from broker_tls import Files
 from captured_logs import capture_logs
 from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import Producer as ConfluentProducer
+from kafka import KafkaProducer
 
 from minikafka.broker import authentication
 from minikafka.broker.node import Node
@@ -206,6 +207,24 @@ async def test_aiokafka(start_secure: StartNode) -> None:
     await produce(sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=Tokens())
 
 
+async def test_kafka_python(start_secure: StartNode) -> None:
+    node = await start_secure()
+
+    def produce(mechanism: str) -> int:
+        producer = KafkaProducer(
+            bootstrap_servers=servers(node),
+            security_protocol=SASL,
+            sasl_mechanism=mechanism,
+            sasl_plain_username="alice",
+            sasl_plain_password="secret",
+        )
+        offset: int = producer.send("t", b"x").get(30).offset
+        producer.close()
+        return offset
+
+    assert [await asyncio.to_thread(produce, mechanism) for mechanism in MECHANISMS] == [0, 1, 2]
+
+
 async def test_a_user_that_was_removed_does_not_get_in_any_more(start_secure: StartNode) -> None:
     node = await start_secure()
     async with Admin(servers(node), security=security("SCRAM-SHA-256")) as admin:
@@ -323,14 +342,22 @@ async def test_who_does_not_renew_a_session_is_closed_at_the_next_request(start_
 
 
 async def test_a_session_ends_with_its_token(start_secure: StartNode) -> None:
-    node = await start_secure(connections_max_reauth_ms=60_000)
-    tokens = iter([token("carol", 1.2), token("carol", 600), token("carol", 600), token("carol", 600)])
-    how = Security(security_protocol=SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token=lambda: next(tokens))
+    now_s = time()
+    node = await start_secure(connections_max_reauth_ms=60_000, wall_s=lambda: now_s)
+    short, long = (unsecured_token({"sub": "carol", "exp": now_s + lifetime_s}) for lifetime_s in (0.1, 600))
+    given: list[str] = []
+
+    def next_token() -> str:
+        given.append(long if given else short)
+        return given[-1]
+
+    how = Security(security_protocol=SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token=next_token)
     async with Admin(servers(node), security=how) as admin:
         accepted = listener_of(node, SASL).accepted
-        await asyncio.sleep(1.25)
+        await asyncio.sleep(0.15)
         assert await admin.describe_cluster()
-        assert listener_of(node, SASL).accepted == accepted, "our client renewed it"
+        assert given[1:] == [long]
+        assert listener_of(node, SASL).accepted == accepted, "it was renewed"
 
 
 # -- strangers --------------------------------------------------------------------------------------------------------
