@@ -42,6 +42,7 @@ NOT_RUN = {
     "pip install . confluent-kafka pytest": "needs a package index; test_docker.py and CI install the package",
     "pip install /path/to/minikafka": "as above",
     "pip install '.[spark]'": "as above, and 400 MB",
+    "pip install '.[secure]'": "as above; test_secure.py runs what it is for",
     "docker": "needs an engine; test_containers.py runs what the containers run",
     "make up": "as above",
     "make down": "as above",
