@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_cluster import eventually, free_base_port
+from live_cluster import PATIENCE_S, eventually, free_base_port
 
 from minikafka.chaos.forks import ForkedNode, ForkServer, fork_server, lifeline
 from minikafka.chaos.local_cluster import LocalCluster
@@ -141,7 +141,7 @@ def in_a_child(work: Callable[[], bool]) -> bool:
             status = 0 if work() else 2
         finally:
             os._exit(status)
-    give_up_s = time.monotonic() + 10
+    give_up_s = time.monotonic() + PATIENCE_S
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > give_up_s:
             os.kill(child, signal.SIGKILL)
