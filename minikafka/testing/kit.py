@@ -247,7 +247,8 @@ class MiniKafka(Breakable):
         may create topics anew, or fail, as consumers of KIP-848 do: close them before.
         """
         cluster = self.cluster
-        if len(cluster.running()) < len(cluster.node_ids) or any(node.paused for node in cluster.running().values()):
+        running = cluster.running()
+        if len(running) < len(cluster.node_ids) or any(node.paused for node in running.values()):
             self.heal(timeout_s)
         else:
             self._mend_running()
