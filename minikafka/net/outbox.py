@@ -172,6 +172,8 @@ class Outbox:
             self._pump()
         else:
             self._is_reading = True
+            # Who stops before the transport pauses is never told that there is room. uvloop's TLS takes four pieces.
+            self._transport.set_write_buffer_limits(high=PIECE_BYTES // 2)
             self._pump_pieces()
 
     # -- sendfile ---------------------------------------------------------------------------------------------------

@@ -307,6 +307,9 @@ class SimulatedTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return self._socket.buffered
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """It pauses where uvloop does by itself, and nobody asks for less."""
+
     def is_closing(self) -> bool:
         return self._socket.is_closing
 
