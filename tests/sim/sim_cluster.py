@@ -29,6 +29,7 @@ SECRET: Final = "a secret of some length"
 LOG_DIRS: Final = ("/a", "/b")
 WALL_START_S: Final = 1.7e9
 CLIENT_PORT: Final = 9092
+USERS_PORT: Final = 9093
 INTERRUPTED_SHARE: Final = 0.02
 """Of the operations of threads, those before which everything else may happen."""
 INTERRUPTION_S: Final = 2e-3
@@ -270,6 +271,8 @@ class SimulatedCluster:
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
         self.has_noise = False
+        self.has_users = False
+        """Nodes have one more listener, where clients log in."""
         self.synced_on_loop: Counter[str] = Counter()
         """What nodes that serve made their loops wait for, by file name."""
         self.log_dirs = LOG_DIRS[:log_dirs]
@@ -288,6 +291,8 @@ class SimulatedCluster:
         """A node's settings."""
         host = self.machines[node_id].host
         listeners = f"CLIENT://{host}:{CLIENT_PORT},REPLICATION://{host}:9091,CONTROLLER://{host}:9090"
+        if self.has_users:
+            listeners += f",USERS://{host}:{USERS_PORT}"
         voters = ",".join(f"{voter}@{self.machines[voter].host}:9090" for voter in self._voters)
         return BrokerConfig(
             {
@@ -297,6 +302,7 @@ class SimulatedCluster:
                 "cluster.secret": SECRET,
                 "log.dirs": ",".join(self.machines[node_id].log_dirs),
                 "listeners": listeners,
+                "listener.security.protocol.map": "USERS:SASL_PLAINTEXT" if self.has_users else "",
                 "controller.quorum.voters": voters,
                 **self._settings,
                 **self._settings_of.get(node_id, {}),

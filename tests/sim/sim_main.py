@@ -24,7 +24,7 @@ PROGRESS = 25
 SHARE = 4
 """Of so many seeds one has transactions, unless scenes or faults are chosen; half of those delete records, too, and a
 quarter are in compacted topics; one has a consumer group of the newer protocol; in one, log directories go and come
-back."""
+back; in every other one of the rest, rights come and go."""
 
 
 def main() -> int:
@@ -71,6 +71,7 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     done = sent = 0
     fates: Counter[str] = Counter()
     shared: Counter[str] = Counter()
+    rights: Counter[str] = Counter()
     # A process for each seed, forked: it ends without running what is left of killed processes.
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for report in pool.imap_unordered(how, seeds):
@@ -80,6 +81,7 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
             synced.update(report.synced_on_loop)
             totals.update(report.faults)
             shared.update(report.shared)
+            rights.update(report.rights)
             if report.transactions is not None:
                 fates.update(report.transactions.figures | {"copied": report.transactions.copied, "runs": 1})
             done += 1
@@ -103,6 +105,8 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
             f"consumer groups in {shared['runs']} runs: {shared['given']} times a member was given a partition, "
             f"{shared['commits']} offsets committed"
         )
+    if runs := rights.pop("runs", 0):
+        print(f"rights in {runs} runs: " + ", ".join(f"{what} {count}" for what, count in rights.items()))
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if failed:
         print("failed: " + " ".join(str(report.seed) for report in sorted(failed, key=lambda report: report.seed)))
@@ -141,6 +145,8 @@ class _Sweep:
             scenes = ("transactions", *besides)
         if not self.is_chosen and seed % SHARE == SHARE // 2:
             scenes = ("consumer groups",)
+        if not self.is_chosen and seed % (2 * SHARE) == 2 * SHARE - 1:
+            scenes = ("rights",)
         extra = self.extra
         if not self.is_chosen and seed % SHARE == 1:
             extra = (*extra, "former directories")

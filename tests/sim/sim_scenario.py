@@ -18,6 +18,7 @@ from itertools import permutations
 from typing import Any, Final, NamedTuple
 
 import sim_noise
+import sim_rights
 import sim_sharers
 import structlog
 from sim_cluster import SimulatedCluster
@@ -25,12 +26,13 @@ from sim_commits import Bookmarks
 from sim_deletions import LINGER_MS, Deletions
 from sim_faults import EXTRA, Faults
 from sim_invariants import Invariants, InvariantViolatedError
+from sim_rights import Rights
 from sim_sharers import Sharing
 from sim_transactions import NODE_SETTINGS, OUTPUT, Transacting
 from sim_watchdog import EndlessTurnError, no_endless_turn
 from sim_workload import Workload
 from simulator.kernel import Kernel
-from simulator.loop import Simulator
+from simulator.loop import Process, Simulator
 
 from minikafka.event_log import processors
 from minikafka.ledger.checker import Verdict
@@ -48,6 +50,7 @@ SCENES: Final = (
     "same names",
     "compacted topics",
     "consumer groups",
+    "rights",
 )
 """What clients do besides, or otherwise, where it is asked for."""
 RATE: Final = 20.0
@@ -80,6 +83,7 @@ class Besides(NamedTuple):
     deletions: Deletions | None
     transacting: Transacting | None
     sharing: Sharing | None
+    rights: Rights | None
 
 
 @dataclass
@@ -96,6 +100,8 @@ class Report:
     faults: dict[str, int] = field(default_factory=dict)
     shared: Counter[str] = field(default_factory=Counter)
     """What members of a consumer group were granted."""
+    rights: Counter[str] = field(default_factory=Counter)
+    """How often users were let in, allowed and denied something."""
     verdict: Verdict | None = None
     transactions: TransactionVerdict | None = None
     violation: str = ""
@@ -161,12 +167,15 @@ def simulate(
         topic_settings[OUTPUT] = {}
     if "consumer groups" in scenes:
         node_settings |= sim_sharers.NODE_SETTINGS
+    if "rights" in scenes:
+        node_settings |= sim_rights.NODE_SETTINGS
     if "compacted topics" in scenes:
         node_settings |= sim_noise.NODE_SETTINGS
     log_dirs = simulator.rng.choice((1, 2))
     if "former directories" in extra:
         log_dirs = 2
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
+    cluster.has_users = "rights" in scenes
     of_kernel = random.Random(f"kernel {seed}")
     cluster.network.timeout_s = of_kernel.choice((cluster.network.timeout_s, 5.0))
     cluster.network.backlog_max = of_kernel.choice((cluster.network.backlog_max, 2))
@@ -192,8 +201,8 @@ def simulate(
     faults.media.on_whole, invariants.is_beyond = invariants.forget, faults.beyond.holds
     workload.may_go_back = lambda partition: partition in invariants.led_too_short
     workload.is_judged = lambda partition: not faults.beyond.holds(partition)
-    noise = sim_noise.cleaning_often(cluster.has_noise)
-    with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator), noise:
+    often = sim_noise.cleaning_often(cluster.has_noise), sim_rights.snapshots_often(cluster.has_users)
+    with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator), often[0], often[1]:
         invariants.told_of_bugs = failures
         try:
             bookmarks = Bookmarks(cluster, workload) if "committed offsets" in scenes else None
@@ -202,10 +211,15 @@ def simulate(
             if transacting is not None:
                 transacting.have_clocks_jumped = lambda: "clock jump" in faults.counts
             sharing = Sharing(cluster, workload) if "consumer groups" in scenes else None
-            besides = Besides(bookmarks, deletions, transacting, sharing)
+            rights = Rights(cluster, workload) if "rights" in scenes else None
+            if rights is not None:
+                simulator.after_turn = both(invariants.after_turn, rights.after_turn)
+            besides = Besides(bookmarks, deletions, transacting, sharing, rights)
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, besides)
             if sharing is not None:
                 report.shared.update({"runs": 1, "given": sharing.owners.given, "commits": sharing.owners.commits})
+            if rights is not None:
+                report.rights.update(rights.counts | {"runs": 1})
             events: Sequence[Event] = workload.history.events
             report.verdict = faults.beyond.judge(events if transacting is None else transacting.outside(events))
             if "same names" in scenes and set(without) >= DAMAGING:
@@ -236,7 +250,7 @@ def _drive(
     duration_s: float,
     besides: Besides,
 ) -> None:
-    bookmarks, deletions, transacting, sharing = besides
+    bookmarks, deletions, transacting, sharing, rights = besides
     cluster.start()
     if deletions is not None:
         workload.linger_ms, workload.is_deleted = LINGER_MS, deletions.is_asked
@@ -259,6 +273,8 @@ def _drive(
     changing += [] if deletions is None else [workload.process("deleter").spawn(deletions.run())]
     transactions = [] if transacting is None else transacting.begin()
     coming_and_going = [] if sharing is None else sharing.begin()
+    changing += [] if rights is None else [workload.process("rights").spawn(rights.change())]
+    asking = [] if rights is None else rights.begin_asking()
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
     for task in (breaking, *changing):
@@ -282,7 +298,7 @@ def _drive(
         wait_for(simulator, sharing.is_shared_out, "one more partition to have a user", sharing.state)
         wait_for(simulator, lambda: not sharing.unread(), "the sharers to read everything that was acknowledged")
         sharing.check()
-    for task in (*reading, *keeping):
+    for task in (*reading, *keeping, *asking):
         task.cancel()
     if deletions is not None:
         deletions.check()
@@ -294,9 +310,21 @@ def _drive(
     _heal(simulator, cluster)
     simulator.run(simulator.now + 2.0)
     invariants.check_healed()
+    if rights is not None:
+        rights.check()
     for process in (*producers, *consumers, *(m.process for m in cluster.machines.values())):
         if process is not None and process.unhandled:
             raise InvariantViolatedError(f"{process.host}: unhandled {process.unhandled[0]!r}")
+
+
+def both(first: Callable[[Process], None], second: Callable[[Process], None]) -> Callable[[Process], None]:
+    """Call one after the other."""
+
+    def call(process: Process) -> None:
+        first(process)
+        second(process)
+
+    return call
 
 
 def _settle(

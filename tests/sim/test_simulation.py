@@ -74,6 +74,13 @@ def test_a_sample_of_seeds() -> None:
     assert "consumer groups in 1 runs: " in done.stdout
 
 
+@pytest.mark.spec("P1")
+def test_rights_come_and_go() -> None:
+    done = simulate("--seeds", "1", "--first", "5", "--duration", "6", "--scene", "rights")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "rights in 1 runs: granted" in done.stdout
+
+
 def test_a_turn_that_never_ends_is_ended() -> None:
     simulator = Simulator(1)
     process = Network(simulator).process("somewhere")
