@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minikafka.wire.schema import Message, MessageType
+
+CODES: Final = ("error_code", "partition_error_code")
+"""What the field is called: the other way in AddPartitionsToTxn alone."""
 
 
 class _Plan(NamedTuple):
     """Where a message class has error codes."""
 
-    is_coded: bool
-    """It has a field ``error_code`` itself."""
+    code: str
+    """The field with its own; "": it has none."""
     arrays: tuple[tuple[str, _Plan], ...]
     """Arrays whose elements have some, by name."""
 
@@ -24,7 +27,8 @@ def _plan(cls: MessageType) -> _Plan:
         for name, field in cls.SCHEMA.items()
         if field.array and isinstance(field.type, MessageType)
     )
-    return _Plan("error_code" in cls.SCHEMA, tuple((name, plan) for name, plan in structs if any(plan)))
+    code = next((name for name in CODES if name in cls.SCHEMA), "")
+    return _Plan(code, tuple((name, plan) for name, plan in structs if any(plan)))
 
 
 def errors_of(message: Message) -> list[int]:
@@ -35,7 +39,7 @@ def errors_of(message: Message) -> list[int]:
 
 
 def _add_errors(message: Message, plan: _Plan, found: list[int]) -> None:
-    if plan.is_coded and (code := message.error_code):  # type: ignore[attr-defined]
+    if plan.code and (code := getattr(message, plan.code)):
         found.append(code)
     for name, of_element in plan.arrays:
         for element in getattr(message, name) or ():

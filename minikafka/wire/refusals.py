@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from minikafka.errors import ErrorCode
+from minikafka.wire.error_codes import CODES
 from minikafka.wire.schema import ZERO_UUID, Message, MessageType
 
-_CODES: Final = ("error_code", "partition_error_code")
 _ALIASES: Final = {
     "partition": ("partition_index", "index"),
     "partition_index": ("partition", "index"),
@@ -30,7 +30,7 @@ _NOT_WITH_ERRORS: Final[dict[str, Any]] = {
 
 def has_error(response: MessageType) -> bool:
     """Whether an answer of this class can say an error at all."""
-    return any(name in _CODES for name in response.SCHEMA) or any(
+    return any(name in CODES for name in response.SCHEMA) or any(
         has_error(field.type)
         for field in response.SCHEMA.values()
         if field.array and isinstance(field.type, MessageType)
@@ -47,7 +47,7 @@ def refuse(request: Message, response_type: type[Message], code: ErrorCode) -> M
 def say_error(response: Message, code: ErrorCode) -> None:
     """Make ``response`` say ``code`` wherever it has room for it."""
     schema = type(response).SCHEMA
-    coded = [name for name in schema if name in _CODES]
+    coded = [name for name in schema if name in CODES]
     for name in coded:
         setattr(response, name, code)
     for name, value in _NOT_WITH_ERRORS.items():
@@ -74,7 +74,7 @@ class _Plan(NamedTuple):
 @cache
 def _plan(response: MessageType, source: MessageType) -> _Plan:
     schema = response.SCHEMA
-    codes = tuple(name for name in schema if name in _CODES)
+    codes = tuple(name for name in schema if name in CODES)
     plain = [(name, (name, *_ALIASES.get(name, ()))) for name, field in schema.items() if not field.array]
     origins = [(name, next((each for each in names if each in source.SCHEMA), None)) for name, names in plain]
     named_by = [name for name, field in source.SCHEMA.items() if field.array]
@@ -92,7 +92,7 @@ def _plan(response: MessageType, source: MessageType) -> _Plan:
 
 @cache
 def _constants(response: MessageType) -> tuple[tuple[str, Any], ...]:
-    is_coded = any(name in _CODES for name in response.SCHEMA)
+    is_coded = any(name in CODES for name in response.SCHEMA)
     return tuple((name, value) for name, value in _NOT_WITH_ERRORS.items() if is_coded and name in response.SCHEMA)
 
 
@@ -100,7 +100,7 @@ def _constants(response: MessageType) -> tuple[tuple[str, Any], ...]:
 def _field_of_bare(response: MessageType, kind: str) -> str | None:
     """What repeats a bare name, or a number, of the request."""
     names = (name for name, field in response.SCHEMA.items() if field.type == kind and not field.array)
-    return next((name for name in names if name not in (*_CODES, "error_message")), None)
+    return next((name for name in names if name not in (*CODES, "error_message")), None)
 
 
 def _fill(response: Message, source: Message, code: ErrorCode) -> None:
@@ -126,7 +126,7 @@ def _element(cls: MessageType, source: Any, code: ErrorCode) -> Message:
     name = _field_of_bare(cls, "string" if isinstance(source, str) else "int32")
     if name is not None:
         setattr(element, name, source)
-    for each in _CODES:
+    for each in CODES:
         if each in cls.SCHEMA:
             setattr(element, each, code)
     for each, value in _constants(cls):
