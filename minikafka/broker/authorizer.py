@@ -8,7 +8,7 @@ Answers tell what a client may do with a resource: a bit for each operation, at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from minikafka.broker.clock import Clock
@@ -56,6 +56,11 @@ class Authorizer:
             config.super_users, allow_everyone_if_no_acl_found=config.allow_everyone_if_no_acl_found
         )
         self.is_enabled = config.authorizer_class_name is not None
+
+    def prepare(self, delta: MetadataDelta) -> Generator[None, None, None]:
+        """Get ready for it, in steps."""
+        if self.is_enabled:
+            yield from self._standard.prepare(delta.after.acls)
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """ACLs may have changed."""

@@ -164,6 +164,7 @@ class Node:
             control.liveness.subscribe(on_gone)
         data.driver.on_leading = self._on_leading
         data.driver.on_leading_no_more = self._on_leading_no_more
+        self.metadata.prepare_by(self.parts.part(Authorizer).prepare)
         for subscriber in (
             absences.on_metadata,
             data.synced_topics.on_metadata,

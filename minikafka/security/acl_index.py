@@ -12,7 +12,7 @@ that stay as they are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -88,18 +88,28 @@ class AclIndex:
 
     def updated(self, added: Iterable[AclBinding], removed: Iterable[AclBinding]) -> AclIndex:
         """The index with other ACLs. Those that are added were not there, those that are removed were."""
+        updating = self.updating(added, removed)
+        while True:
+            try:
+                next(updating)
+            except StopIteration as end:
+                index: AclIndex = end.value
+                return index
+
+    def updating(self, added: Iterable[AclBinding], removed: Iterable[AclBinding]) -> Generator[None, None, AclIndex]:
+        """The same, in steps: two for each ACL, of some 5 microseconds."""
         steps = [*((acl, 1) for acl in added), *((acl, -1) for acl in removed)]
         by_subject: defaultdict[Subject, list[tuple[AclBinding, int]]] = defaultdict(list)
         for acl, step in steps:
             by_subject[acl.principal, acl.host].append((acl, step))
         subjects = dict(self.subjects)
         for subject, its_steps in by_subject.items():
-            rules = _updated(subjects.get(subject, {}), its_steps, _with_bit, NO_RULES)
+            rules = yield from _updating(subjects.get(subject, {}), its_steps, _with_bit, NO_RULES)
             if rules:
                 subjects[subject] = rules
             else:
                 subjects.pop(subject, None)
-        return AclIndex(subjects, _updated(self.counts, steps, lambda count, _, step: count + step, 0))
+        return AclIndex(subjects, (yield from _updating(self.counts, steps, lambda count, _, step: count + step, 0)))
 
 
 def _with_bit(rules: Rules, acl: AclBinding, step: int) -> Rules:
@@ -110,9 +120,9 @@ def _with_bit(rules: Rules, acl: AclBinding, step: int) -> Rules:
     return Rules(rules.allowed, rules.denied + change)
 
 
-def _updated(
+def _updating(
     before: ByType[V], steps: Iterable[tuple[AclBinding, int]], update: Callable[[V, AclBinding, int], V], none: V
-) -> ByType[V]:
+) -> Generator[None, None, ByType[V]]:
     values: defaultdict[ResourceType, dict[tuple[str, PatternType], tuple[AclBinding, V]]] = defaultdict(dict)
     for acl, step in steps:
         of_type = values[acl.resource_type]
@@ -123,6 +133,7 @@ def _updated(
             patterns = before.get(acl.resource_type)
             value = none if patterns is None else patterns.of(acl, none)
         of_type[key] = acl, update(value, acl, step)
+        yield
     after = dict(before)
     for kind, changes in values.items():
         patterns = before.get(kind, Patterns()).changed(changes.values(), none)

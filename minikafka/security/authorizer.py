@@ -12,7 +12,7 @@ In this order:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -51,18 +51,30 @@ class StandardAuthorizer:
         self._allow_everyone = allow_everyone_if_no_acl_found
         self._acls: Mapping[UUID, AclBinding] = {}
         self._index = AclIndex()
+        self._next: tuple[Mapping[UUID, AclBinding], AclIndex] | None = None
+        """What the next update is expected to be."""
         self._decisions: dict[Question, bool] = {}
         self._decisions_by_type: dict[tuple[str, str, AclOperation, ResourceType], bool] = {}
 
-    def update(self, acls: Mapping[UUID, AclBinding]) -> None:
-        """These are all ACLs now."""
-        before, self._acls = self._acls, acls
+    def prepare(self, acls: Mapping[UUID, AclBinding]) -> Generator[None, None, None]:
+        """Get ready for an :meth:`update`, in steps: 10,000 ACLs that come or go take a tenth of a second."""
+        before = self._acls
         if before is acls:
             return
         added = [acls[each] for each in acls.keys() - before.keys()]
         removed = [before[each] for each in before.keys() - acls.keys()]
         if added or removed:
-            self._index = self._index.updated(added, removed)
+            self._next = acls, (yield from self._index.updating(added, removed))
+
+    def update(self, acls: Mapping[UUID, AclBinding]) -> None:
+        """These are all ACLs now."""
+        if self._next is None or self._next[0] is not acls:
+            self._next = None
+            for _ in self.prepare(acls):
+                pass
+        self._acls = acls
+        if self._next is not None:
+            self._index, self._next = self._next[1], None
             self._decisions.clear()
             self._decisions_by_type.clear()
 

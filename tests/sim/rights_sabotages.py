@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,6 @@ from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import AccessControlEntryRecord, Record, UserScramCredentialRecord
 from minikafka.metadata.snapshot import snapshot_records
 from minikafka.sasl.scram import ScramCredential, ScramMechanism
-from minikafka.security.acl_index import AclIndex
 from minikafka.security.acls import AclBinding
 from minikafka.security.authorizer import StandardAuthorizer
 
@@ -29,15 +28,13 @@ RIGHTS = suite_of(
 )
 
 
-_sound_updated = AclIndex.updated
-
-
-@RIGHTS.replaces(AclIndex, "updated")
+@RIGHTS.replaces(StandardAuthorizer, "prepare")
 def an_index_keeps_what_is_revoked(
-    index: AclIndex, added: Iterable[AclBinding], removed: Iterable[AclBinding]
-) -> AclIndex:
+    authorizer: StandardAuthorizer, acls: Mapping[UUID, AclBinding]
+) -> Generator[None, None, None]:
     """ACLs come, and never go."""
-    return _sound_updated(index, added, ())
+    added = [acls[each] for each in acls.keys() - authorizer._acls.keys()]
+    authorizer._next = acls, (yield from authorizer._index.updating(added, ()))
 
 
 _sound_update = StandardAuthorizer.update

@@ -5,7 +5,8 @@ a request are one batch, so no subscriber sees a part of it. The controller's ow
 of clients' requests read only this one.
 
 A node that returns may have 100,000 records to apply, which takes more than a second. They are applied in portions,
-with other work of the loop in between. Small batches share a delta, up to a portion.
+with other work of the loop in between. Small batches share a delta, up to a portion. What would take a subscriber too long
+is prepared in portions, too, before the change is published: the image and what is made of it change in one turn.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ PORTION: Final = 1_000
 
 Subscriber = Callable[[MetadataDelta], None]
 Steps = Generator[None, None, None]
+Preparer = Callable[[MetadataDelta], Steps]
 
 
 class Metadata:
@@ -40,6 +42,7 @@ class Metadata:
     def __init__(self, metadata_log: MetadataLog) -> None:
         self._log = metadata_log
         self._subscribers: list[Subscriber] = []
+        self._preparers: list[Preparer] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._applied_offset = 0  # the next offset to apply
         self._high_watermark = 0
@@ -50,6 +53,11 @@ class Metadata:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call ``subscriber`` for every change from now on."""
         self._subscribers.append(subscriber)
+
+    def prepare_by(self, preparer: Preparer) -> None:
+        """Have ``preparer`` do in steps, before the change is published, what would take a subscriber too long. It may
+        be given up, and another change come."""
+        self._preparers.append(preparer)
 
     # -- applying ---------------------------------------------------------------------------------------------------
 
@@ -105,6 +113,7 @@ class Metadata:
                 break
         if end.offset > self._applied_offset:
             delta = yield from builder.finish(end._replace(offset=end.offset - 1))
+            yield from self._prepare(delta)
             self._applied_offset = end.offset
             self._publish(delta)
 
@@ -123,8 +132,13 @@ class Metadata:
             yield
         after = builder.build(OffsetAndEpoch(snapshot_id.offset - 1, snapshot_id.epoch))
         delta = yield from differences(self.image, after)
+        yield from self._prepare(delta)
         self._applied_offset = self._snapshot_offset = snapshot_id.offset
         self._publish(delta)
+
+    def _prepare(self, delta: MetadataDelta) -> Steps:
+        for preparer in self._preparers:
+            yield from preparer(delta)
 
     def _publish(self, delta: MetadataDelta) -> None:
         self.image = delta.after

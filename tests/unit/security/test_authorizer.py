@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from uuid import UUID
 
+import pytest
 import security_naive as naive
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.security import authorizer as module
+from minikafka.security.acl_index import AclIndex
 from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from minikafka.security.authorizer import StandardAuthorizer
 
@@ -95,6 +98,30 @@ def test_an_updated_index_is_the_one_made_anew(steps: list[list[AclBinding]]) ->
     for acls in steps:
         authorizer.update(by_id(acls))
         assert authorizer._index == told(*acls)._index
+
+
+@given(st.lists(st.tuples(st.lists(bindings, max_size=12), st.integers(0, 40)), min_size=2, max_size=5))
+def test_what_was_prepared_and_did_not_come_leaves_no_trace(steps: list[tuple[list[AclBinding], int]]) -> None:
+    """A snapshot may come in the middle of it."""
+    authorizer = StandardAuthorizer()
+    for acls, count in steps:
+        new = by_id(acls)
+        left = len([*islice(authorizer.prepare(new), count)]) == count
+        if not left:
+            authorizer.update(new)
+            assert authorizer._index == told(*acls)._index
+    authorizer.update(by_id(steps[0][0]))
+    assert authorizer._index == told(*steps[0][0])._index
+
+
+def test_an_update_that_was_prepared_has_nothing_left_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 ACLs from a snapshot kept the loop busy for a tenth of a second."""
+    acls = by_id(allow(AclOperation.READ, f"topic-{number}") for number in range(50))
+    authorizer = StandardAuthorizer()
+    assert sum(1 for _ in authorizer.prepare(acls)) == 100
+    monkeypatch.setattr(AclIndex, "updating", None)
+    authorizer.update(acls)
+    assert authorizer.is_allowed("alice", "h", AclOperation.READ, TOPIC, "topic-7")
 
 
 def test_nobody_may_without_acls() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -243,6 +244,29 @@ async def test_nobody_sees_a_part_of_a_batch(quorum: Quorum, portions: list[int]
         assert quorum.metadata.applied_offset == 0
     applied(quorum, portions)
     assert [len(delta.created_topics) for delta in quorum.deltas] == [35, 1]
+
+
+async def test_what_is_prepared_is_prepared_in_portions_and_before_anybody_sees_the_change(
+    quorum: Quorum, portions: list[int]
+) -> None:
+    prepared: list[tuple[int, int]] = []
+
+    def prepare(delta: MetadataDelta) -> Iterator[None]:
+        for _ in range(25):
+            prepared.append((delta.after.offset, quorum.metadata.image.offset))
+            yield
+
+    quorum.metadata.prepare_by(prepare)  # type: ignore[arg-type]
+    before = quorum.metadata.image.offset
+    quorum.metadata.commit(quorum.append(*topics(0, 2)))
+    taken = []
+    while quorum.metadata.apply_portion():
+        taken.append(len(prepared))
+        assert not quorum.deltas
+    assert len(taken) == 2
+    assert max(after - before for before, after in pairwise([0, *taken, len(prepared)])) <= 10
+    assert prepared == [(1, before)] * 25
+    assert [delta.after.offset for delta in quorum.deltas] == [1]
 
 
 async def test_a_commit_inside_a_batch_waits_for_the_rest(quorum: Quorum, portions: list[int]) -> None:
