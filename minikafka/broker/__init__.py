@@ -3,6 +3,7 @@
 - ``run``, ``__main__``   the process: configuration, signals, exit status
 - ``node``                the composition root: wiring, start and stop of one node
 - ``credentials``, ``tls``  what proves a node to others, read from files; ``key_change``: while it runs
+- ``first_users``         users of a new cluster, read from a file
 - ``ports``               inputs of a node: settings, time, randomness, disk, threads
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and their construction
 - ``listeners``           the listeners: CONTROLLER, REPLICATION, CLIENT and others for clients

@@ -17,6 +17,7 @@ from minikafka.broker.drivers.metadata_copies import find_metadata_log
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.metadata_recovery import mark_missing
 from minikafka.broker.drivers.raft import RaftDriver
+from minikafka.broker.first_users import first_records
 from minikafka.broker.liveness import Liveness
 from minikafka.broker.ports import Ports
 from minikafka.config import BrokerConfig
@@ -78,7 +79,12 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         raft_node, metadata_log, metadata, links, ports.clock, ports.tasks, ports.on_fatal, liveness.doubt
     )
     machine = Controller(
-        config.node_id, ports.cluster_id, config, ports.rng, replicas_per_broker_max=ports.descriptors.replicas
+        config.node_id,
+        ports.cluster_id,
+        config,
+        ports.rng,
+        replicas_per_broker_max=ports.descriptors.replicas,
+        first_records=partial(first_records, ports.first_users, ports.identity.nonce),
     )
     quotas = ClientQuotas(config, ports.clock)
     controller = ControllerDriver(

@@ -1,4 +1,5 @@
-"""What proves a node to others: the cluster's secret to nodes, its certificate to all that speak TLS."""
+"""What proves a node to others: the cluster's secret to nodes, its certificate to all that speak TLS. And the passwords
+of a new cluster's first users."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from minikafka.broker.first_users import FirstUser, first_users_of
 from minikafka.broker.tls import Tls
 from minikafka.broker.token_keys import check_tokens
 from minikafka.config import BrokerConfig, ConfigError
@@ -20,13 +22,15 @@ class Credentials(NamedTuple):
     secret: bytes
     tls: Tls | None = None
     """For listeners that speak it; None: there are none."""
+    first_users: tuple[FirstUser, ...] = ()
+    """Of a new cluster."""
 
 
 def credentials_of(config: BrokerConfig) -> Credentials:
     """Raises ConfigError, which names the file."""
     check_tokens(config)
     is_needed = any(config.security_protocol(name) in WITH_TLS for name in config.listeners)
-    return Credentials(secret_of(config), Tls(config) if is_needed else None)
+    return Credentials(secret_of(config), Tls(config) if is_needed else None, first_users_of(config))
 
 
 def secret_of(config: BrokerConfig) -> bytes:

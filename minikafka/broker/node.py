@@ -26,6 +26,7 @@ from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.faults.switchboard import Faults
+from minikafka.broker.first_users import FirstUser
 from minikafka.broker.key_change import KeyChange
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
@@ -83,6 +84,7 @@ class Node:
         nonce: Callable[[], bytes] = lambda: os.urandom(32),
         boot_id: str | None = None,
         tls: Tls | None = None,
+        first_users: tuple[FirstUser, ...] = (),
         faults: Faults | None = None,
     ) -> None:
         """Open and recover the logs.
@@ -118,6 +120,7 @@ class Node:
             descriptors=descriptors.shares(descriptors.limit()),
             on_fatal=self._on_fatal,
             tls=tls,
+            first_users=first_users,
             faults=faults,
         )
         self.store = open_store(ports, self._on_directory_failure)

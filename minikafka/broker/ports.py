@@ -14,6 +14,7 @@ from uuid import UUID
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import Shares
 from minikafka.broker.faults.switchboard import Faults
+from minikafka.broker.first_users import FirstUser
 from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
 from minikafka.broker.tls import Tls
@@ -43,6 +44,8 @@ class Ports:
     """Ends the process after a fatal error."""
     tls: Tls | None = None
     """Of the listeners that speak it."""
+    first_users: tuple[FirstUser, ...] = ()
+    """Of a new cluster."""
     faults: Faults | None = None
     """What a test breaks; None: nothing can be broken."""
 

@@ -116,6 +116,7 @@ def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
         cluster_id=config.cluster_id or _single_node_cluster_id(config, disk),
         secret=credentials.secret,
         tls=credentials.tls,
+        first_users=credentials.first_users,
         disk=disk,
         clock=Clock(loop) if faults is None else Clock(loop, faults.clock),
         rng=random.Random(),

@@ -86,6 +86,13 @@ class SecuritySettings(SettingGroup):
         (),
         doc="Who may do everything, whatever ACLs say: User:name, separated by semicolons. They create the first ACLs.",
     )
+    initial_scram_credentials_file = Setting(
+        nullable(text()),
+        None,
+        doc="""A file with the first users of a new cluster, one a line, as kafka-storage.sh --add-scram takes them:
+        SCRAM-SHA-512=[name=admin,password=secret]. The same on every controller. Once the cluster is there it changes
+        nothing; take the setting away before the file.""",
+    )
     allow_everyone_if_no_acl_found = Setting(
         boolean(), False, doc="Everyone may do everything with a resource that no ACL is about. Else nobody may."
     )

@@ -26,7 +26,7 @@ deposed in between has appended none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from minikafka.config import BrokerConfig
@@ -146,12 +146,15 @@ class Controller:
         rng: Rng,
         *,
         replicas_per_broker_max: int = NO_LIMIT,
+        first_records: Callable[[], Iterable[Record]] = tuple,
     ) -> None:
+        """``first_records``: what a new cluster has beside its identity, asked for once in its life."""
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._config = config
         self._rng = rng
         self._replicas_per_broker_max = replicas_per_broker_max
+        self._first_records = first_records
         self._state: ControllerState | None = None
         self._balance = BalanceTimer(self._balance_interval_ms, 0)
 
@@ -187,6 +190,7 @@ class Controller:
         if not image.cluster_id:
             state.write(ClusterIdRecord(self._cluster_id))
             features.finalise_all(state)
+            state.write(*self._first_records())
         configs.share_min_insync_replicas(state)
         for _ in _postponed(state):
             pass  # in one turn, once in the life of a cluster

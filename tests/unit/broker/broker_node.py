@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.first_users import first_users_of
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.broker.tls import Tls
@@ -97,6 +98,7 @@ def make_node(
         cluster_id=cluster_id,
         secret=secret,
         tls=Tls(config) if config.ssl_keystore_location else None,
+        first_users=first_users_of(config),
         disk=disk or HastyDisk(),
         clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
         rng=random.Random(next(SEEDS)),

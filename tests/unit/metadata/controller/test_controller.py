@@ -13,7 +13,14 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.controller import _TIMED, _UNTIMED, Controller
 from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
-from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, FeatureLevelRecord, MetadataVersionRecord
+from minikafka.metadata.records import (
+    METADATA_VERSION,
+    ClusterIdRecord,
+    FeatureLevelRecord,
+    MetadataVersionRecord,
+    UserScramCredentialRecord,
+)
+from minikafka.sasl.scram import ScramMechanism
 from minikafka.wire.api import BROKERS, ApiKey
 
 
@@ -30,6 +37,13 @@ def test_a_new_cluster_begins_with_its_version_and_id_and_the_highest_levels() -
         FeatureLevelRecord("transaction.version", 2),
     )
     assert controller().activate(one.image, 2, 0) == ()
+
+
+def test_a_new_cluster_gets_what_it_is_to_have_once_in_its_life() -> None:
+    first = UserScramCredentialRecord("admin", ScramMechanism.SCRAM_SHA_512, b"salt", bytes(64), bytes(64), 4096)
+    one = Controller(1, "c", BrokerConfig(), random.Random(0), first_records=lambda: [first])
+    assert one.activate(EMPTY_IMAGE, 1, 0)[-1] == first
+    assert one.activate(one.image, 2, 0) == ()
 
 
 @pytest.mark.spec("C1")
