@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--minikafka-in-process", action="store_true", help="its brokers are threads of this process, for a debugger"
     )
-    group.addoption("--minikafka-secure", action="store_true", help="it speaks TLS: see MiniKafka.client_config")
+    group.addoption("--minikafka-secure", action="store_true", help="clients log in: see MiniKafka.client_config")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,7 +3,7 @@
 The map:
 
 * ``layout``         a local cluster on disk: its directory, ports, ids and configuration files
-* ``authority``      certificates of a secure cluster
+* ``authority``, ``logins``   certificates of a secure cluster, and users with their passwords
 * ``processes``      operating-system processes by id: recognise, inspect and signal them, wait for their end
 * ``forks``          nodes as processes, forked by one that has imported their code
 * ``rounds``         rounds of chaos: plan, load, faults, verdict

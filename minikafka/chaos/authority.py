@@ -6,7 +6,7 @@
     DIR/security/ca.key             its key, for nodes that are added later
     DIR/security/node-N.pem         key and certificate of a node
     DIR/security/client.pem         key and certificate of a client
-    DIR/security/client.properties  what a client in Java, and our verbs, are given
+    DIR/security/client.properties  what a client in Java, and our verbs, are given; if they log in: see ``logins``
 
 All are of mode 0600, and hold for ten years: who has a file has its rights.
 """
@@ -14,13 +14,12 @@ All are of mode 0600, and hold for ten years: who has a file has its rights.
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.chaos.layout import ClusterError, escaped
+from minikafka.chaos.layout import ClusterError, escaped, write_private
 from minikafka.client import Security
 from minikafka.client.other_clients import java_properties
 
@@ -83,9 +82,11 @@ class Authority:
             self._found()
         for name, hosts in missing.items():
             self._issue(name, hosts)
-        if not self.client_properties_file.exists():
-            lines = (f"{name}={escaped(value)}\n" for name, value in java_properties(self.security).items())
-            _write(self.client_properties_file, "".join(lines).encode())
+
+    def write_client_properties(self) -> None:
+        """For clients of listeners that ask for a certificate, and for nothing else."""
+        lines = (f"{name}={escaped(value)}\n" for name, value in java_properties(self.security).items())
+        write_private(self.client_properties_file, "".join(lines))
 
     def _found(self) -> None:
         from cryptography import x509
@@ -93,8 +94,8 @@ class Authority:
         key = _new_key()
         name = _name("authority of the cluster")
         builder = _builder(name, name, key).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        _write(self.certificate_file, _pem(_signed(builder, key, key)))
-        _write(self._key_file, _pem_of_key(key))
+        write_private(self.certificate_file, _pem(_signed(builder, key, key)))
+        write_private(self._key_file, _pem_of_key(key))
 
     def _issue(self, name: str, hosts: Iterable[str]) -> None:
         from cryptography import x509
@@ -112,7 +113,7 @@ class Authority:
         )
         if names := [_general_name(host) for host in hosts]:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        _write(self.file_of(name), _pem_of_key(key) + _pem(_signed(builder, own, key)))
+        write_private(self.file_of(name), _pem_of_key(key) + _pem(_signed(builder, own, key)))
 
 
 def check_installed() -> None:
@@ -197,23 +198,14 @@ def _general_name(host: str) -> Any:
         return x509.DNSName(host)
 
 
-def _pem(certificate: Certificate) -> bytes:
+def _pem(certificate: Certificate) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    return certificate.public_bytes(Encoding.PEM)
+    return certificate.public_bytes(Encoding.PEM).decode()
 
 
-def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
+def _pem_of_key(key: EllipticCurvePrivateKey) -> str:
     """In PKCS #8, the only form that Java reads."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, and never readable for others."""
-    unfinished = path.with_suffix(".tmp")
-    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    unfinished.rename(path)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -198,7 +198,7 @@ class Breakable(ABC):
     async def _call(self, node: int, body: dict[str, Any]) -> dict[str, Any]:
         layout = self._nodes_layout
         secret = layout.secret_file.read_bytes().strip()
-        tls = layout.tls()
+        tls = layout.nodes_tls()
         identity = Identity(layout.cluster_id, NO_NODE, secret, lambda: os.urandom(32), lambda listener: tls)
         # A node that has hardly any CPU takes seconds to check who this is, every time that it is asked anew.
         link = ControlLink(identity, node, Endpoint(HOST, layout.ports(node)[2]), self.patience_s)

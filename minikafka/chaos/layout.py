@@ -4,7 +4,7 @@
 
     DIR/cluster.json              cluster id, base port, node ids, settings: restarts keep ids and ports
     DIR/cluster.secret            the secret that nodes prove to each other (mode 0600)
-    DIR/security/                 certificates of a secure cluster: see ``authority``
+    DIR/security/                 certificates and passwords of a secure cluster: see ``authority`` and ``logins``
     DIR/node-N/server.properties  written once; edit it to change a node
     DIR/node-N/data/              the node's log directory
     DIR/node-N/broker.log         output of the node
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import ssl
 
     from minikafka.chaos.authority import Authority
+    from minikafka.chaos.logins import Logins
+    from minikafka.chaos.probe import Entrance
     from minikafka.client import Security
 
 HOST: Final = "127.0.0.1"
@@ -90,7 +92,7 @@ class ClusterLayout:
     metrics: bool = False
     """Each node serves metrics and its health over HTTP."""
     secure: bool = False
-    """All that nodes and clients say to each other is encrypted, and each has a certificate."""
+    """All that nodes and clients say to each other is encrypted; clients log in, and may do what ACLs allow."""
 
     @classmethod
     def create(
@@ -156,9 +158,8 @@ class ClusterLayout:
     def save(self) -> None:
         fields = asdict(self)
         del fields["directory"]
-        unfinished = self.directory / "cluster.json.tmp"
-        write_private(unfinished, json.dumps(fields, indent=2) + "\n")  # settings may have passwords
-        unfinished.rename(self.directory / "cluster.json")
+        # Settings may have passwords.
+        write_private(self.directory / "cluster.json", json.dumps(fields, indent=2) + "\n")
 
     def check(self) -> None:
         """Raise ValueError or ClusterError for a value that is never saved: the file was edited."""
@@ -186,6 +187,7 @@ class ClusterLayout:
             self.write_secret()
         if self.secure:
             self._write_certificates()
+            self.logins.make_missing()
         for node_id in self.node_ids:
             self.data_directory(node_id).mkdir(parents=True, exist_ok=True)
             config_file = self.config_file(node_id)
@@ -204,6 +206,13 @@ class ClusterLayout:
         from minikafka.chaos.authority import Authority
 
         return Authority(self.security_directory)
+
+    @property
+    def logins(self) -> Logins:
+        """Who may log in to a secure cluster."""
+        from minikafka.chaos.logins import Logins
+
+        return Logins(self.security_directory, self.authority.certificate_file)
 
     def write_secret(self) -> str:
         """A new secret. Returns it."""
@@ -251,24 +260,42 @@ class ClusterLayout:
 
     @property
     def security(self) -> Security:
-        """How a client connects; with the certificate that was made for it, where it needs one."""
+        """How a client connects that may do everything; to a secure cluster it logs in."""
         from minikafka.client.security import PLAIN
 
-        return self.authority.security if self.secure else PLAIN
+        if not self.secure:
+            return PLAIN
+        from minikafka.chaos.logins import ADMIN
 
-    def tls(self) -> ssl.SSLContext | None:
-        """What to connect with; None: as it is. Where there is no TLS, no client needs to be imported."""
+        return self.security_of(ADMIN)
+
+    def security_of(self, user: str) -> Security:
+        """How a client connects as one of the users that were made. Raises ClusterError where there are none."""
+        if not self.secure:
+            raise ClusterError(f"nobody is asked who he is here, so {user!r} is no user; a secure cluster has users")
+        return self.logins.security(user)
+
+    def entrance(self) -> Entrance:
+        """How probes get in. Where nobody logs in, no client needs to be imported."""
+        from minikafka.chaos.probe import Entrance
+
+        return Entrance(self.security.context(), self.security.sasl()) if self.secure else Entrance()
+
+    def nodes_tls(self) -> ssl.SSLContext | None:
+        """What to connect with to the listeners of nodes, which ask for a certificate; None: as it is."""
         return self.authority.security.context() if self.secure else None
 
     @property
     def security_directory(self) -> Path:
-        """The certificates of a secure cluster."""
+        """The certificates and passwords of a secure cluster."""
         return self.directory / "security"
 
     @property
     def client_properties_file(self) -> Path:
         """What a client in Java is given for a secure cluster, and our verbs by ``--command-config``."""
-        return self.authority.client_properties_file
+        from minikafka.chaos.logins import ADMIN
+
+        return self.logins.properties_file(ADMIN)
 
     @property
     def secret_file(self) -> Path:
@@ -313,10 +340,12 @@ class ClusterLayout:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that its owner alone can read, from its first byte on."""
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    """Whole or not at all, and for its owner alone to read."""
+    unfinished = path.with_name(f"{path.name}.tmp")
+    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
+    unfinished.rename(path)
 
 
 def escaped(value: str) -> str:
@@ -342,13 +371,18 @@ def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
 
 
 def security_settings(layout: ClusterLayout, node_id: int) -> dict[str, str]:
-    """The settings of a node of a secure cluster: TLS with certificates of both ends, for clients and between nodes."""
+    """The settings of a node of a secure cluster: TLS, between nodes with certificates of both ends; clients log in."""
+    from minikafka.chaos.logins import ADMIN
+    from minikafka.config.security import STANDARD_AUTHORIZER
+
     authority = layout.authority
     return {
-        "listener.security.protocol.map": "CLIENT:SSL,REPLICATION:SSL,CONTROLLER:SSL",
+        "listener.security.protocol.map": "CLIENT:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL",
         "ssl.keystore.location": str(authority.file_of(_node_name(node_id))),
         "ssl.truststore.location": str(authority.certificate_file),
-        "ssl.client.auth": "required",
+        "initial.scram.credentials.file": str(layout.logins.credentials_file),
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": f"User:{ADMIN}",
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Set
@@ -12,7 +11,7 @@ from uuid import UUID
 
 from minikafka.chaos.last_words import last_log_lines
 from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout
-from minikafka.chaos.probe import ClusterView, QuorumView, probe, probe_quorum
+from minikafka.chaos.probe import ClusterView, Entrance, QuorumView, probe, probe_quorum
 from minikafka.coordination.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint
 
@@ -50,16 +49,16 @@ class ObservedCluster(ABC):
     # --- looking ---
 
     @cached_property
-    def _tls(self) -> ssl.SSLContext | None:
-        return self.layout.tls()
+    def _entrance(self) -> Entrance:
+        return self.layout.entrance()
 
     def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
         """The cluster as seen by this node; None without an answer."""
-        return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s, self._tls)
+        return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s, self._entrance)
 
     def probe_quorum(self, node_id: int) -> QuorumView | None:
         """The metadata quorum as seen by this node; None without an answer."""
-        return probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)), tls=self._tls)
+        return probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)), entrance=self._entrance)
 
     def view(self) -> ClusterView | None:
         """The cluster as seen by its controller, or else by any node that answers."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
+from minikafka.errors import KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC, Endpoint
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import M, decode_exactly, encode
@@ -22,10 +24,19 @@ from minikafka.wire.messages.describe_quorum import (
     RequestTopicData,
 )
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from minikafka.wire.schema import Message
 
-_METADATA_VERSION: Final = 10  # the first with ids of topics
-_QUORUM_VERSION: Final = 2
+if TYPE_CHECKING:
+    from minikafka.client.sasl import SaslClient
+
+_VERSIONS: Final[dict[type[Message], tuple[ApiKey, int]]] = {
+    MetadataRequest: (ApiKey.METADATA, 10),  # the first with ids of topics
+    DescribeQuorumRequest: (ApiKey.DESCRIBE_QUORUM, 2),
+    SaslHandshakeRequest: (ApiKey.SASL_HANDSHAKE, 1),
+    SaslAuthenticateRequest: (ApiKey.SASL_AUTHENTICATE, 2),
+}
 _FRAME_SIZE_MAX: Final = 64 << 20
 
 
@@ -85,14 +96,24 @@ class QuorumView(NamedTuple):
     trouble: str | None = None
 
 
-def probe(endpoint: Endpoint, timeout_s: float = 1.0, tls: ssl.SSLContext | None = None) -> ClusterView | None:
+class Entrance(NamedTuple):
+    """What a listener asks for."""
+
+    tls: ssl.SSLContext | None = None
+    sasl: SaslClient | None = None
+
+
+OPEN: Final = Entrance()
+
+
+def probe(endpoint: Endpoint, timeout_s: float = 1.0, entrance: Entrance = OPEN) -> ClusterView | None:
     """The view of the broker at `endpoint`; None without a valid answer in time."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    response = _answer(endpoint, timeout_s, tls, ApiKey.METADATA, _METADATA_VERSION, request, MetadataResponse)
+    response = _answer(endpoint, timeout_s, entrance, request, MetadataResponse)
     return None if response is None else _view(response)
 
 
-def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, tls: ssl.SSLContext | None = None) -> QuorumView | None:
+def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, entrance: Entrance = OPEN) -> QuorumView | None:
     """The quorum's leader as the broker at `endpoint` knows it; None without a valid answer in time.
 
     Metadata does not tell it: as its controller a broker without one names itself.
@@ -100,8 +121,7 @@ def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, tls: ssl.SSLContext
     partition = RequestPartitionData(partition_index=0)
     topic = RequestTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
     request = DescribeQuorumRequest(topics=[topic])
-    key, version = ApiKey.DESCRIBE_QUORUM, _QUORUM_VERSION
-    response = _answer(endpoint, timeout_s, tls, key, version, request, DescribeQuorumResponse)
+    response = _answer(endpoint, timeout_s, entrance, request, DescribeQuorumResponse)
     if response is None:
         return None
     if response.error_code:
@@ -109,23 +129,31 @@ def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, tls: ssl.SSLContext
     return QuorumView(response.topics[0].partitions[0].leader_id)
 
 
-def _answer(
-    endpoint: Endpoint,
-    timeout_s: float,
-    tls: ssl.SSLContext | None,
-    api_key: ApiKey,
-    version: int,
-    request: Message,
-    response: type[M],
-) -> M | None:
+def _answer(endpoint: Endpoint, timeout_s: float, entrance: Entrance, request: Message, response: type[M]) -> M | None:
     try:
-        with _connected(endpoint, timeout_s, tls) as connection:
-            connection.sendall(encode_request(api_key, version, 1, "minikafka-probe", encode(request, version)))
-            frame = _receive(connection)
-        _, position = decode_response_header(frame, api_key, version)
-        return decode_exactly(response, version, frame, position)
-    except (OSError, EOFError, WireError):
+        with _connected(endpoint, timeout_s, entrance.tls) as connection:
+            if entrance.sasl is not None:
+                _log_in(connection, entrance.sasl)
+            return _ask(connection, request, response)
+    except (OSError, EOFError, WireError, KafkaError):
         return None
+
+
+def _log_in(connection: socket.socket, sasl: SaslClient) -> None:
+    async def ask(request: Message, response: type[M]) -> M:
+        return _ask(connection, request, response)
+
+    with suppress(StopIteration):
+        sasl.log_in(ask).send(None)
+        raise AssertionError("it waited for something else than an answer")
+
+
+def _ask(connection: socket.socket, request: Message, response: type[M]) -> M:
+    api_key, version = _VERSIONS[type(request)]
+    connection.sendall(encode_request(api_key, version, 1, "minikafka-probe", encode(request, version)))
+    frame = _receive(connection)
+    _, position = decode_response_header(frame, api_key, version)
+    return decode_exactly(response, version, frame, position)
 
 
 def _connected(endpoint: Endpoint, timeout_s: float, tls: ssl.SSLContext | None) -> socket.socket:

@@ -35,9 +35,7 @@ def start(
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Serve /metrics and /readyz of a new cluster, 300 above the client ports.")
     ] = False,
-    secure: Annotated[
-        bool, typer.Option("--secure", help="TLS for a new cluster, with certificates of nodes and clients.")
-    ] = False,
+    secure: Annotated[bool, typer.Option("--secure", help="TLS, passwords and ACLs for a new cluster.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster; return when it is ready. An existing cluster keeps its ids, ports and data.
@@ -204,7 +202,7 @@ def _open_or_create(
             f"{directory}/node-*/server.properties of this one, and restart its nodes"
         )
     if secure and not cluster.layout.secure:
-        raise ClusterError(f"--secure applies to a new cluster only; {directory} holds one without TLS")
+        raise ClusterError(f"--secure applies to a new cluster only; {directory} holds another")
     if settings:
         raise ClusterError(
             f"--set applies to a new cluster only; edit {directory}/node-*/server.properties of this one"

@@ -12,14 +12,20 @@ if TYPE_CHECKING:
 
 
 def print_how_to_connect(layout: ClusterLayout) -> None:
-    """By kind of client; our own verbs find it by themselves."""
+    """As each user, by kind of client, without passwords: a terminal is read by others. Our own verbs are the admin."""
+    from minikafka.chaos.logins import ADMIN, USER
     from minikafka.client.other_clients import client_config
 
-    file = layout.client_properties_file
-    print_line(f"Java:       --command-config {shlex.quote(str(file))}")
-    settings = client_config("confluent", layout.bootstrap_servers, layout.security)
-    del settings["bootstrap.servers"]
-    print_line(f"librdkafka: {' '.join(f'-X {name}={shlex.quote(value)}' for name, value in settings.items())}")
-    trusted, own = layout.security.ssl_truststore_location, layout.security.ssl_keystore_location
-    print_line(f"Python:     context = ssl.create_default_context(cafile={trusted!r})")
-    print_line(f"            context.load_cert_chain({own!r})")
+    for user, rights in ((ADMIN, "may do everything"), (USER, "may do what ACLs allow")):
+        password = shlex.quote(str(layout.logins.password_file(user)))
+        settings = client_config("confluent", layout.bootstrap_servers, layout.security_of(user))
+        del settings["bootstrap.servers"], settings["sasl.password"]
+        options = " ".join(f"-X {name}={shlex.quote(value)}" for name, value in settings.items())
+        print_line(f"{user}, who {rights}; the password is in {password}")
+        print_line(f"  Java:       --command-config {shlex.quote(str(layout.logins.properties_file(user)))}")
+        print_line(f'  librdkafka: {options} -X sasl.password="$(cat {password})"')
+    trusted = layout.security.ssl_truststore_location
+    print_line('Python: security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_plain_username=...,')
+    print_line(f"        sasl_plain_password=..., ssl_context=ssl.create_default_context(cafile={trusted!r})")
+    allow = f"acl add --allow-principal User:{USER} --producer --consumer --topic TOPIC --group GROUP"
+    print_line(f"to let {USER} write and read a topic: {layout.command(allow)}")

@@ -31,7 +31,7 @@ def run(
     ],
     brokers: Annotated[int, typer.Option(help="Number of brokers.", min=1, max=99)] = 3,
     settings: Settings = None,
-    secure: Annotated[bool, typer.Option("--secure", help="Speak TLS, with certificates of all.")] = False,
+    secure: Annotated[bool, typer.Option("--secure", help="TLS, passwords and ACLs.")] = False,
 ) -> None:
     """Run a command beside a new cluster, and end with its exit code; the cluster ends with it.
 

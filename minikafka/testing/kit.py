@@ -45,8 +45,9 @@ class MiniKafka(Breakable):
     Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
     1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
 
-    A ``secure`` cluster speaks TLS, also between its brokers, and wants certificates of clients. :attr:`security` and
-    :meth:`client_config` have one that it made, with all that a client needs. That takes ``minikafka[secure]``.
+    A ``secure`` cluster speaks TLS, also between its brokers, and clients log in: as "admin", who may do everything, or
+    as "user", who may do what ACLs allow, and nothing at first. :attr:`security` and :meth:`client_config` have all
+    that a client needs to be one of them. That takes ``minikafka[secure]``.
 
     Links, clocks and disks are broken, and requests refused, by the methods of ``Breakable``: ``cut``, ``isolate``,
     ``slow``, ``clock``, ``disk``, ``rule``. Until :meth:`heal`, :meth:`reset`, or until the broker ends.
@@ -170,14 +171,21 @@ class MiniKafka(Breakable):
 
     @property
     def security(self) -> Security:
-        """How our own clients connect: ``Producer(kafka.bootstrap_servers, security=kafka.security)``."""
+        """How our own clients connect: ``Producer(kafka.bootstrap_servers, security=kafka.security)``. To a secure
+        cluster as "admin"."""
         return self.cluster.layout.security
 
-    def client_config(self, client: Kind = "confluent") -> dict[str, Any]:
+    def security_of(self, user: str) -> Security:
+        """The same as "admin" or "user" of a secure cluster."""
+        return self.cluster.layout.security_of(user)
+
+    def client_config(self, client: Kind = "confluent", *, user: str | None = None) -> dict[str, Any]:
         """What a client of another library connects with: ``confluent_kafka.Producer(kafka.client_config())``,
         ``AIOKafkaProducer(**kafka.client_config("aiokafka"))``, as for ``kafka-python``; the properties for ``java``.
+        To a secure cluster it connects as "admin", or as ``user="user"``.
         """
-        return client_config(client, self.bootstrap_servers, self.security)
+        security = self.security if user is None else self.security_of(user)
+        return client_config(client, self.bootstrap_servers, security)
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The broker that leads a partition."""
@@ -242,9 +250,10 @@ class MiniKafka(Breakable):
         self.cluster.wait_in_sync(timeout_s)
 
     def reset(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id and quota, and take
-        back what was set of groups, brokers and features. Clients that a test left open find what they knew gone, and
-        may create topics anew, or fail, as consumers of KIP-848 do: close them before.
+        """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id, quota, ACL and
+        user, but "admin" and "user" of a secure cluster, and take back what was set of groups, brokers and features.
+        Clients that a test left open find what they knew gone, and may create topics anew, or fail, as consumers of
+        KIP-848 do: close them before.
         """
         cluster = self.cluster
         running = cluster.running()
@@ -252,7 +261,7 @@ class MiniKafka(Breakable):
             self.heal(timeout_s)
         else:
             self._mend_running()
-        deleted = finished(delete_everything(self.bootstrap_servers, self.security, cluster.node_ids))
+        deleted = finished(delete_everything(cluster.layout))
         cluster.wait_until_without(deleted, timeout_s)
 
     # -- topics -----------------------------------------------------------------------------------------------------

@@ -3,37 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from minikafka.client import Admin, Security
+from minikafka.chaos.layout import ClusterLayout
+from minikafka.chaos.logins import USERS
+from minikafka.client import Admin
+from minikafka.client.admin import ScramDeletion
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.sasl.scram import BY_NAME
+from minikafka.security.acls import AclFilter
 
 SETTINGS: Final = {"delete.internal.topics.enable": "true"}
 """What the brokers must allow."""
 
 
-async def delete_everything(bootstrap_servers: str, security: Security, brokers: Iterable[int]) -> frozenset[UUID]:
-    """Topics with groups, offsets and transactional ids; quotas; settings of groups and brokers; levels of features.
+async def delete_everything(layout: ClusterLayout) -> frozenset[UUID]:
+    """Topics with groups, offsets and transactional ids; quotas; ACLs; users that were not there at first; settings of
+    groups and brokers; levels of features.
 
     Returns the ids of the topics. There may be others of the same names at once: clients create what they miss.
     """
-    async with Admin(bootstrap_servers, security=security) as admin:
-        topics, quotas, groups, features = await asyncio.gather(
+    first_users = frozenset(USERS if layout.secure else ())
+    async with Admin(layout.bootstrap_servers, security=layout.security) as admin:
+        await _delete_acls(admin)  # which may hide the rest
+        topics, quotas, groups, features, users = await asyncio.gather(
             admin.list_topics(internal=True),
             admin.describe_quotas(),
             admin.list_config_resources(GROUP_RESOURCE),
             admin.describe_features(),
+            admin.describe_user_scram_credentials(),
         )
         configured = [(GROUP_RESOURCE, group) for group in groups]
-        configured += [(BROKER_RESOURCE, broker) for broker in (ALL_BROKERS, *map(str, brokers))]
+        configured += [(BROKER_RESOURCE, broker) for broker in (ALL_BROKERS, *map(str, layout.node_ids))]
         lowered = {name: each.highest for name, each in features.items() if each.level < each.highest}
         changes = [admin.clear_resources(configured)]
         changes += (admin.alter_quotas(entity, dict.fromkeys(values)) for entity, values in quotas.items())
+        for mechanism in BY_NAME:
+            mine = [ScramDeletion(user, mechanism) for user in users.keys() - first_users if mechanism in users[user]]
+            if mine:
+                changes.append(admin.alter_user_scram_credentials(mine))
         if topics:
             changes.append(admin.delete_topics(topic.name for topic in topics))
         if lowered:
             changes.append(admin.update_features(lowered))
         await asyncio.gather(*changes)
     return frozenset(topic.topic_id for topic in topics)
+
+
+async def _delete_acls(admin: Admin) -> None:
+    try:
+        await admin.delete_acls([AclFilter()])
+    except KafkaError as error:
+        if error.code is not ErrorCode.SECURITY_DISABLED:  # without an authorizer there are none
+            raise

@@ -1,4 +1,4 @@
-"""A topic of a cluster that speaks TLS and wants certificates: read and written, and keys are printed nowhere."""
+"""A topic of a cluster that asks who one is, over TLS: read and written, and keys and passwords are printed nowhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from minikafka.chaos.authority import CLIENT
+from minikafka.chaos.logins import ADMIN
 from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.report import make_report
 from minikafka.testing import MiniKafka
@@ -23,14 +25,12 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniKafka]:
 
 def as_text(kafka: MiniKafka) -> dict[str, str]:
     """Options with keys and certificates themselves, which need no file where a task runs."""
-    trusted, own = kafka.security.ssl_truststore_location, kafka.security.ssl_keystore_location
-    assert trusted is not None
-    assert own is not None
-    key, separator, chain = Path(own).read_text().partition("-----BEGIN CERTIFICATE-----")
+    authority, login = kafka.cluster.layout.authority, kafka.client_config("java")
+    key, separator, chain = authority.file_of(CLIENT).read_text().partition("-----BEGIN CERTIFICATE-----")
     return {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
-        "kafka.security.protocol": "SSL",
-        "kafka.ssl.truststore.certificates": Path(trusted).read_text(),
+        **{f"kafka.{name}": login[name] for name in ("security.protocol", "sasl.mechanism", "sasl.jaas.config")},
+        "kafka.ssl.truststore.certificates": authority.certificate_file.read_text(),
         "kafka.ssl.keystore.key": key,
         "kafka.ssl.keystore.certificate.chain": separator + chain,
         "kafka.ssl.key.password": PASSWORD,
@@ -41,7 +41,8 @@ def test_nothing_says_how_the_brokers_were_reached(
     spark: SparkSession, kafka: MiniKafka, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = as_text(kafka)
-    secrets = [PASSWORD, options["kafka.ssl.keystore.key"].splitlines()[1]]
+    password = kafka.cluster.layout.logins.password_file(ADMIN).read_text()
+    secrets = [PASSWORD, password, options["kafka.ssl.keystore.key"].splitlines()[1]]
     kafka.create_topic("in")
     kafka.create_topic("out")
     rows = spark.createDataFrame([(f"v{number}",) for number in range(10)], "value string")
@@ -69,4 +70,4 @@ def test_pipelines_reach_it(spark: SparkSession, kafka: MiniKafka) -> None:
     rows.write.format("minikafka").options(**brokers.options, topic="report").mode("append").save()
     made = make_report(spark, "report", bootstrap_servers=kafka.bootstrap_servers, security=kafka.security)
     assert made.total.records == 5
-    assert Brokers.of_options(brokers.options) == brokers
+    assert Brokers.of_options(brokers.options).options == brokers.options

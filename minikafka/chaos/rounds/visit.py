@@ -6,7 +6,7 @@ from typing import Final
 
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
-from minikafka.chaos.probe import ClusterView, probe
+from minikafka.chaos.probe import ClusterView, Entrance, probe
 from minikafka.chaos.rounds import afterwards
 from minikafka.chaos.rounds.loads import Clients
 from minikafka.chaos.rounds.observer import TIMEOUT_S
@@ -21,7 +21,7 @@ class Visit(Trial):
 
     def __init__(self, options: Options, history: History, say: Say, clients: Clients) -> None:
         assert options.servers is not None
-        self._tls = options.security.context()
+        self._entrance = Entrance(options.security.context(), options.security.sasl())
         self._endpoints = parse_bootstrap_servers(options.servers)
         super().__init__(options, options.servers, self._look, history, say, clients)
 
@@ -46,4 +46,4 @@ class Visit(Trial):
         return {"bootstrap.servers": self.options.servers or ""}
 
     def _look(self) -> list[ClusterView | None]:
-        return [probe(endpoint, TIMEOUT_S * 2, self._tls) for endpoint in self._endpoints]
+        return [probe(endpoint, TIMEOUT_S * 2, self._entrance) for endpoint in self._endpoints]

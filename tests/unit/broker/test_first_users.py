@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from broker_node import ANY_PORTS, listener_of
 from minikafka.broker.credentials import credentials_of
 from minikafka.broker.first_users import USERS_MAX, FirstUser, first_records, first_users_of
 from minikafka.broker.node import Node
+from minikafka.chaos.probe import Entrance, probe
 from minikafka.client import Admin, Security
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.errors import ErrorCode, KafkaError
@@ -111,6 +113,8 @@ async def test_they_may_log_in_to_a_new_cluster_and_change_no_other(start_node: 
     path = written(tmp_path, "SCRAM-SHA-512=[name=admin,password=first]")
     node = await start_node(**GUARDED, initial_scram_credentials_file=path)
     assert await logs_in(node, "first")
+    entrance = Entrance(sasl=login("first").sasl())
+    assert await asyncio.to_thread(probe, listener_of(node, "SASL_PLAINTEXT").endpoint, 10, entrance) is not None
     await node.stop()
     written(tmp_path, "SCRAM-SHA-512=[name=admin,password=second]")
     again = await start_node(**GUARDED, initial_scram_credentials_file=path)

@@ -1,4 +1,4 @@
-"""Certificates of a secure cluster: who has which, and who may read it."""
+"""Certificates and passwords of a secure cluster: who has which, and who may read it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.first_users import first_users_of
 from minikafka.chaos.authority import Authority
 from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.client.properties import security_of_file
@@ -24,17 +25,42 @@ def layout(tmp_path: Path) -> ClusterLayout:
 
 def test_each_node_and_a_client_have_a_key_that_nobody_else_reads(layout: ClusterLayout) -> None:
     files = {path.name: path for path in layout.security_directory.iterdir()}
-    assert set(files) == {"ca.pem", "ca.key", "node-1.pem", "node-2.pem", "client.pem", "client.properties"}
+    of_users = {f"{user}.{kind}" for user in ("admin", "user") for kind in ("password", "properties")}
+    assert set(files) == {"ca.pem", "ca.key", "node-1.pem", "node-2.pem", "client.pem", "users"} | of_users
     assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
     assert stat.S_IMODE(layout.security_directory.stat().st_mode) == 0o700
 
 
 def test_all_of_a_cluster_is_encrypted(layout: ClusterLayout) -> None:
     config = BrokerConfig(parse_properties(layout.server_properties(1)))
-    assert {config.security_protocol(name) for name in config.listeners} == {"SSL"}
-    assert config.ssl_client_auth == "required"
+    protocols = {name: config.security_protocol(name) for name in config.listeners}
+    assert protocols == {"CLIENT": "SASL_SSL", "REPLICATION": "SSL", "CONTROLLER": "SSL"}
     assert ClusterLayout.open(layout.directory) == layout
-    assert security_of_file(layout.client_properties_file) == layout.security
+
+
+def test_an_admin_and_a_user_have_passwords(layout: ClusterLayout) -> None:
+    config = BrokerConfig(parse_properties(layout.server_properties(1)))
+    passwords = {user: layout.logins.password_file(user).read_text() for user in ("admin", "user")}
+    assert {each.name: each.password for each in first_users_of(config)} == passwords
+    assert len({*passwords.values()}) == 2
+    assert config.super_users == ("User:admin",)
+    for user in passwords:
+        logins = [layout.security_of(user), security_of_file(layout.logins.properties_file(user))]
+        assert [how.login for how in logins] == [(user, passwords[user])] * 2
+        assert passwords[user] not in repr(logins)
+    with pytest.raises(ClusterError, match="'eve' has no password here; admin and user have"):
+        layout.security_of("eve")
+
+
+def test_a_cluster_that_asks_nobody_has_no_users(tmp_path: Path) -> None:
+    plain = ClusterLayout.create(tmp_path / "p", brokers=1, base_port=19092, settings={})
+    with pytest.raises(ClusterError, match="'admin' is no user"):
+        plain.security_of("admin")
+
+
+def test_a_client_with_a_certificate_is_told_how_to_show_it(layout: ClusterLayout) -> None:
+    layout.authority.write_client_properties()
+    assert security_of_file(layout.authority.client_properties_file) == layout.authority.security
 
 
 def test_a_node_that_is_added_gets_a_certificate_of_the_same_authority(layout: ClusterLayout) -> None:
@@ -63,10 +89,10 @@ def test_without_cryptography_it_is_said_what_to_install(tmp_path: Path, monkeyp
 
 def shakes_hands(layout: ClusterLayout, node: str, host: str) -> bool:
     """By the strictest checks, those of Python 3.13."""
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=layout.security.ssl_truststore_location)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=layout.authority.certificate_file)
     server.verify_mode = ssl.CERT_REQUIRED
     server.load_cert_chain(layout.security_directory / f"{node}.pem")
-    client = layout.security.context()
+    client = layout.authority.security.context()
     assert client is not None
     for context in (server, client):
         context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -10,7 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from minikafka.chaos.probe import ClusterView, PartitionView, QuorumView, probe, probe_quorum
+from minikafka.chaos.probe import ClusterView, Entrance, PartitionView, QuorumView, probe, probe_quorum
+from minikafka.client import Security
+from minikafka.errors import ErrorCode
 from minikafka.model import Endpoint
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
@@ -26,6 +28,7 @@ from minikafka.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeResponse
 from minikafka.wire.schema import Message
 
 TOPIC_ID = UUID(int=7)
@@ -104,6 +107,12 @@ def test_the_quorum_has_a_leader_or_the_broker_says_why_not() -> None:
 def test_an_answer_that_is_not_kafkas_counts_as_no_answer(answer: bytes) -> None:
     with answering(answer) as endpoint:
         assert probe(endpoint) is None
+
+
+def test_who_is_not_let_in_gets_no_answer() -> None:
+    login = Security(security_protocol="SASL_PLAINTEXT", sasl_username="admin", sasl_password="wrong")
+    with answering(SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM)) as endpoint:
+        assert probe(endpoint, entrance=Entrance(sasl=login.sasl())) is None
 
 
 def test_nobody_there_and_nobody_answering() -> None:

@@ -1,0 +1,72 @@
+"""Users of a secure cluster: ``admin``, who may do everything, and ``user``, who may do nothing until an ACL allows it.
+
+::
+
+    DIR/security/users             both and their passwords, for the nodes of a new cluster
+    DIR/security/USER.password     a password
+    DIR/security/USER.properties   what a client in Java, and our verbs, are given to be that user
+
+All are of mode 0600: who has a file has its rights.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Final
+
+from minikafka.chaos.layout import ClusterError, escaped, write_private
+from minikafka.client import Security
+from minikafka.client.other_clients import java_properties
+
+ADMIN: Final = "admin"
+USER: Final = "user"
+USERS: Final = (ADMIN, USER)
+MECHANISM: Final = "SCRAM-SHA-512"
+
+
+class Logins:
+    """Of a cluster whose files are in a directory, and whose nodes have certificates of an authority."""
+
+    def __init__(self, directory: Path, authority_file: Path) -> None:
+        self._directory = directory
+        self._authority_file = authority_file
+
+    @property
+    def credentials_file(self) -> Path:
+        """What the nodes of a new cluster are given."""
+        return self._directory / "users"
+
+    def password_file(self, user: str) -> Path:
+        """A user's password."""
+        return self._directory / f"{user}.password"
+
+    def properties_file(self, user: str) -> Path:
+        """What a client in Java, and our verbs, are given."""
+        return self._directory / f"{user}.properties"
+
+    def security(self, user: str) -> Security:
+        """How a client connects as that user. Raises ClusterError when it is none of ``USERS``."""
+        if user not in USERS:
+            raise ClusterError(f"user {user!r} has no password here; {' and '.join(USERS)} have")
+        return Security(
+            security_protocol="SASL_SSL",
+            ssl_truststore_location=str(self._authority_file),
+            sasl_mechanism=MECHANISM,
+            sasl_username=user,
+            sasl_password=self.password_file(user).read_text(),
+        )
+
+    def make_missing(self) -> None:
+        """Choose passwords, and write the files, unless they are there."""
+        for user in USERS:
+            if not self.password_file(user).exists():
+                write_private(self.password_file(user), secrets.token_urlsafe(24))
+            if not self.properties_file(user).exists():
+                properties = java_properties(self.security(user))
+                lines = (f"{name}={escaped(value)}\n" for name, value in properties.items())
+                write_private(self.properties_file(user), "".join(lines))
+        if not self.credentials_file.exists():
+            passwords = {user: self.password_file(user).read_text() for user in USERS}
+            rows = (f"{MECHANISM}=[name={user},password={password}]\n" for user, password in passwords.items())
+            write_private(self.credentials_file, "".join(rows))
