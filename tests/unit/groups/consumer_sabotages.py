@@ -26,6 +26,7 @@ from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.consumer.records import ConsumerGroupRecord, CurrentAssignment, Kind, Subscription
 from minikafka.groups.group import Group
+from minikafka.groups.joins import Caller
 from minikafka.groups.records import GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
 
@@ -160,10 +161,10 @@ def topics_are_looked_at_once(self: Change) -> None:
 
 
 @SUITE.replaces(regexes, "maybe_resolve")
-def an_expression_is_resolved_once(shard: Shard, consumer: ConsumerGroup) -> None:
+def an_expression_is_resolved_once(shard: Shard, consumer: ConsumerGroup, caller: Caller) -> None:
     """Topics that come later do not match."""
     if consumer.subscribed.regexes.keys() - consumer.regexes.keys():
-        _sound_maybe_resolve(shard, consumer)
+        _sound_maybe_resolve(shard, consumer, caller)
 
 
 _sound_maybe_resolve = regexes.maybe_resolve
