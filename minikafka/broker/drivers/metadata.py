@@ -5,8 +5,8 @@ a request are one batch, so no subscriber sees a part of it. The controller's ow
 of clients' requests read only this one.
 
 A node that returns may have 100,000 records to apply, which takes more than a second. They are applied in portions,
-with other work of the loop in between. Small batches share a delta, up to a portion. What would take a subscriber too long
-is prepared in portions, too, before the change is published: the image and what is made of it change in one turn.
+with other work of the loop in between. Small batches share a delta, up to a portion. What would take a subscriber too
+long is prepared in portions, too, before the change is published: the image and what is made of it change in one turn.
 """
 
 from __future__ import annotations
