@@ -17,6 +17,7 @@ from confluent_kafka import Producer as ConfluentProducer
 
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
+from minikafka.config.security import STANDARD_AUTHORIZER
 from minikafka.errors import KafkaError
 from minikafka.net import arrivals
 
@@ -157,6 +158,21 @@ async def test_who_has_a_certificate_is_whom_it_names(start_secure: StartNode, f
                 "the other connection to be closed",
             )
         await node.stop()
+
+
+async def test_rights_are_those_of_whom_a_certificate_names(start_secure: StartNode, files: Files) -> None:
+    """Here that is a super user, and nobody else has rights."""
+    node = await start_secure(
+        ssl_client_auth="requested",
+        ssl_principal_mapping_rules="RULE:^OU=.*$/root/",
+        authorizer_class_name=STANDARD_AUTHORIZER,
+        super_users="User:root",
+    )
+    async with Admin(servers(node), security=security(files, ssl_keystore_location=files.client)) as admin:
+        await admin.create_topic("t")
+        assert [each.name for each in await admin.list_topics()] == ["t"]
+    async with Admin(servers(node), security=security(files)) as admin:
+        assert await admin.list_topics() == []
 
 
 async def test_older_versions_of_tls_are_refused(start_secure: StartNode, files: Files) -> None:
