@@ -111,7 +111,8 @@ def _example(name: str, field: Field, known: dict[str, object]) -> object:
     if name in known:
         one = known[name]
     elif isinstance(field.type, str):
-        one = {"bool": False, "string": "orders", "uuid": known["topic_id"]}.get(field.type, 1)
+        plausible = {"bool": False, "string": "orders", "uuid": known["topic_id"], "bytes": bytes(32)}
+        one = plausible.get(field.type, 1)
     else:
         one = example(field.type, known)
     return [one] if field.array else one
@@ -142,6 +143,7 @@ def extremes(field: Field, value: Any) -> Iterator[object]:
         "uint16": [0, 1, 65535],
         "string": ["", "x" * 300, "x" * STRING_SIZE_MAX, "\0", "7"],
         "uuid": [ZERO_UUID, UUID(int=2**128 - 1)],
+        "bytes": [b"", b"x" * 300, b"x" * 100_000],
     }
     yield from others.get(str(field.type), [])
 

@@ -6,6 +6,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from minikafka.spark.brokers import Brokers
 from minikafka.spark.options import ClientSettings, SinkOptions
 from minikafka.spark.pipelines.replay.writing import Failed, ReplayedTopic, ReplayWriter, replay_id
 
@@ -34,7 +35,7 @@ def test_a_failure_is_told_by_the_driver() -> None:
 
 def test_a_request_may_be_as_large_as_the_largest_topics_take() -> None:
     """Nobody can give a replay a limit of its own."""
-    options = {"servers": "127.0.0.1:1", "topic": "orders", "compression": "none"}
+    options = {"topic": "orders", "compression": "none", **Brokers("127.0.0.1:1").options}
     settings = ReplayedTopic(options).writer(StructType(), overwrite=False).options.client
     assert settings.max_request_bytes == settings.buffer_bytes
 
