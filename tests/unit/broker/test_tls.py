@@ -164,9 +164,9 @@ async def test_rights_are_those_of_whom_a_certificate_names(start_secure: StartN
     """Here that is a super user, and nobody else has rights."""
     node = await start_secure(
         ssl_client_auth="requested",
-        ssl_principal_mapping_rules="RULE:^OU=.*$/root/",
+        ssl_principal_mapping_rules="RULE:^OU=.*$/owner/",
         authorizer_class_name=STANDARD_AUTHORIZER,
-        super_users="User:root",
+        super_users="User:owner",
     )
     async with Admin(servers(node), security=security(files, ssl_keystore_location=files.client)) as admin:
         await admin.create_topic("t")
