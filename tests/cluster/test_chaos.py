@@ -85,7 +85,7 @@ def test_a_round_that_loses_records_fails_and_keeps_the_logs(tmp_path: Path, mon
         yield "records are deleted"
 
     monkeypatch.setitem(KINDS, "loss", loss)
-    status, outcome = run(tmp_path, "--faults", "loss", "--rate", "1000", "--duration", "6")
+    status, outcome = run(tmp_path, "--faults", "loss", "--rate", "300", "--duration", "5")
     assert (status, outcome["ok"]) == (1, False)
     assert outcome["verdict"]["records"]["violations"]["lost-write"] > 0
     assert "acknowledged records are gone" in outcome["sentence"]

@@ -57,6 +57,7 @@ assert len(TAKEN_AWAY) == PARTITIONS
 
 
 @pytest.mark.spec("P1", "P5", "P6")
+@pytest.mark.long
 def test_files_of_leaders_are_taken_away_while_they_run(cluster: LocalCluster, load: Load) -> None:
     """Of each partition in another way, where it is led: the node hands over and fetches it again. No node ends."""
     load.wait_for_more()

@@ -28,7 +28,7 @@ def to_nobody() -> IO[bytes]:
 
 
 @pytest.mark.spec("P6")
-@pytest.mark.parametrize("output", [to_a_full_disk, to_nobody])
+@pytest.mark.parametrize("output", [to_a_full_disk, pytest.param(to_nobody, marks=pytest.mark.long)])
 def test_a_node_that_cannot_write_its_log_serves_and_stops(cluster: LocalCluster, load: Load, output: Output) -> None:
     """It leads, follows, votes, and ends in an orderly way: each of these is an event that it cannot say."""
     node_id = controller_of(cluster)

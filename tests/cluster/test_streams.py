@@ -1,7 +1,7 @@
 """Kafka Streams counts words, exactly once and at least once; applications, their state, and nodes are lost meanwhile.
 
 ``STREAMS_S=300 pytest -s tests/cluster/test_streams.py`` breaks things at random for so many seconds, with
-``STREAMS_SEED`` (default: the time). Here: one of each; at least once only with ``STREAMS=1``, as it takes two Javas.
+``STREAMS_SEED`` (default: the time). Here: one of each.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def break_at_random(counting: Counting) -> None:
 
 
 @pytest.mark.spec("P1", "P3", "T23", "T40")
+@pytest.mark.long
 def test_each_word_is_counted_once_whatever_is_killed(
     class_path: str, start_cluster: StartCluster, tmp_path: Path
 ) -> None:
@@ -69,7 +70,7 @@ def test_each_word_is_counted_once_whatever_is_killed(
         counting.finish(60 + SECONDS)
 
 
-@pytest.mark.skipif(not (SECONDS or os.environ.get("STREAMS")), reason="it takes two Javas: STREAMS=1 runs it")
+@pytest.mark.long
 def test_no_word_is_lost_at_least_once_and_what_was_counted_is_purged(
     class_path: str, start_cluster: StartCluster, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from crash_futures import Branches
 from crash_scenarios import SCENARIOS, STATES_PER_LIFE, explore
 
-STATES = int(os.environ.get("CRASH_STATES", "4200")) // len(SCENARIOS)
+STATES = int(os.environ.get("CRASH_STATES", "2100")) // len(SCENARIOS)
 SEED = int(os.environ.get("SEED", "0"))
 
 

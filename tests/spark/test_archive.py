@@ -126,6 +126,7 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     assert once_more.rows.count() == 390
 
 
+@pytest.mark.long
 def test_files_to_a_topic(spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
     create(cluster, topic, 1)
     files = tmp_path / "files"

@@ -400,6 +400,7 @@ def minikafka(
     return run
 
 
+@pytest.mark.long
 def test_the_verb_judges_what_produce_wrote_down_in_topic_and_lake_and_exits_with_its_verdict(
     spark: SparkSession,
     cluster: LocalCluster,

@@ -132,6 +132,7 @@ def test_batch_sink(spark: SparkSession, cluster: LocalCluster, created: str, op
         assert number % 2 == 0 or message.partition() == number % 3
 
 
+@pytest.mark.long
 def test_streaming_sink(
     spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_streaming_sink(
     assert sorted(int(message.value()) for message in found) == list(range(200))
 
 
+@pytest.mark.long
 def test_streaming_source(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:
     """And the rows that ours streams, after the format name was changed."""
     write_by_librdkafka(cluster, created, 100)

@@ -164,6 +164,7 @@ def test_what_cannot_be_read_is_said_in_one_line(
     assert "\n" not in line
 
 
+@pytest.mark.long
 def test_every_session_in_every_thread_knows_the_format(
     spark: SparkSession, filled: str, servers: dict[str, str], tmp_path: Path
 ) -> None:

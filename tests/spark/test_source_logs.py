@@ -93,7 +93,7 @@ def delete(cluster: LocalCluster, topic: str) -> None:
     wait_until_known(cluster, topic, 0)
 
 
-@pytest.mark.parametrize("is_made_anew", [True, False])
+@pytest.mark.parametrize("is_made_anew", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_batch_reads_the_topic_that_it_was_planned_for_or_none(
     spark: SparkSession, cluster: LocalCluster, topic: str, is_made_anew: bool
 ) -> None:

@@ -317,6 +317,7 @@ def test_a_bad_option_ends_the_query_with_one_line(
         assert says in explain(raised.value)
 
 
+@pytest.mark.long
 def test_a_query_goes_on_when_leaders_are_killed(
     spark: SparkSession, start_cluster: Any, topic: str, checkpoint: str
 ) -> None:

@@ -339,9 +339,15 @@ main()
 
 
 @pytest.mark.parametrize(
-    "words", ["--version", "produce t -b 127.0.0.1:1", "cluster status", "topic list -b 127.0.0.1:1"]
+    ("words", "closed"),
+    [
+        ("--version", ">&-"),
+        ("--version", "<&- >&- 2>&-"),
+        ("produce t -b 127.0.0.1:1", "<&-"),
+        ("cluster status", ">&-"),
+        ("topic list -b 127.0.0.1:1", "<&- >&- 2>&-"),
+    ],
 )
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_a_standard_stream_that_is_closed_is_no_traceback(tmp_path: Path, words: str, closed: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f"'{sys.executable}' -m minikafka {words} {closed}"],
