@@ -86,17 +86,19 @@ class ForkServer:
         in this session, so that it ends even if it is stopped: the server ends, and the kernel sends SIGHUP and SIGCONT
         to the stopped processes of an orphaned group.
         """
-        answer = self._ask(
-            {
-                "arguments": list(arguments),
-                "directory": str(directory),
-                "log": str(log),
-                "environment": environment,
-                "stdin": lifeline,
-                "session": lifeline is None,
-            }
-        )
-        return ForkedNode(self, answer["pid"])
+        request = {
+            "arguments": list(arguments),
+            "directory": str(directory),
+            "log": str(log),
+            "environment": environment,
+            "stdin": lifeline,
+            "session": lifeline is None,
+        }
+        try:
+            return ForkedNode(self, self._ask(request)["pid"])
+        except BaseException:  # Ctrl-C: whoever started it is about to remove what the node is about to open
+            self.status(self._process.pid)  # any question will do: the node's answer comes before the one to this
+            raise
 
     def status(self, pid: int) -> int | None:
         """See :meth:`ForkedNode.poll`. Without the server nobody knows how a process ended: as if killed."""

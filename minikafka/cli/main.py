@@ -41,7 +41,7 @@ from minikafka.cli import (
 )
 from minikafka.cli.command_config import add_command_config
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
-from minikafka.cli.run import INTERRUPTED, let_sigterm_interrupt, open_closed_streams
+from minikafka.cli.run import INTERRUPTED, let_other_signals_interrupt, open_closed_streams
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
@@ -153,7 +153,7 @@ def _root(
 def main() -> None:
     """Run the command line; errors that a user can act on end it with one line and exit code 1."""
     open_closed_streams()
-    let_sigterm_interrupt()
+    let_other_signals_interrupt()
     completion.join_broken_words(os.environ)
     try:
         app()

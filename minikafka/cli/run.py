@@ -29,14 +29,18 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the program runs
 
 
-def let_sigterm_interrupt() -> None:
-    """Let SIGTERM (``timeout``, ``docker stop``) end a verb as Ctrl-C does: a consumer leaves its group."""
+def let_other_signals_interrupt() -> None:
+    """Let SIGTERM (``timeout``, ``docker stop``) and SIGHUP (a terminal that is closed, but not after ``nohup``) end a
+    verb as Ctrl-C does: a consumer leaves its group, and temporary files are removed.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         by_ctrl_c = signal.getsignal(signal.SIGINT)  # asyncio has a handler of its own; a shell's job `&` has none
         (by_ctrl_c if callable(by_ctrl_c) else signal.default_int_handler)(number, frame)
 
     signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, interrupt)
 
 
 def run(verb: Coroutine[Any, Any, None], concern: Concern) -> None:

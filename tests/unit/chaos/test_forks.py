@@ -106,6 +106,25 @@ def test_a_node_whose_start_was_interrupted_is_killed(tmp_path: Path, monkeypatc
     eventually(lambda: search("minikafka.broker", str(config)) is None, "the node to be killed")
 
 
+def test_an_interrupted_start_ends_when_the_node_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The starter then removed its files, and the node, which came to them later, had its traceback on the terminal."""
+    config = tmp_path / "server.properties"
+    os.mkfifo(config)
+    server = fork_server()
+    answers = server._answers
+
+    class InterruptedOnce:
+        def __iter__(self) -> Iterator[bytes]:
+            monkeypatch.setattr(server, "_answers", answers)
+            eventually(lambda: search("minikafka.broker", str(config)), "the node to be started")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "_answers", InterruptedOnce())
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path, "--config", str(config))
+    eventually(lambda: search("minikafka.broker", str(config)) is None, "the node to be killed")
+
+
 def test_a_node_whose_end_was_told_to_nobody_has_ended(tmp_path: Path) -> None:
     """Whoever asked was interrupted. The server goes on."""
     server = fork_server()
