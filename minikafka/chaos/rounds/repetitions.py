@@ -6,10 +6,12 @@ sent the record again as a new one, and no broker can tell. librdkafka does so (
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
 from minikafka.chaos.rounds.reached import Reached
+from minikafka.chaos.rounds.reading import STALL_S
 from minikafka.client import Consumer
 from minikafka.client.records import FetchedBatches
 from minikafka.errors import KafkaError
@@ -18,7 +20,7 @@ from minikafka.ledger.partition import gather
 from minikafka.model import NO_SEQUENCE, TopicPartition
 from minikafka.records.batch import MAX_SEQUENCE, BatchHeader
 
-_WAIT_MS: Final = 10_000
+_WAIT_MS: Final = 200
 
 
 class Stamp(NamedTuple):
@@ -59,8 +61,11 @@ async def _stamps(cluster: Reached, partition: TopicPartition, offsets: Set[int]
         async with Consumer(cluster.servers, security=cluster.security, auto_offset_reset="none") as consumer:
             consumer.assign([partition])
             consumer.seek(partition, min(offsets), until=end)
-            while await consumer.position(partition) < end and (read := await consumer.poll_batches(_WAIT_MS)):
-                found |= {at: stamp for each in read for at, stamp in _stamps_in(each) if at in offsets}
+            progress_at = time.monotonic()
+            while await consumer.position(partition) < end and time.monotonic() - progress_at < STALL_S:
+                for each in await consumer.poll_batches(_WAIT_MS):
+                    found |= {at: stamp for at, stamp in _stamps_in(each) if at in offsets}
+                    progress_at = time.monotonic()
     except KafkaError:
         pass
     return found

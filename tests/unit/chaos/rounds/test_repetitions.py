@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from live_cluster import eventually
 from live_wire import Wire, batch, produce_request
 
+from minikafka.chaos.rounds import repetitions
 from minikafka.chaos.rounds.confluent_clients import EpochBumps
 from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.repetitions import Stamp, resent, told_apart
@@ -39,6 +40,7 @@ def test_sent_again_by_its_producer_is_told_from_repeated_by_others(kafka: MiniK
     rows = [["stamped-0", record.value.decode(), record.offset] for record in kafka.records("stamped") if record.value]
     events = [Event(0, 0, "reader", "ok", "poll", rows)]
     assert [row[1] for row in rows] == ["a", "b", "c", "c", "d", "d"]
+    kafka.rule("Fetch", delay_ms=3 * repetitions._WAIT_MS, times=1)  # a cluster that has much to do
     assert asyncio.run(resent(Reached(kafka.bootstrap_servers), events)) == [["stamped-0", "c"]]
 
 
