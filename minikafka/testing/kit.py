@@ -251,9 +251,9 @@ class MiniKafka(Breakable):
 
     def reset(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Begin anew, with the same brokers: heal, then delete every topic, group, transactional id, quota, ACL and
-        user, but "admin" and "user" of a secure cluster, and take back what was set of groups, brokers and features.
-        Clients that a test left open find what they knew gone, and may create topics anew, or fail, as consumers of
-        KIP-848 do: close them before.
+        user, but "admin" and "user" of a secure cluster, and take back what was set of groups, brokers, their logs and
+        features. Clients that a test left open find what they knew gone, and may create topics anew, or fail, as
+        consumers of KIP-848 do: close them before.
         """
         cluster = self.cluster
         running = cluster.running()

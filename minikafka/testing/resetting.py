@@ -6,11 +6,12 @@ import asyncio
 from typing import Final
 from uuid import UUID
 
+from minikafka.broker.loggers import ROOT, RootLogger
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.logins import USERS
 from minikafka.client import Admin
 from minikafka.client.admin import ScramDeletion
-from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
+from minikafka.client.admin.configs import ALL_BROKERS, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.sasl.scram import BY_NAME
 from minikafka.security.acls import AclFilter
@@ -21,7 +22,7 @@ SETTINGS: Final = {"delete.internal.topics.enable": "true"}
 
 async def delete_everything(layout: ClusterLayout) -> frozenset[UUID]:
     """Topics with groups, offsets and transactional ids; quotas; ACLs; users that were not there at first; settings of
-    groups and brokers; levels of features.
+    groups and brokers; levels of features and of brokers' logs.
 
     Returns the ids of the topics. There may be others of the same names at once: clients create what they miss.
     """
@@ -48,6 +49,8 @@ async def delete_everything(layout: ClusterLayout) -> frozenset[UUID]:
             changes.append(admin.delete_topics(topic.name for topic in topics))
         if lowered:
             changes.append(admin.update_features(lowered))
+        level = {ROOT: _first_level(layout)}  # nobody but a broker knows its level, and it cannot be deleted
+        changes += (admin.alter_resource(BROKER_LOGGER_RESOURCE, str(node_id), level) for node_id in layout.node_ids)
         await asyncio.gather(*changes)
     return frozenset(topic.topic_id for topic in topics)
 
@@ -58,3 +61,10 @@ async def _delete_acls(admin: Admin) -> None:
     except KafkaError as error:
         if error.code is not ErrorCode.SECURITY_DISABLED:  # without an authorizer there are none
             raise
+
+
+def _first_level(layout: ClusterLayout) -> str:
+    logger = RootLogger()
+    if (level := layout.settings.get("logging.level")) is not None:
+        logger.configure(level)
+    return logger.level

@@ -18,7 +18,7 @@ from minikafka.chaos.processes import RunningProcess
 from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer
 from minikafka.client.admin import FeatureChange
-from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE
+from minikafka.client.admin.configs import ALL_BROKERS, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE
 from minikafka.client.admin.quotas import QuotaEntity
 from minikafka.errors import KafkaError
 from minikafka.testing import MiniKafka
@@ -240,7 +240,7 @@ def test_a_cluster_begins_anew_with_the_same_brokers(in_process: bool) -> None:
             asyncio.run(_change_settings(servers))
             kafka.pause(1)  # a reset heals first
             kafka.reset()
-            assert asyncio.run(_what_is_left(servers)) == ([], {}, [], [], [], [])
+            assert asyncio.run(_what_is_left(servers)) == ([], {}, [], [], [], "INFO", [])
         assert {node_id: _number(node) for node_id, node in kafka.cluster.running().items()} == before
 
 
@@ -267,6 +267,7 @@ async def _change_settings(servers: str) -> None:
         await admin.alter_resource(GROUP_RESOURCE, "work", {"consumer.session.timeout.ms": "50000"})
         await admin.alter_broker_configs(None, {"log.retention.ms": "1000000"})
         await admin.alter_broker_configs(2, {"log.retention.ms": "2000000"})
+        await admin.alter_resource(BROKER_LOGGER_RESOURCE, "2", {"root": "ERROR"})
         await admin.update_features({"transaction.version": 1}, change=FeatureChange.SAFE_DOWNGRADE)
 
 
@@ -278,11 +279,13 @@ async def _what_is_left(servers: str) -> tuple[object, ...]:
             for each in await admin.describe_resource(BROKER_RESOURCE, broker)
             if each.name == "log.retention.ms" and not each.is_default
         ]
+        (level,) = await admin.describe_resource(BROKER_LOGGER_RESOURCE, "2")
         return (
             await admin.list_topics(internal=True),
             await admin.describe_quotas(),
             await admin.list_groups(),
             await admin.list_config_resources(GROUP_RESOURCE),
             changed,
+            level.value,
             [name for name, each in (await admin.describe_features()).items() if each.level < each.highest],
         )
