@@ -156,11 +156,14 @@ class Replicas:
         records: Buffer | None,
         acks: int,
         version: int,
+        in_transaction: bool = False,
         *,
         has_keys: bool = False,
         verified_at: int | None = None,
     ) -> ProduceResult:
         """Check a producer's batch and stage it for the log (row R1). The result is final after :meth:`commit_staged`.
+
+        ``in_transaction``: it came with a transactional id, and whoever sent it may write to that.
 
         ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
         stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
@@ -184,6 +187,11 @@ class Replicas:
                     raise
                 header = validate_produce(view, UNLIMITED, version, 0)
             if header.attributes & TRANSACTIONAL_FLAG:
+                if not in_transaction:
+                    raise KafkaError(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        "records of a transaction come without a transactional id",
+                    )
                 _check_verified(partition, header, verified_at)
             if (codec := partition.codec) is not None and not (
                 codec.is_of(header) or partition.log.producers.has(header)

@@ -123,16 +123,17 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
         return
     else:
         stage, replicas = parts.replicas.stage_produced, parts.replicas
+        in_transaction = request.transactional_id is not None
         try:
             for topic in request.topic_data:
                 for data in topic.partition_data:
                     if results and replicas.has_rolled_many:
                         raise UncheckedKeysError  # the rest later
                     if version >= FIRST_VERSION_WITH_IDS:
-                        results.append(_stage(topic, data, acks, version, parts))
+                        results.append(_stage(topic, data, acks, version, in_transaction, parts))
                         continue
                     tp = _new_tuple(TopicPartition, (topic.name, data.index))
-                    results.append(stage(tp, data.records, acks, version))
+                    results.append(stage(tp, data.records, acks, version, in_transaction))
         except (UncheckedKeysError, OtherCodecError, UnverifiedError):
             _stage_later(bytearray(frame), position, context, parts, results)
             return
@@ -191,6 +192,7 @@ def _stage(
     data: PartitionProduceData,
     acks: int,
     version: int,
+    in_transaction: bool,
     parts: Parts,
     *,
     has_keys: bool = False,
@@ -206,7 +208,9 @@ def _stage(
         if not topic.name or (partition is not None and partition.topic_id != topic.topic_id):
             refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic.topic_id} not found")
             return _failed(topic, data.index, refusal)
-    result = parts.replicas.stage_produced(tp, data.records, acks, version, has_keys=has_keys, verified_at=verified_at)
+    result = parts.replicas.stage_produced(
+        tp, data.records, acks, version, in_transaction, has_keys=has_keys, verified_at=verified_at
+    )
     result.topic_id = topic.topic_id
     return result
 
@@ -281,13 +285,16 @@ async def _stage_patiently(
 ) -> ProduceResult:
     """Check keys of a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
     has_keys, asked, version = False, 0, context.version
+    acks, in_transaction = request.acks, request.transactional_id is not None
     try:
         while True:
             verified_at = verified.get(TopicPartition(topic.name, data.index))
             if isinstance(verified_at, KafkaError):
                 raise verified_at
             try:
-                return _stage(topic, data, request.acks, version, parts, has_keys=has_keys, verified_at=verified_at)
+                return _stage(
+                    topic, data, acks, version, in_transaction, parts, has_keys=has_keys, verified_at=verified_at
+                )
             except UncheckedKeysError:
                 assert data.records is not None
                 parts.staging.on_read_event_end()
@@ -315,17 +322,18 @@ async def _stage_patiently(
 async def _verified(request: ProduceRequest, batches: Batches, context: RequestContext, parts: Parts) -> Verified:
     """What the coordinator says of these. That may take seconds, so the request ends with its connection meanwhile:
     what it holds is counted for that."""
-    version, task = context.version, asyncio.current_task()
+    version, task, transactional_id = context.version, asyncio.current_task(), request.transactional_id
+    if transactional_id is None:
+        return {}
     if version >= FIRST_VERSION_WITH_IDS:
         for topic, _data in batches:
             found = parts.metadata.image.topic_by_id(topic.topic_id)
             topic.name = "" if found is None else found.name
     asked = ((TopicPartition(topic.name, data.index), data.records) for topic, data in batches)
-    if request.transactional_id is None or task is None:
-        return await parts.verification.verify(request.transactional_id, asked, version)
+    assert task is not None
     context.reply.cancel_with_connection(task.cancel)
     try:
-        return await parts.verification.verify(request.transactional_id, asked, version)
+        return await parts.verification.verify(transactional_id, asked, version)
     finally:
         context.reply.cancel_with_connection(_go_on)
 

@@ -42,7 +42,7 @@ class Verification:
     config: BrokerConfig
 
     async def verify(
-        self, transactional_id: str | None, batches: Iterable[tuple[TopicPartition, Buffer | None]], version: int
+        self, transactional_id: str, batches: Iterable[tuple[TopicPartition, Buffer | None]], version: int
     ) -> Verified:
         """Of the batches of a request of that version, those that begin a transaction in their partition."""
         adds = version >= FIRST_VERSION_THAT_ADDS
@@ -64,15 +64,13 @@ class Verification:
         return verified
 
     async def _ask(
-        self, transactional_id: str | None, producer: ProducerIdentity, partitions: list[TopicPartition], *, adds: bool
+        self, transactional_id: str, producer: ProducerIdentity, partitions: list[TopicPartition], *, adds: bool
     ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, int]]:
         def ends() -> dict[TopicPartition, int]:
             return {tp: self.replicas.last_end_of(tp, producer.producer_id) for tp in partitions}
 
         if not adds and not self.config.transaction_partition_verification_enable:
             return {}, ends()
-        if transactional_id is None:
-            return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), {}
         return await self.admission.admit_all(transactional_id, producer, partitions, adds=adds, standing=ends)
 
 
@@ -88,6 +86,4 @@ def _refusal(error: ErrorCode, version: int) -> KafkaError:
         return KafkaError(error, "the transaction is over, or another producer has the transactional id now")
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
         return KafkaError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
-    if error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        return KafkaError(error, "records of a transaction come without a transactional id")
     return KafkaError(error, f"the transaction's coordinator says {error.name}")

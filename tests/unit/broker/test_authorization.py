@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from broker_client import Client, batch, fetch_request, values_in
-from broker_node import PATIENCE_S, Cluster, create_topic, eventually, in_time, listener_of, turns
+from broker_node import PATIENCE_S, Cluster, create_topic, eventually, in_time, led, listener_of, turns
 from captured_logs import capture_logs
 
 from minikafka.broker.absences import Absences
@@ -17,6 +17,8 @@ from minikafka.broker.authorizer import NOT_ASKED
 from minikafka.broker.node import Node
 from minikafka.config.security import STANDARD_AUTHORIZER
 from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.records.batch import parse_header
 from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from minikafka.security.authorizer import bits_of
 from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -175,6 +177,13 @@ async def test_records_of_a_transaction_need_write_on_its_id(secured: Node, alic
     )
     answer = await alice.ask(request)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    partition, begun = led(secured, TopicPartition("mine", 0)), batch(b"x", producer=(7, 0, 0), is_transactional=True)
+    secured.replicas.stage(partition, memoryview(begun), parse_header(begun))
+    secured.replicas.commit_staged()
+    for version in (9, 12):  # nor do they go into one that is open, without its id
+        result = await alice.produce("mine", b"y", producer=(7, 0, 1), is_transactional=True, version=version)
+        assert result.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert partition.log.log_end_offset == 1
 
 
 async def test_fetch_reads_what_it_may(secured: Node, alice: Client, root: Client) -> None:
