@@ -46,7 +46,11 @@ class CertifiedClients:
         certificate = connection.certificate
         if certificate is None:
             return
-        name = distinguished_name(certificate)
+        try:
+            name = distinguished_name(certificate)
+        except ValueError as error:
+            connection.close(f"its certificate names nobody: {error}")
+            return
         user = self._rules.user_of(name)
         if user:
             connection.user = user

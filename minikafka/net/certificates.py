@@ -5,6 +5,7 @@ OpenSSL has verified the certificate; this reads its DER only as far as the subj
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -20,9 +21,10 @@ _NAMES: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 """Of attributes; others are written as numbers, with their values in hexadecimal."""
-_ENCODINGS: Final = {0x0C: "utf-8", 0x12: "ascii", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1E: "utf-16-be"}
-"""Of kinds of text."""
-_ESCAPED: Final = frozenset(',+"\\<>;')
+_ENCODINGS: Final = {0x1E: "utf-16-be"} | dict.fromkeys((0x0C, 0x13, 0x14, 0x16, 0x1B), "utf-8")
+"""Of kinds of text. Whatever a kind allows, Java reads UTF-8."""
+_ESCAPED: Final = frozenset(',=+<>#;"\\')
+_OUTER_BLANKS: Final = re.compile(r"\A[ \r]+|[ \r]+\Z")
 _VERSION: Final = 0xA0
 
 
@@ -43,8 +45,8 @@ def distinguished_name(certificate: bytes) -> str:
             fields.pop(0)
         subject = fields[4].content  # after serial number, algorithm, issuer, validity
         return ",".join(reversed([_part(part.content) for part in _elements(subject)]))
-    except (IndexError, StopIteration, UnicodeError) as error:
-        raise ValueError("not a certificate") from error
+    except (IndexError, StopIteration) as error:
+        raise ValueError("not an X.509 certificate") from error
 
 
 def _part(attributes: bytes) -> str:
@@ -57,16 +59,12 @@ def _attribute(content: bytes) -> str:
     name, encoding = _NAMES.get(number), _ENCODINGS.get(value.tag)
     if name is None or encoding is None:
         return f"{name or number}=#{value.whole.hex()}"
-    return f"{name}={_escaped(value.content.decode(encoding))}"
+    return f"{name}={_escaped(value.content.decode(encoding, errors='replace'))}"
 
 
 def _escaped(text: str) -> str:
-    escaped = "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
-    if escaped.startswith((" ", "#")):
-        escaped = f"\\{escaped}"
-    if escaped.endswith(" ") and len(text) > 1:
-        escaped = f"{escaped[:-1]}\\ "
-    return escaped
+    escaped = "".join(f"\\{each}" if each in _ESCAPED else each for each in text).replace("\0", "\\00")
+    return _OUTER_BLANKS.sub(lambda blanks: "".join(f"\\{each}" for each in blanks[0]), escaped)
 
 
 def _object_id(content: bytes) -> str:

@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from unittest.mock import Mock
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -15,8 +16,10 @@ from broker_tls import Files, security, servers
 from captured_logs import capture_logs
 from confluent_kafka import Producer as ConfluentProducer
 
+from minikafka.broker.authentication import CertifiedClients
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
+from minikafka.config.principals import PrincipalRules
 from minikafka.config.security import STANDARD_AUTHORIZER
 from minikafka.errors import KafkaError
 from minikafka.net import arrivals
@@ -151,13 +154,19 @@ async def test_who_has_a_certificate_is_whom_it_names(start_secure: StartNode, f
         else:
             async with Admin(servers(node), security=security(files, ssl_keystore_location=files.client)):
                 (named,) = {each.user for each in listener_of(node, "SSL")._connections}
-                assert named == user if user else re.fullmatch(r"OU=Testing cert #[^,]+,O=trustme v[0-9.]+", named)
+                assert named == user if user else re.fullmatch(r"OU=Testing cert \\#[^,]+,O=trustme v[0-9.]+", named)
         async with Admin(servers(node), security=security(files)):
             await eventually(
                 lambda: [each.user for each in listener_of(node, "SSL")._connections] == ["ANONYMOUS"],  # noqa: B023
                 "the other connection to be closed",
             )
         await node.stop()
+
+
+def test_a_certificate_that_cannot_be_read_lets_nobody_in() -> None:
+    connection = Mock(certificate=b"0\x03\x02\x01")
+    CertifiedClients(Mock(), PrincipalRules("DEFAULT")).on_connection_made(connection)
+    connection.close.assert_called_once_with("its certificate names nobody: not an X.509 certificate")
 
 
 async def test_rights_are_those_of_whom_a_certificate_names(start_secure: StartNode, files: Files) -> None:

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,8 @@ from minikafka.net.certificates import distinguished_name
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
-def certificate(*parts: tuple[x509.ObjectIdentifier, str]) -> bytes:
-    return of(x509.Name([x509.NameAttribute(*part) for part in parts]))
+def certificate(*parts: tuple[x509.ObjectIdentifier, str], kind: _ASN1Type | None = None) -> bytes:
+    return of(x509.Name([x509.NameAttribute(*part, _type=kind) for part in parts]))
 
 
 def of(subject: x509.Name) -> bytes:
@@ -46,20 +47,33 @@ NAMES = [
             (NameOID.ORGANIZATIONAL_UNIT_NAME, ' a "b"; <c>\\+ '),
             (NameOID.COMMON_NAME, "#1=x"),
         ],
-        'CN=\\#1=x,OU=\\ a \\"b\\"\\; \\<c\\>\\\\\\+\\ ,O=Übung & Co\\, KG,L=Nürnberg,ST=Bayern,C=DE',
+        'CN=\\#1\\=x,OU=\\ a \\"b\\"\\; \\<c\\>\\\\\\+\\ ,O=Übung & Co\\, KG,L=Nürnberg,ST=Bayern,C=DE',
     ),
     (
         [(NameOID.DOMAIN_COMPONENT, "org"), (NameOID.USER_ID, "u"), (NameOID.STREET_ADDRESS, "s")],
         "STREET=s,UID=u,DC=org",
     ),
     ([(NameOID.EMAIL_ADDRESS, "a@b")], "1.2.840.113549.1.9.1=#1603614062"),
+    ([(NameOID.COMMON_NAME, "  #a=b#\0 \r")], "CN=\\ \\ \\#a\\=b\\#\\00\\ \\\r"),
+    ([(NameOID.COMMON_NAME, "   ")], "CN=\\ \\ \\ "),
     ([], ""),
 ]
+"""Java 17 gives the same."""
 
 
 @pytest.mark.parametrize(("parts", "name"), NAMES)
 def test_names(parts: list[tuple[x509.ObjectIdentifier, str]], name: str) -> None:
     assert distinguished_name(certificate(*parts)) == name
+
+
+@pytest.mark.parametrize("kind", [_ASN1Type.IA5String, _ASN1Type.T61String, _ASN1Type.UTF8String])
+def test_text_is_utf_8_whatever_it_claims_to_be(kind: _ASN1Type) -> None:
+    assert distinguished_name(certificate((NameOID.COMMON_NAME, "René"), kind=kind)) == "CN=René"
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    whole = certificate((NameOID.COMMON_NAME, "René"))
+    assert distinguished_name(whole.replace("René".encode(), b"Ren\xc3\xff")) == "CN=Ren��"
 
 
 def test_a_part_may_have_several_attributes() -> None:
