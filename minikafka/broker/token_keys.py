@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from http.client import HTTPException
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -84,7 +85,7 @@ class TokenKeys:
         """Read them once."""
         try:
             self._keys = keys_in(await self._run_in_thread(lambda: _read(self.url)))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             log.warning("keys of tokens cannot be read", url=self.url, why=_why(error))
 
     def claims_of(self, token: str) -> Claims:
@@ -94,7 +95,7 @@ class TokenKeys:
             name = jwt.get_unverified_header(token).get("kid")
             key = self._key_named(name)
             claims: Claims = jwt.decode(token, key.key, algorithms=_algorithms(key), options=_NO_CHECKS)
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, RecursionError) as error:
             raise TokenError(f"not a token that is signed by one of the keys: {error}") from error
         return claims
 
@@ -112,16 +113,19 @@ class TokenKeys:
 def keys_in(text: bytes) -> dict[str, Any]:
     """The public keys of a JWKS by their ids. ValueError without any."""
     jwt = _jwt()
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     rows = found.get("keys") if isinstance(found, dict) else None
     keys = {}
     for row in rows if isinstance(rows, list) else ():
-        if not isinstance(row, dict) or row.get("kty") not in _ALGORITHMS or row.get("use", "sig") != "sig":
+        if not isinstance(row, dict) or str(row.get("kty")) not in _ALGORITHMS or row.get("use", "sig") != "sig":
             continue
         try:
             key = jwt.PyJWK.from_dict(row)
-        except jwt.PyJWTError:
-            continue  # of a curve that is unknown here, say
+        except (jwt.PyJWTError, NotImplementedError):
+            continue  # of a curve that is unknown here, say, or for no algorithm
         keys[str(row.get("kid", ""))] = key
     if not keys:
         raise ValueError("there is no public key for signatures in it")

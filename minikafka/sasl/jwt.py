@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 INVALID: Final = "invalid_token"
 INSUFFICIENT: Final = "insufficient_scope"
+LATEST_S: Final = 2**43
+"""Times beyond are this one. So they are in Java's range, also in milliseconds."""
 
 
 class TokenError(ValueError):
@@ -49,7 +51,7 @@ class Demands:
     def check(self, claims: Claims, now_ms: int) -> Token:
         """TokenError if they do not."""
         user = claims.get(self.principal_claim)
-        if not isinstance(user, str) or not user:
+        if not isinstance(user, str) or not user or not _is_text(user):
             raise TokenError(f"claim {self.principal_claim} does not name a user")
         expires_at_ms = _time_ms(claims, "exp")
         if expires_at_ms is None:
@@ -93,6 +95,15 @@ def scopes_of(claim: Any) -> set[str]:
     return {each for each in claim if isinstance(each, str)} if isinstance(claim, Iterable) else set()
 
 
+def _is_text(name: str) -> bool:
+    """False if it could not be sent: JSON may have halves of characters."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _audiences_of(claim: Any) -> set[str]:
     """One, or a list."""
     return {claim} if isinstance(claim, str) else scopes_of(claim)
@@ -102,9 +113,9 @@ def _time_ms(claims: Claims, name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise TokenError(f"claim {name} is no time")
-    return int(value * 1000)
+    return int(max(-LATEST_S, min(value, LATEST_S)) * 1000)
 
 
 def _json_of(part: str) -> dict[str, Any]:

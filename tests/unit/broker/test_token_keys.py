@@ -78,8 +78,9 @@ async def keys(tmp_path: Path) -> TokenKeys:
 
 def test_only_public_keys_for_signatures_are_taken() -> None:
     assert set(keys_in(KEYS)) == {"rsa", "curve"}
-    assert set(keys_in(jwks(row(RSA, "rsa", use="enc"), row(CURVE, "curve"), {"kty": "EC", "crv": "no"}))) == {"curve"}
-    for wrong in (b"{", b"[]", b'{"keys": 7}', jwks(), jwks({"kty": "oct", "k": "c2VjcmV0"}), b"\xff"):
+    unknown = {"kty": "EC", "crv": "no"}, {"kty": ["EC"]}, row(CURVE, "none", alg="none")
+    assert set(keys_in(jwks(row(RSA, "rsa", use="enc"), row(CURVE, "curve"), *unknown))) == {"curve"}
+    for wrong in (b"{", b"[]", b'{"keys": 7}', jwks(), jwks({"kty": "oct", "k": "c2VjcmV0"}), b"\xff", b"[" * 100_000):
         with pytest.raises(ValueError, match=r"."):
             keys_in(wrong)
 
@@ -106,6 +107,7 @@ async def test_others_are_not(keys: TokenKeys) -> None:
         f"{header}.{raised}.{signature}",
         "",
         "a.b.c",
+        f"{urlsafe_b64encode(b'[' * 48_000).decode()}.e30.",
     ]
     for token in forged:
         with pytest.raises(TokenError):
@@ -138,6 +140,29 @@ async def test_an_unknown_key_has_them_read_again(tmp_path: Path, monkeypatch: p
     assert [each["event"] for each in logs] == ["keys of tokens cannot be read"]
     assert is_known(), "the old ones are better than none"
     running.cancel()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ncut",
+        b"HTTP/1.1 302 Found\r\nLocation: file:///k\r\n\r\n",
+    ],
+)
+async def test_whatever_an_address_answers_leaves_the_keys_as_they_were(keys: TokenKeys, answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        keys.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys"
+        keys._run_in_thread = asyncio.to_thread
+        with capture_logs() as logs:
+            await keys.read()
+    assert [each["event"] for each in logs] == ["keys of tokens cannot be read"]
+    assert keys.claims_of(signed())["sub"] == "alice"
 
 
 async def test_a_client_with_a_signed_token_is_let_in(start_node: StartNode, tmp_path: Path) -> None:

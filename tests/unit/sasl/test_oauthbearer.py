@@ -42,10 +42,12 @@ def test_a_token_lets_in_whom_it_names_until_it_expires() -> None:
         {},
         GOOD | {"sub": ""},
         GOOD | {"sub": 7},
+        GOOD | {"sub": "half a character: \ud800"},
         GOOD | {"exp": 1000},
         GOOD | {"exp": "later"},
         GOOD | {"exp": True},
         GOOD | {"exp": float("inf")},
+        GOOD | {"exp": float("nan")},
         GOOD | {"exp": None},
         GOOD | {"nbf": 1001},
         GOOD | {"iat": 1001},
@@ -138,6 +140,24 @@ def test_nobody_acts_for_another() -> None:
             with pytest.raises(KafkaError, match="authorization id"):
                 asked.receive(message)
         assert (asked.user is not None) is is_let_in
+
+
+NUMBERS = st.one_of(st.integers(), st.integers().map(lambda power: 10 ** abs(power % 500)), st.floats())
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.text(st.characters(), max_size=3))
+CLAIMS = st.dictionaries(
+    st.sampled_from(["sub", "exp", "nbf", "iat", "aud", "iss", "scope"]),
+    st.one_of(SCALARS, st.lists(SCALARS, max_size=2), st.dictionaries(st.text(max_size=2), SCALARS, max_size=2)),
+)
+
+
+@given(CLAIMS)
+def test_whatever_is_claimed_lets_in_somebody_who_can_be_named_or_nobody(claims: dict[str, Any]) -> None:
+    demands = Demands(scopes=("read",), audiences=("kafka",), issuer="issuer")
+    enough = {"sub": "alice", "exp": 10**400, "iss": "issuer", "aud": "kafka", "scope": "read"}
+    with suppress(TokenError):
+        user, expires_at_ms = demands.check(unsecured_claims(unsecured_token(enough | claims)), NOW_MS)
+        assert user.encode()
+        assert NOW_MS < expires_at_ms < 2**63
 
 
 @given(
