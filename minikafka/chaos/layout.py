@@ -189,6 +189,8 @@ class ClusterLayout:
             self._write_certificates()
             self.logins.make_missing()
         for node_id in self.node_ids:
+            # Its logs have keys of users, and what only some may read.
+            self.node_directory(node_id).mkdir(mode=0o700 if self.secure else 0o777, exist_ok=True)
             self.data_directory(node_id).mkdir(parents=True, exist_ok=True)
             config_file = self.config_file(node_id)
             if not config_file.exists():

@@ -28,7 +28,8 @@ def test_each_node_and_a_client_have_a_key_that_nobody_else_reads(layout: Cluste
     of_users = {f"{user}.{kind}" for user in ("admin", "user") for kind in ("password", "properties")}
     assert set(files) == {"ca.pem", "ca.key", "node-1.pem", "node-2.pem", "client.pem", "users"} | of_users
     assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
-    assert stat.S_IMODE(layout.security_directory.stat().st_mode) == 0o700
+    for directory in (layout.security_directory, layout.node_directory(1), layout.node_directory(2)):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
 def test_all_of_a_cluster_is_encrypted(layout: ClusterLayout) -> None:
