@@ -6,14 +6,13 @@ that cannot be used leave everything as it was.
 
 from __future__ import annotations
 
-import re
 import ssl
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.config.security import NO_CLIENT_AUTH, WITH_TLS
+from minikafka.net.stores import Store, StoreError, load_key, with_trusted
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -22,7 +21,6 @@ _CLIENT_AUTH: Final = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-_ENCRYPTED_KEY: Final = re.compile("^-----BEGIN ENCRYPTED PRIVATE KEY|^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
 
 
 class _Contexts(NamedTuple):
@@ -78,27 +76,21 @@ def _context(side: ssl._SSLMethod, config: BrokerConfig) -> ssl.SSLContext:
     versions = [_VERSIONS[name] for name in config.ssl_enabled_protocols]
     context.options |= ssl.OP_NO_RENEGOTIATION  # who is in would make this node work for nothing
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    location, trusted = config.ssl_keystore_location, config.ssl_truststore_location
-    assert location is not None, "the settings were checked"
     try:
-        # With a password that is empty OpenSSL fails where it would ask the terminal for one.
-        context.load_cert_chain(location, password=config.ssl_key_password or "")
-    except OSError as error:
-        raise ConfigError([f"ssl.keystore.location {location}: {_why_no_key(error, location)}"]) from error
-    if trusted is not None:
-        try:
-            context.load_verify_locations(trusted)
-        except OSError as error:
-            why = "it must have certificates in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
-            raise ConfigError([f"ssl.truststore.location {trusted}: {why}"]) from error
+        load_key(context, _key_store(config))
+        if config.ssl_truststore_location is not None:
+            with_trusted(context.load_verify_locations, _trust_store(config, config.ssl_truststore_location))
+    except StoreError as error:
+        raise ConfigError([str(error)]) from error
     return context
 
 
-def _why_no_key(error: OSError, path: str) -> str:
-    if not isinstance(error, ssl.SSLError):
-        return error.strerror or str(error)
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "its certificate is not that of its key"
-    if _ENCRYPTED_KEY.search(Path(path).read_text(errors="replace")):
-        return "its key is encrypted, and ssl.key.password is not its password"
-    return "it must have a key and a certificate in PEM format"
+def _key_store(config: BrokerConfig) -> Store:
+    location = config.ssl_keystore_location
+    assert location is not None, "the settings were checked"
+    password, of_key = config.ssl_keystore_password, config.ssl_key_password
+    return Store("ssl.keystore", location, config.ssl_keystore_type, password, of_key)
+
+
+def _trust_store(config: BrokerConfig, location: str) -> Store:
+    return Store("ssl.truststore", location, config.ssl_truststore_type, config.ssl_truststore_password)

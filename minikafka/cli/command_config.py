@@ -26,7 +26,7 @@ CommandConfig = Annotated[
     typer.Option(
         OPTION,
         metavar="FILE",
-        help="client.properties of Kafka: security.protocol, ssl.*.",
+        help="client.properties of Kafka: security.protocol, ssl.*, sasl.*.",
         show_default="that of the cluster of --dir, if it is secure",
         envvar=VARIABLE,
     ),

@@ -1,10 +1,12 @@
-"""The same servers and security, by the names that other clients have for them (pure)."""
+"""The same servers and security, by the names that other clients have for them."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Literal
 
 from minikafka.client.security import Security
+from minikafka.config.stores import PKCS12
+from minikafka.net.stores import trusted_pem
 
 Kind = Literal["confluent", "aiokafka", "kafka-python", "java"]
 KINDS: Final[tuple[Kind, ...]] = ("confluent", "aiokafka", "kafka-python", "java")
@@ -22,21 +24,23 @@ def client_config(kind: Kind, servers: str, security: Security) -> dict[str, Any
 
 
 def java_properties(security: Security) -> dict[str, str]:
-    """``client.properties`` without the servers. Java is told of each store that it is PEM: else it expects its own."""
+    """``client.properties`` without the servers. Java is told the format of each store: else it expects its own."""
     if security.security_protocol == "PLAINTEXT":
         return {}
     given = {
         "security.protocol": security.security_protocol,
         "ssl.truststore.location": security.ssl_truststore_location,
+        "ssl.truststore.password": security.ssl_truststore_password,
         "ssl.truststore.certificates": security.ssl_truststore_certificates,
         "ssl.keystore.location": security.ssl_keystore_location,
+        "ssl.keystore.password": security.ssl_keystore_password,
         "ssl.keystore.certificate.chain": security.ssl_keystore_certificate_chain,
         "ssl.keystore.key": security.ssl_keystore_key,
         "ssl.key.password": security.ssl_key_password,
     }
-    for store in ("ssl.truststore", "ssl.keystore"):
+    for store, kind in (("ssl.truststore", security.ssl_truststore_type), ("ssl.keystore", security.ssl_keystore_type)):
         if any(value is not None for name, value in given.items() if name.startswith(store)):
-            given[f"{store}.type"] = "PEM"
+            given[f"{store}.type"] = kind
     if (login := security.login) is not None:
         given |= {"sasl.mechanism": security.sasl_mechanism, "sasl.jaas.config": login.jaas(security.sasl_mechanism)}
     given["ssl.endpoint.identification.algorithm"] = security.ssl_endpoint_identification_algorithm
@@ -61,13 +65,8 @@ def _of_librdkafka(security: Security) -> dict[str, str]:
         return {}
     given = {
         "security.protocol": security.security_protocol.lower(),
-        "ssl.ca.location": security.ssl_truststore_location,
-        "ssl.ca.pem": security.ssl_truststore_certificates,
-        "ssl.certificate.location": security.ssl_keystore_location,
-        "ssl.key.location": security.ssl_keystore_location,
-        "ssl.certificate.pem": security.ssl_keystore_certificate_chain,
-        "ssl.key.pem": security.ssl_keystore_key,
-        "ssl.key.password": security.ssl_key_password,
+        **_trusted_by_librdkafka(security),
+        **_key_of_librdkafka(security),
         "ssl.endpoint.identification.algorithm": security.ssl_endpoint_identification_algorithm or "none",
     }
     if (login := security.login) is not None:
@@ -77,3 +76,26 @@ def _of_librdkafka(security: Security) -> dict[str, str]:
             "sasl.password": login.password,
         }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _trusted_by_librdkafka(security: Security) -> dict[str, str | None]:
+    store = security.trust_store
+    if store is not None and store.format == PKCS12:
+        return {"ssl.ca.pem": trusted_pem(store)}  # it reads keys in PKCS12, but nobody to trust
+    return {
+        "ssl.ca.location": security.ssl_truststore_location,
+        "ssl.ca.pem": security.ssl_truststore_certificates,
+    }
+
+
+def _key_of_librdkafka(security: Security) -> dict[str, str | None]:
+    store = security.key_store
+    if store is not None and store.format == PKCS12:
+        return {"ssl.keystore.location": store.location, "ssl.keystore.password": store.password or store.key_password}
+    return {
+        "ssl.certificate.location": security.ssl_keystore_location,
+        "ssl.key.location": security.ssl_keystore_location,
+        "ssl.certificate.pem": security.ssl_keystore_certificate_chain,
+        "ssl.key.pem": security.ssl_keystore_key,
+        "ssl.key.password": security.ssl_key_password,
+    }

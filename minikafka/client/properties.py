@@ -11,17 +11,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from minikafka.client.security import Security, remedy_of
+from minikafka.client.security import Security
 from minikafka.config import ConfigError, parse_properties
 
-PEM: Final = "PEM"
 _FIELDS: Final = {
     field.name.replace("_", "."): field.name for field in fields(Security) if field.name != "sasl_oauth_token"
 }
-_STORES: Final = ("ssl.keystore", "ssl.truststore")
+_IN_ANY_CASE: Final = {"security_protocol", "ssl_truststore_type", "ssl_keystore_type"}
 WITHOUT_EFFECT: Final = frozenset(
     {
-        *("ssl.keystore.password", "ssl.truststore.password"),  # PEM files have none; of their keys is ssl.key.password
         *("ssl.protocol", "ssl.provider", "ssl.secure.random.implementation", "security.providers"),
         *("ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"),
     }
@@ -49,12 +47,10 @@ def security_of(given: Mapping[str, str]) -> Security:
     for name, value in given.items():
         if name in _FIELDS:
             known[_FIELDS[name]] = value.strip()
-        elif name.removesuffix(".type") in _STORES:
-            _check_type(name, value.strip(), given)
         elif is_refused(name):
             raise ValueError(f"{name} cannot be set here; {', '.join(_FIELDS)} can")
-    if "security_protocol" in known:
-        known["security_protocol"] = known["security_protocol"].upper()
+    for name in _IN_ANY_CASE & known.keys():
+        known[name] = known[name].upper()
     security = Security(**known)
     security.context()
     security.sasl()
@@ -63,12 +59,4 @@ def security_of(given: Mapping[str, str]) -> Security:
 
 def is_refused(name: str) -> bool:
     """Whether the property is about security, and :func:`security_of` does not know it."""
-    is_known = name in _FIELDS or name in WITHOUT_EFFECT or name.removesuffix(".type") in _STORES
-    return name.startswith(_ABOUT_SECURITY) and not is_known
-
-
-def _check_type(name: str, value: str, given: Mapping[str, str]) -> None:
-    if value.upper() != PEM:
-        store = name.removesuffix(".type")
-        remedy = remedy_of(store, given.get(f"{store}.location", "FILE").strip())
-        raise ValueError(f"{name} is {value}: only PEM can be read; {remedy}")
+    return name.startswith(_ABOUT_SECURITY) and name not in _FIELDS and name not in WITHOUT_EFFECT

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from minikafka.client.sasl import MECHANISMS, SaslClient, UserLogin, token_client, user_client, user_login
+from minikafka.config.stores import FORMATS, PEM, expected_instead_of
+from minikafka.net.stores import Store, in_memory, load_key, with_trusted
 from minikafka.sasl.exchange import OAUTHBEARER
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 NONCE_SIZE: Final = 32
-_JAVA_STORES: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\x30": "PKCS12"}
-"""What such files begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +22,12 @@ class Security:
     """``Security(security_protocol="SSL", ssl_truststore_location="ca.pem")``.
 
     - ``security_protocol``: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL", as the listener speaks.
-    - ``ssl_truststore_location``: a PEM file with the certificates of those who may vouch for brokers, or
-      ``ssl_truststore_certificates``: their text; neither: those that the system trusts.
-    - ``ssl_keystore_location``: a PEM file with the client's own key and certificate, for brokers that ask for one, or
+    - ``ssl_truststore_location``: a file with the certificates of those who may vouch for brokers, or
+      ``ssl_truststore_certificates``: their text in PEM format; neither: those that the system trusts.
+    - ``ssl_keystore_location``: a file with the client's own key and certificate, for brokers that ask for one, or
       ``ssl_keystore_key`` and ``ssl_keystore_certificate_chain``: their text. ``ssl_key_password``: of that key.
+    - ``ssl_truststore_type`` and ``ssl_keystore_type``: "PEM" or "PKCS12" (``pip install 'minikafka[secure]'``), with
+      ``ssl_truststore_password`` and ``ssl_keystore_password``.
     - ``ssl_endpoint_identification_algorithm``: "https": the certificate must name the broker's host; "": any may
       answer whose certificate is vouched for.
     - ``sasl_mechanism``: "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN" or "OAUTHBEARER", with
@@ -36,9 +36,13 @@ class Security:
     """
 
     security_protocol: str = "PLAINTEXT"
+    ssl_truststore_type: str = PEM
     ssl_truststore_location: str | None = None
+    ssl_truststore_password: str | None = None
     ssl_truststore_certificates: str | None = None
+    ssl_keystore_type: str = PEM
     ssl_keystore_location: str | None = None
+    ssl_keystore_password: str | None = None
     ssl_keystore_key: str | None = None
     ssl_keystore_certificate_chain: str | None = None
     ssl_key_password: str | None = None
@@ -56,27 +60,41 @@ class Security:
         if not self.security_protocol.endswith("SSL"):
             return None
         self._check()
-        try:
-            context = ssl.create_default_context(
-                cafile=self.ssl_truststore_location, cadata=self.ssl_truststore_certificates
-            )
-        except OSError as error:
-            what = "certificates in PEM format"
-            raise _unusable("ssl.truststore", self.ssl_truststore_location, what, error) from error
+        trusted, own = self.trust_store, self.key_store
+        context = self._trusting_text() if trusted is None else with_trusted(ssl.create_default_context, trusted)
         context.check_hostname = bool(self.ssl_endpoint_identification_algorithm)
-        with self._key_store() as path:
-            if path is not None:
-                try:
-                    # Without a password OpenSSL would ask for one at the terminal.
-                    context.load_cert_chain(path, password=self.ssl_key_password or "")
-                except OSError as error:
-                    what = "a certificate and its key in PEM format, under ssl.key.password"
-                    raise _unusable("ssl.keystore", self.ssl_keystore_location, what, error) from error
+        if own is not None:
+            load_key(context, own)
+        elif self.ssl_keystore_key is not None:
+            self._load_key_of_text(context)
         return context
+
+    @property
+    def trust_store(self) -> Store | None:
+        """The file of those who may vouch for brokers."""
+        if self.ssl_truststore_location is None:
+            return None
+        return Store(
+            "ssl.truststore", self.ssl_truststore_location, self.ssl_truststore_type, self.ssl_truststore_password
+        )
+
+    @property
+    def key_store(self) -> Store | None:
+        """The file of the client's own key and certificate."""
+        if self.ssl_keystore_location is None:
+            return None
+        password, of_key = self.ssl_keystore_password, self.ssl_key_password
+        return Store("ssl.keystore", self.ssl_keystore_location, self.ssl_keystore_type, password, of_key)
 
     def _check(self) -> None:
         if (given := self.ssl_endpoint_identification_algorithm) not in ("https", ""):
             raise ValueError(f"ssl.endpoint.identification.algorithm is {given!r}; it must be 'https' or ''")
+        for name, kind, location in (
+            ("ssl.truststore", self.ssl_truststore_type, self.ssl_truststore_location),
+            ("ssl.keystore", self.ssl_keystore_type, self.ssl_keystore_location),
+        ):
+            if kind not in FORMATS:
+                raise ValueError(f"{name}.type is {kind}; it must be {expected_instead_of(kind, location or 'FILE')}")
         if self.ssl_truststore_location is not None and self.ssl_truststore_certificates is not None:
             raise ValueError("ssl.truststore.location and ssl.truststore.certificates are both set; keep one")
         if (self.ssl_keystore_key is None) != (self.ssl_keystore_certificate_chain is None):
@@ -84,16 +102,20 @@ class Security:
         if self.ssl_keystore_location is not None and self.ssl_keystore_key is not None:
             raise ValueError("ssl.keystore.location and ssl.keystore.key are both set; keep one")
 
-    @contextmanager
-    def _key_store(self) -> Iterator[str | None]:
-        """A path to the key and its certificate. OpenSSL wants one: text gets one in memory, which nobody else sees."""
-        if self.ssl_keystore_key is None or self.ssl_keystore_certificate_chain is None:
-            yield self.ssl_keystore_location
-            return
-        with os.fdopen(os.memfd_create("key store"), "w") as file:
-            file.write(f"{self.ssl_keystore_key}\n{self.ssl_keystore_certificate_chain}\n")
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
+    def _trusting_text(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cadata=self.ssl_truststore_certificates)
+        except ssl.SSLError as error:
+            raise ValueError("ssl.truststore: its text must have certificates in PEM format") from error
+
+    def _load_key_of_text(self, context: ssl.SSLContext) -> None:
+        with in_memory(f"{self.ssl_keystore_key}\n{self.ssl_keystore_certificate_chain}\n") as path:
+            try:
+                # Without a password OpenSSL would ask for one at the terminal.
+                context.load_cert_chain(path, password=self.ssl_key_password or "")
+            except ssl.SSLError as error:
+                what = "a certificate and its key in PEM format, under ssl.key.password"
+                raise ValueError(f"ssl.keystore: its text must have {what}") from error
 
     @property
     def login(self) -> UserLogin | None:
@@ -119,28 +141,3 @@ class Security:
 
 
 PLAIN: Final = Security()
-
-
-def _unusable(store: str, path: str | None, what: str, error: OSError) -> ValueError:
-    if path is None:
-        return ValueError(f"{store}: its text must have {what}")
-    if not isinstance(error, ssl.SSLError):
-        return ValueError(f"{store}.location {path}: {error.strerror}")
-    if (kind := java_store(path)) is not None:
-        return ValueError(f"{store}.location {path}: {kind} cannot be read; {remedy_of(store, path)}")
-    return ValueError(f"{store}.location {path}: it must have {what}")
-
-
-def java_store(path: str) -> str | None:
-    """The format of a file that Java's keytool made; None: it is another file."""
-    with Path(path).open("rb") as file:
-        begin = file.read(4)
-    return next((kind for magic, kind in _JAVA_STORES.items() if begin.startswith(magic)), None)
-
-
-def remedy_of(store: str, path: str) -> str:
-    """How to make a PEM file of a key store of Java."""
-    if store == "ssl.truststore":
-        return f"make a PEM file of it: keytool -list -rfc -keystore {path} > ca.pem"
-    export = f"keytool -importkeystore -srckeystore {path} -destkeystore key.p12 -deststoretype PKCS12"
-    return f"make a PEM file of it: {export} && openssl pkcs12 -nodes -in key.p12 -out key.pem"

@@ -8,6 +8,7 @@ Map:
 * ``security``    rows: protocols of listeners, TLS, who may do what
 * ``sasl``        rows: how clients prove who they are; each also for one listener
 * ``jaas``, ``principals``  logins, and users of certificates, in Kafka's notation
+* ``stores``      formats of key stores and trust stores
 * ``topics``      rows: defaults of topics, replication between brokers
 * ``quorum``      rows: broker sessions and the controller quorum
 * ``logs``        rows: segments, retention, flushing, cleaning

@@ -7,6 +7,7 @@ from typing import Final
 from minikafka.config.kinds import boolean, choice, nullable, principals, protocols, secret, text, words
 from minikafka.config.principals import PrincipalRules, principal_rules
 from minikafka.config.setting import Setting, SettingGroup
+from minikafka.config.stores import PEM, store_format
 
 PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"
@@ -34,26 +35,42 @@ class SecuritySettings(SettingGroup):
         these encrypt what they send to each other; both ends need certificates by ssl.truststore.location, beside the
         cluster's secret.""",
     )
-    ssl_keystore_type = Setting(choice("PEM"), "PEM", kafka="JKS", doc="The format of ssl.keystore.location.")
+    ssl_keystore_type = Setting(
+        store_format(),
+        PEM,
+        kafka="JKS",
+        doc="The format of ssl.keystore.location: PEM, or PKCS12 (pip install 'minikafka[secure]').",
+    )
     ssl_keystore_location = Setting(
         nullable(text()),
         None,
-        doc="""A PEM file with the private key of this node and its certificate, followed by those of its issuers below
+        doc="""A file with the private key of this node and its certificate, followed by those of its issuers below
         the root. Clients look for the advertised host among the certificate's names. Set again while the node runs, it
         is read again, for new connections.""",
         dynamic=True,
         of_one_node=True,
     )
-    ssl_key_password = Setting(nullable(secret()), None, doc="Of the private key, if it is encrypted.")
-    ssl_truststore_type = Setting(choice("PEM"), "PEM", kafka="JKS", doc="The format of ssl.truststore.location.")
+    ssl_keystore_password = Setting(nullable(secret()), None, doc="Of a key store in PKCS12. PEM has none.")
+    ssl_key_password = Setting(
+        nullable(secret()),
+        None,
+        doc="Of the private key, if it is encrypted. A key store in PKCS12 has one password for all.",
+    )
+    ssl_truststore_type = Setting(
+        store_format(),
+        PEM,
+        kafka="JKS",
+        doc="The format of ssl.truststore.location: PEM, or PKCS12 (pip install 'minikafka[secure]').",
+    )
     ssl_truststore_location = Setting(
         nullable(text()),
         None,
-        doc="""A PEM file with the certificates of those who may issue them for clients, and for other nodes. It,
+        doc="""A file with the certificates of those who may issue them for clients, and for other nodes. It,
         too, is read again when it is set again.""",
         dynamic=True,
         of_one_node=True,
     )
+    ssl_truststore_password = Setting(nullable(secret()), None, doc="Of a trust store in PKCS12. PEM has none.")
     ssl_endpoint_identification_algorithm = Setting(
         nullable(choice("https", any_case=True)),
         "https",

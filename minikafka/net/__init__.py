@@ -5,6 +5,7 @@
 - ``handshakes``  why such handshakes fail, in words
 - ``addresses``   how many come from each address
 - ``certificates``   whom a certificate names
+- ``stores``      keys and trusted certificates, from files
 - ``connection``  one accepted connection: parses frames in place, keeps replies in request order, sends file regions
 - ``breakable``   the same for tests that break it, over ``links`` that are cut or slow
 - ``reply``       the place of one answer in its connection's order

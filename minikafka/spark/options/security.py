@@ -17,16 +17,18 @@ PREFIX: Final = "kafka."
 _IN_EVERY_PROCESS: Final = "It must be there on the driver and on every executor."
 _DOCS: Final = {
     "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the listener of the brokers speaks.",
-    "ssl.truststore.type": "PEM, the only one that can be read.",
-    "ssl.truststore.location": f"A PEM file with the certificates of those who vouch for brokers. {_IN_EVERY_PROCESS}",
-    "ssl.truststore.certificates": "The text of such a file.",
-    "ssl.keystore.type": "PEM, the only one that can be read.",
-    "ssl.keystore.location": f"A PEM file with a key and its certificate, for brokers that ask. {_IN_EVERY_PROCESS}",
-    "ssl.keystore.certificate.chain": "The text of such a certificate.",
+    "ssl.truststore.type": "PEM, or PKCS12 (pip install 'minikafka[secure]').",
+    "ssl.truststore.location": f"A file with the certificates of those who vouch for brokers. {_IN_EVERY_PROCESS}",
+    "ssl.truststore.certificates": "The text of such a file in PEM format.",
+    "ssl.keystore.type": "PEM, or PKCS12.",
+    "ssl.keystore.location": f"A file with a key and its certificate, for brokers that ask. {_IN_EVERY_PROCESS}",
+    "ssl.keystore.certificate.chain": "The text of such a certificate in PEM format.",
     "ssl.endpoint.identification.algorithm": "https: a certificate must name the broker's host; empty: it need not.",
     "sasl.mechanism": "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN, where the brokers ask who one is.",
 }
 _SECRETS: Final = {
+    "ssl.truststore.password": "Of a trust store in PKCS12.",
+    "ssl.keystore.password": "Of a key store in PKCS12.",
     "ssl.keystore.key": "The text of such a key.",
     "ssl.key.password": "Of the key, if it is encrypted.",
     "sasl.jaas.config": 'A login module with username="..." and password="...", as Java\'s clients take it.',
@@ -36,6 +38,8 @@ _SECRETS: Final = {
 _DEFAULTS: Final = {
     "security.protocol": "PLAINTEXT",
     "sasl.mechanism": "SCRAM-SHA-512",
+    "ssl.truststore.type": "PEM",
+    "ssl.keystore.type": "PEM",
     "ssl.endpoint.identification.algorithm": "https",
 }
 

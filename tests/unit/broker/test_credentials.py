@@ -72,7 +72,11 @@ def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
             {"ssl_keystore_location": "/k", "ssl_client_auth": "required"},
             "ssl.truststore.location is not set; ssl.client.auth=required needs it",
         ),
-        ({"ssl_keystore_type": "JKS"}, "ssl.keystore.type = 'JKS': must be PEM"),
+        (
+            {"ssl_keystore_type": "JKS"},
+            "ssl.keystore.type = 'JKS': must be PEM or PKCS12; make PKCS12 of it: keytool -importkeystore "
+            "-srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_named(settings: dict[str, str], said: str) -> None:

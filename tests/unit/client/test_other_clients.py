@@ -37,6 +37,38 @@ def test_each_client_is_told_in_its_words() -> None:
     }
 
 
+def test_files_in_pkcs12_are_told_as_each_client_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka reads keys in that format, but no trusted certificates: it gets their text."""
+    monkeypatch.setattr("minikafka.client.other_clients.trusted_pem", lambda store: f"of {store.location}")
+    files = Security(
+        security_protocol="SSL",
+        ssl_truststore_type="PKCS12",
+        ssl_truststore_location="ca.p12",
+        ssl_truststore_password="one",
+        ssl_keystore_type="PKCS12",
+        ssl_keystore_location="own.p12",
+        ssl_keystore_password="two",
+    )
+    assert client_config("confluent", SERVERS, files) == {
+        "bootstrap.servers": SERVERS,
+        "security.protocol": "ssl",
+        "ssl.ca.pem": "of ca.p12",
+        "ssl.keystore.location": "own.p12",
+        "ssl.keystore.password": "two",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    assert java_properties(files) == {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": "ca.p12",
+        "ssl.truststore.password": "one",
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": "own.p12",
+        "ssl.keystore.password": "two",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+
+
 def test_a_plain_connection_needs_no_words() -> None:
     assert client_config("confluent", SERVERS, PLAIN) == client_config("java", SERVERS, PLAIN)
     assert client_config("aiokafka", SERVERS, PLAIN) == {"bootstrap_servers": ["h:1", "h:2"]}

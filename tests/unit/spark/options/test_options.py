@@ -145,7 +145,10 @@ def test_options_of_the_sink_reach_the_sink_and_its_client() -> None:
         ({"kafka.interceptor.classes": "X"}, "option 'kafka.interceptor.classes' cannot be used"),
         ({"kafka.security.protocol": "TLS"}, "options 'kafka.*': security.protocol is 'TLS'; it must be PLAINTEXT or"),
         ({"kafka.ssl.cipher.suites": "X"}, "option 'kafka.ssl.cipher.suites' cannot be used"),
-        ({"kafka.ssl.truststore.type": "JKS"}, "only PEM can be read; make a PEM file of it: keytool"),
+        (
+            {"kafka.ssl.truststore.type": "JKS", "kafka.security.protocol": "SSL"},
+            "it must be PEM or PKCS12; make PKCS12 of it: keytool",
+        ),
         ({"kafka.ssl.truststore.location": "/no", "kafka.security.protocol": "SSL"}, "/no: No such file"),
         ({"kafka.sasl.kerberos.service.name": "secret"}, "option 'kafka.sasl.kerberos.service.name' cannot be used"),
         ({"kafka.sasl.jaas.config": "secret"} | SASL, "options 'kafka.*': sasl.jaas.config must have a login module"),
