@@ -143,8 +143,11 @@ def _log_in(connection: socket.socket, sasl: SaslClient) -> None:
     async def ask(request: Message, response: type[M]) -> M:
         return _ask(connection, request, response)
 
+    async def log_in() -> None:
+        await sasl.log_in(await sasl.begin(), ask)
+
     with suppress(StopIteration):
-        sasl.log_in(ask).send(None)
+        log_in().send(None)
         raise AssertionError("it waited for something else than an answer")
 
 

@@ -12,8 +12,9 @@
 ``key_coordinator``        the coordinator of a group or a transactional id
 ``backoff``                waits between attempts
 ``security``, ``sasl``       how to connect: TLS, and who the client is
+``tokens``                 of OAUTHBEARER: issued by an endpoint, read from a file, or made for tests
 ``properties``             the same of a ``client.properties`` file (KIP-651)
-``other_clients``          the same by the names of other clients (pure)
+``other_clients``          the same by the names of other clients
 ``checks``                 checks of arguments, at the call (pure)
 ``records``, ``errors``    returned records and raised errors
 =========================  ========================================================================================

@@ -13,6 +13,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
 from minikafka.net.channel import Channel
 from minikafka.net.handshakes import why_not_reached
+from minikafka.sasl.exchange import ClientExchange
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.errors import WireError
@@ -62,12 +63,14 @@ class BrokerConnection:
         sasl: SaslClient | None = None,
     ) -> BrokerConnection:
         """Connect, agree on versions, and log in. Raises KafkaError."""
+        # A token may come from elsewhere: how long that takes says nothing of the broker.
+        exchange = None if sasl is None else await sasl.begin()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S, tls=tls)
                 try:
                     connection = cls(endpoint, channel, client_id, await _negotiate(channel, client_id), sasl)
-                    await connection._log_in()
+                    await connection._log_in(exchange)
                     return connection
                 except BaseException:
                     channel.close()
@@ -87,18 +90,18 @@ class BrokerConnection:
         if self._renew_at_s is None or (_now_s() < self._renew_at_s and not self._renewing.locked()):
             return
         async with self._renewing:
-            if self._renew_at_s is not None and _now_s() >= self._renew_at_s:
+            if self._sasl is not None and self._renew_at_s is not None and _now_s() >= self._renew_at_s:
                 try:
-                    await self._log_in()
+                    await self._log_in(await self._sasl.begin())
                 except BaseException:
                     self.close()
                     raise
 
-    async def _log_in(self) -> None:
-        if self._sasl is None:
+    async def _log_in(self, exchange: ClientExchange | None) -> None:
+        if self._sasl is None or exchange is None:
             return
         began_s = _now_s()
-        lifetime_ms = await self._sasl.log_in(self._ask)
+        lifetime_ms = await self._sasl.log_in(exchange, self._ask)
         self._renew_at_s = began_s + lifetime_ms / 1000 * SESSION_SHARE if lifetime_ms else None
 
     async def _ask(self, request: Message, response_type: type[R]) -> R:

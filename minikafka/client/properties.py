@@ -22,10 +22,18 @@ WITHOUT_EFFECT: Final = frozenset(
     {
         *("ssl.protocol", "ssl.provider", "ssl.secure.random.implementation", "security.providers"),
         *("ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"),
+        *("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"),
+        *("sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms"),
+        *("sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter"),
+        *("sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds"),
     }
 )
 """How Java does it: taken, and ignored."""
 _ABOUT_SECURITY: Final = ("ssl.", "sasl.", "security.")
+HANDLER: Final = "sasl.login.callback.handler.class"
+_OF_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.{}OAuthBearerLoginCallbackHandler"
+_HANDLERS: Final = (_OF_TOKENS.format(""), _OF_TOKENS.format("secured."))
+"""By which Java's clients, now and before Kafka 4, have tokens issued: ours do anyway."""
 
 
 def security_of_file(path: Path) -> Security:
@@ -47,6 +55,9 @@ def security_of(given: Mapping[str, str]) -> Security:
     for name, value in given.items():
         if name in _FIELDS:
             known[_FIELDS[name]] = value.strip()
+        elif name == HANDLER:
+            if value.strip() not in _HANDLERS:
+                raise ValueError(f"{HANDLER} is {value.strip()}; it must be {_HANDLERS[0]}, or left out")
         elif is_refused(name):
             raise ValueError(f"{name} cannot be set here; {', '.join(_FIELDS)} can")
     for name in _IN_ANY_CASE & known.keys():
@@ -59,4 +70,4 @@ def security_of(given: Mapping[str, str]) -> Security:
 
 def is_refused(name: str) -> bool:
     """Whether the property is about security, and :func:`security_of` does not know it."""
-    return name.startswith(_ABOUT_SECURITY) and name not in _FIELDS and name not in WITHOUT_EFFECT
+    return name.startswith(_ABOUT_SECURITY) and name not in {*_FIELDS, *WITHOUT_EFFECT, HANDLER}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from minikafka.client.tokens import NextToken, TokenOptions, tokens_of
 from minikafka.config.jaas import PLAIN_MODULE, SCRAM_MODULE, Jaas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.sasl.exchange import OAUTHBEARER, PLAIN, ClientExchange
@@ -24,7 +25,8 @@ REFUSED: Final = frozenset(
 )
 """Errors that another attempt, or another broker, does not help against."""
 
-Begin = Callable[[], ClientExchange]
+Begin = Callable[[], Awaitable[ClientExchange]]
+"""Of an exchange; a token may have to be waited for."""
 
 
 class Ask(Protocol):
@@ -38,14 +40,13 @@ class SaslClient:
 
     def __init__(self, mechanism: str, begin: Begin) -> None:
         self.mechanism = mechanism
-        self._begin = begin
+        self.begin = begin
 
-    async def log_in(self, ask: Ask) -> int:
+    async def log_in(self, exchange: ClientExchange, ask: Ask) -> int:
         """How long the session lasts, in ms; 0: it does not end. Raises KafkaError."""
         shaken = await ask(SaslHandshakeRequest(mechanism=self.mechanism), SaslHandshakeResponse)
         if shaken.error_code:
             raise KafkaError(ErrorCode.of(shaken.error_code), self._why_not(shaken))
-        exchange = self._begin()
         token: bytes | None = exchange.first()
         lifetime_ms = 0
         while token is not None:
@@ -94,17 +95,31 @@ def user_login(mechanism: str, user: str | None, password: str | None, jaas_conf
 def user_client(mechanism: str, login: UserLogin, nonce: Callable[[], bytes]) -> SaslClient:
     """By PLAIN or SCRAM."""
     user, password = login
-    if mechanism == PLAIN:
-        return SaslClient(mechanism, lambda: PlainClient(user, password))
     passwords = SaltedPasswords(password)
-    return SaslClient(mechanism, lambda: ScramClient(BY_NAME[mechanism], user, passwords, base64(nonce()).rstrip("=")))
+
+    async def begin() -> ClientExchange:
+        if mechanism == PLAIN:
+            return PlainClient(user, password)
+        return ScramClient(BY_NAME[mechanism], user, passwords, base64(nonce()).rstrip("="))
+
+    return SaslClient(mechanism, begin)
 
 
-def token_client(oauth_token: Callable[[], str] | None) -> SaslClient:
-    """By OAUTHBEARER. ValueError without a token."""
-    if oauth_token is None:
-        raise ValueError("sasl_oauth_token is not set; OAUTHBEARER needs a function that returns a token")
-    return SaslClient(OAUTHBEARER, lambda: OAuthBearerClient(oauth_token, {}))
+def token_client(oauth_token: Callable[[], str] | None, options: TokenOptions) -> SaslClient:
+    """By OAUTHBEARER: a function gives tokens, or others do by options. ValueError names the one that is wrong."""
+    next_token, extensions = tokens_of(options) if oauth_token is None else (_awaited(oauth_token), {})
+
+    async def begin() -> ClientExchange:
+        return OAuthBearerClient(await next_token(), extensions)
+
+    return SaslClient(OAUTHBEARER, begin)
+
+
+def _awaited(oauth_token: Callable[[], str]) -> NextToken:
+    async def next_token() -> str:
+        return oauth_token()
+
+    return next_token
 
 
 def _quoted(text: str) -> str:

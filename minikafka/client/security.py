@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from minikafka.client.sasl import MECHANISMS, SaslClient, UserLogin, token_client, user_client, user_login
+from minikafka.client.tokens import TokenOptions
 from minikafka.config.stores import FORMATS, PEM, expected_instead_of
 from minikafka.net.stores import Store, in_memory, load_key, with_trusted
 from minikafka.sasl.exchange import OAUTHBEARER
@@ -32,7 +33,10 @@ class Security:
       answer whose certificate is vouched for.
     - ``sasl_mechanism``: "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN" or "OAUTHBEARER", with
     - ``sasl_username`` and ``sasl_password``, or ``sasl_jaas_config``, which names them as for Java's clients;
-      ``sasl_oauth_token`` for OAUTHBEARER: a function that returns a token.
+      ``sasl_oauth_token`` for OAUTHBEARER: a function that returns a token; or
+    - ``sasl_oauthbearer_token_endpoint_url``, with ``sasl_oauthbearer_client_credentials_client_id``,
+      ``..._client_secret`` and ``sasl_oauthbearer_scope``: who issues tokens for these, or a file with a token
+      (``file:///...``); without it, ``sasl_jaas_config`` with ``unsecuredLoginStringClaim_sub``: nobody signs them.
     """
 
     security_protocol: str = "PLAINTEXT"
@@ -51,6 +55,10 @@ class Security:
     sasl_username: str | None = None
     sasl_password: str | None = None
     sasl_jaas_config: str | None = None
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_client_credentials_client_id: str | None = None
+    sasl_oauthbearer_client_credentials_client_secret: str | None = None
+    sasl_oauthbearer_scope: str | None = None
     sasl_oauth_token: Callable[[], str] | None = None
 
     def context(self) -> ssl.SSLContext | None:
@@ -133,8 +141,18 @@ class Security:
             return None
         login = self.login
         if login is None:
-            return token_client(self.sasl_oauth_token)
+            return token_client(self.sasl_oauth_token, self._token_options)
         return user_client(self.sasl_mechanism, login, lambda: os.urandom(NONCE_SIZE))
+
+    @property
+    def _token_options(self) -> TokenOptions:
+        return TokenOptions(
+            self.sasl_oauthbearer_token_endpoint_url,
+            self.sasl_oauthbearer_client_credentials_client_id,
+            self.sasl_oauthbearer_client_credentials_client_secret,
+            self.sasl_oauthbearer_scope,
+            self.sasl_jaas_config,
+        )
 
     def __repr__(self) -> str:
         return f"Security({self.security_protocol})"  # never a password, nor a key

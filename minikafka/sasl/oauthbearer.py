@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from minikafka.sasl.exchange import OAUTHBEARER, refuse, refuse_malformed, text_of
@@ -53,15 +53,15 @@ class OAuthBearerServer:
 
 
 class OAuthBearerClient:
-    """``token`` gives a token at each call, ``extensions`` go with it (KIP-342)."""
+    """``extensions`` go with the token (KIP-342)."""
 
-    def __init__(self, token: Callable[[], str], extensions: Mapping[str, str]) -> None:
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         self._token = token
         self._extensions = extensions
 
     def first(self) -> bytes:
         """The token."""
-        pairs = {"auth": f"Bearer {self._token()}"} | dict(self._extensions)
+        pairs = {"auth": f"Bearer {self._token}"} | dict(self._extensions)
         return f"n,,\x01{''.join(f'{name}={value}{chr(1)}' for name, value in pairs.items())}\x01".encode()
 
     def receive(self, token: bytes) -> bytes | None:

@@ -235,7 +235,7 @@ def exchanges() -> list[tuple[ServerExchange, ClientExchange]]:
         (PlainServer({"alice": PASSWORD}, b"key"), PlainClient("alice", PASSWORD)),
         (
             OAuthBearerServer(lambda token: Demands().check(unsecured_claims(token), 0)),
-            OAuthBearerClient(lambda: unsecured_token({"sub": "alice", "exp": 9}), {"a": "b"}),
+            OAuthBearerClient(unsecured_token({"sub": "alice", "exp": 9}), {"a": "b"}),
         ),
     ]
     for mechanism in ScramMechanism:

@@ -64,6 +64,7 @@ COMPOSITION_ROOTS = {
     "client/consumer.py": {"random.Random()"},
     "client/admin/base.py": {"random.Random()"},
     "client/security.py": {"os.urandom"},  # a nonce
+    "client/tokens.py": {"asyncio.to_thread", "time.time"},  # asks those who issue tokens, or reads a file
     "storage/small_file.py": {"threading.Lock"},  # held for a rename, during which no simulated job waits
 }
 

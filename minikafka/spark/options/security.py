@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from minikafka.client import Security
-from minikafka.client.properties import is_refused, security_of
+from minikafka.client.properties import HANDLER, is_refused, security_of
 from minikafka.spark.options.kinds import anything, hidden
 from minikafka.spark.options.option import Option, OptionError, Side
 
@@ -24,7 +24,11 @@ _DOCS: Final = {
     "ssl.keystore.location": f"A file with a key and its certificate, for brokers that ask. {_IN_EVERY_PROCESS}",
     "ssl.keystore.certificate.chain": "The text of such a certificate in PEM format.",
     "ssl.endpoint.identification.algorithm": "https: a certificate must name the broker's host; empty: it need not.",
-    "sasl.mechanism": "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN, where the brokers ask who one is.",
+    "sasl.mechanism": "SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER, where the brokers ask who one is.",
+    "sasl.oauthbearer.token.endpoint.url": "Of OAUTHBEARER: who issues tokens, or file:///PATH with a token.",
+    "sasl.oauthbearer.client.credentials.client.id": "For whom a token is issued.",
+    "sasl.oauthbearer.scope": "What such a token is asked for.",
+    HANDLER: "The class by which Java's clients have tokens issued; it changes nothing here.",
 }
 _SECRETS: Final = {
     "ssl.truststore.password": "Of a trust store in PKCS12.",
@@ -34,6 +38,7 @@ _SECRETS: Final = {
     "sasl.jaas.config": 'A login module with username="..." and password="...", as Java\'s clients take it.',
     "sasl.username": "Of such a login; a word of its own, as librdkafka takes it.",
     "sasl.password": "Of such a login.",
+    "sasl.oauthbearer.client.credentials.client.secret": "With which a token is asked for.",
 }
 _DEFAULTS: Final = {
     "security.protocol": "PLAINTEXT",

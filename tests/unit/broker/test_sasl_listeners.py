@@ -25,6 +25,7 @@ from minikafka.broker import authentication
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
 from minikafka.client.admin import QuotaEntity, ScramDeletion, ScramUpsertion
+from minikafka.config.jaas import OAUTHBEARER_MODULE
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.channel import ChannelClosedError
 from minikafka.sasl.jwt import unsecured_token
@@ -127,6 +128,11 @@ async def test_our_client_takes_the_options_of_javas(start_secure: StartNode) ->
     how = Security(security_protocol=SASL, sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=login)
     async with Admin(servers(node), security=how) as admin:
         assert await admin.describe_user_scram_credentials() == {"alice": dict.fromkeys(BY_NAME, 4096)}
+    unsigned = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="carol";'
+    how = Security(security_protocol=SASL, sasl_mechanism="OAUTHBEARER", sasl_jaas_config=unsigned)
+    async with Admin(servers(node), security=how) as admin:
+        assert await admin.describe_cluster()
+        assert set(users_at(node)) == {"carol"}
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

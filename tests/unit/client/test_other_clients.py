@@ -129,7 +129,7 @@ def test_each_client_is_told_who_logs_in() -> None:
         ({"sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password, or sasl.jaas.config, are not set; PLAIN needs"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "are not set"),
         ({"sasl.jaas.config": "x.Y required"}, "sasl.jaas.config must have a login module"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl_oauth_token is not set"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.token.endpoint.url is not set, or sasl.jaas.config with"),
         ({"sasl.login.class": "x"}, "sasl.login.class cannot be set here"),
     ],
 )

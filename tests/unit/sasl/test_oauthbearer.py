@@ -30,7 +30,7 @@ def server() -> OAuthBearerServer:
 
 def test_a_token_lets_in_whom_it_names_until_it_expires() -> None:
     asked = server()
-    client = OAuthBearerClient(lambda: unsecured_token(GOOD), {"traceId": "1"})
+    client = OAuthBearerClient(unsecured_token(GOOD), {"traceId": "1"})
     said = converse(client, asked)
     assert said == [f"n,,\x01auth=Bearer {unsecured_token(GOOD)}\x01traceId=1\x01\x01".encode(), b""]
     assert (asked.user, asked.expires_at_ms) == ("alice", 1_100_500)
@@ -55,7 +55,7 @@ def test_a_token_lets_in_whom_it_names_until_it_expires() -> None:
 )
 def test_a_bad_token_is_answered_with_a_reason_first(claims: dict[str, Any]) -> None:
     asked = server()
-    client = OAuthBearerClient(lambda: unsecured_token(claims), {})
+    client = OAuthBearerClient(unsecured_token(claims), {})
     answer = asked.receive(client.first())
     assert json.loads(answer) == {"status": "invalid_token"}
     acknowledged = client.receive(answer)
@@ -68,9 +68,9 @@ def test_a_bad_token_is_answered_with_a_reason_first(claims: dict[str, Any]) -> 
 
 def test_a_second_token_does_not_help() -> None:
     asked = server()
-    asked.receive(OAuthBearerClient(lambda: unsecured_token({}), {}).first())
+    asked.receive(OAuthBearerClient(unsecured_token({}), {}).first())
     with pytest.raises(KafkaError):
-        asked.receive(OAuthBearerClient(lambda: unsecured_token(GOOD), {}).first())
+        asked.receive(OAuthBearerClient(unsecured_token(GOOD), {}).first())
     assert asked.user is None
 
 
