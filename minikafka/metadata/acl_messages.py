@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from ipaddress import ip_address
 from typing import Final, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -37,7 +38,7 @@ def acl_of(creation: AclCreation) -> AclBinding:
         creation.resource_name,
         pattern_type,
         creation.principal,
-        creation.host,
+        _host(creation.host),
         _known(AclOperation, creation.operation, "operation"),
         _known(AclPermission, creation.permission_type, "permission type"),
     )
@@ -58,7 +59,7 @@ def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
         wanted.resource_name_filter,
         _known_or_any(PatternType, wanted.pattern_type_filter, "pattern type"),
         wanted.principal_filter,
-        wanted.host_filter,
+        None if wanted.host_filter is None else _host(wanted.host_filter),
         _known_or_any(AclOperation, wanted.operation, "operation"),
         _known_or_any(AclPermission, wanted.permission_type, "permission type"),
     )
@@ -89,6 +90,14 @@ def matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
         operation=acl.operation,
         permission_type=acl.permission,
     )
+
+
+def _host(text: str) -> str:
+    """An address as sockets write it: Java, and so ACLs for Apache Kafka, has ``0:0:0:0:0:0:0:1`` for ``::1``."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text  # all of them, or one that nobody connects from
 
 
 def _known_or_any(kind: type[E], number: int, what: str) -> E | None:

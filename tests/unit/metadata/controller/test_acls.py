@@ -72,6 +72,15 @@ def test_filters_delete_what_they_match(cluster: Any) -> None:
     assert not cluster.image.acls
 
 
+def test_an_address_of_a_host_is_the_same_however_it_is_written(cluster: Any) -> None:
+    cluster.ask(
+        create(READ._replace(host="0:0:0:0:0:0:0:1"), READ._replace(host="::0001"), WRITE._replace(host="FE80::1"))
+    )
+    assert set(cluster.image.acls.values()) == {READ._replace(host="::1"), WRITE._replace(host="fe80::1")}
+    cluster.ask(DeleteAclsRequest(filters=[exactly(READ._replace(host="0:0:0:0:0:0:0:1"))]))
+    assert set(cluster.image.acls.values()) == {WRITE._replace(host="fe80::1")}
+
+
 def test_many_are_compared_in_portions(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMPARED_AT_ONCE", 3)
     acls = [READ._replace(resource_name=f"t{number}") for number in range(10)]
