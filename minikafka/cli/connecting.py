@@ -23,7 +23,7 @@ def print_how_to_connect(layout: ClusterLayout) -> None:
         options = " ".join(f"-X {name}={shlex.quote(value)}" for name, value in settings.items())
         print_line(f"{user}, who {rights}; the password is in {password}")
         print_line(f"  Java:       --command-config {shlex.quote(str(layout.logins.properties_file(user)))}")
-        print_line(f'  librdkafka: {options} -X sasl.password="$(cat {password})"')
+        print_line(f'  librdkafka 2.6.1 or newer: {options} -X sasl.password="$(cat {password})"')
     trusted = layout.security.ssl_truststore_location
     print_line('Python: security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_plain_username=...,')
     print_line(f"        sasl_plain_password=..., ssl_context=ssl.create_default_context(cafile={trusted!r})")

@@ -30,6 +30,10 @@ from minikafka.sasl.scram import (
 
 NONCE_MAX: Final = 512
 """Characters of a client's nonce; those of clients have 20 to 50."""
+_NONCE_TWICE: Final = (
+    ": the client repeats its nonce before the server's, as librdkafka did before 2.6.1; "
+    "Apache Kafka refuses it since 4.0, too"
+)
 
 Find = Callable[[str], ScramCredential | None]
 """The credential of a user; None: there is none."""
@@ -99,7 +103,8 @@ class ScramServer:
         if len(final.proof) != self._mechanism.digest_size:
             raise MalformedScramError("the proof is of another mechanism")
         if final.binding != first.header.encode() or final.nonce != answer.nonce:
-            self._refuse()
+            # Kcat and others of most distributions do it: a right password must not be taken for a wrong one.
+            self._refuse(_NONCE_TWICE if final.nonce == first.nonce + answer.nonce else "")
         signed = auth_message(first.bare, str(answer), final.bare)
         client_key = xor(final.proof, self._mechanism.hmac(credential.stored_key, signed))
         is_proved = hmac.compare_digest(self._mechanism.hash(client_key), credential.stored_key)
@@ -110,8 +115,8 @@ class ScramServer:
         signature = self._mechanism.hmac(credential.server_key, signed)
         return f"v={base64(signature)}"
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, why: str = "") -> NoReturn:
         refuse(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
-            + self._mechanism.mechanism_name
+            f"{self._mechanism.mechanism_name}{why}"
         )

@@ -121,6 +121,17 @@ def test_a_replayed_proof_is_worth_nothing() -> None:
     assert refusal(lambda: again.receive(said[2])) == WRONG
 
 
+@pytest.mark.parametrize("user", ["alice", "nobody"])
+def test_a_client_that_repeats_its_nonce_is_told(user: str) -> None:
+    """librdkafka before 2.6.1. What is said does not depend on the user, nor on the password."""
+    server = scram_server(USERS)
+    server.receive(f"n,,n={user},r=client".encode())
+    proof = scram.base64(b"p" * 32)
+    said = refusal(lambda: server.receive(f"c=biws,r=clientclientserver,p={proof}".encode()))
+    assert said.startswith(WRONG + ": the client repeats its nonce")
+    assert "2.6.1" in said
+
+
 def test_a_proof_is_worth_nothing_for_another_user() -> None:
     said = converse(scram_client("alice", "secret"), scram_server(USERS))
     other = scram_server(USERS)
