@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
-from minikafka.config.security import NO_CLIENT_AUTH, WITH_TLS
+from minikafka.config.security import NO_CLIENT_AUTH, SASL_SSL, WITH_TLS
+from minikafka.net.alerts import AlertingContext
 from minikafka.net.stores import Store, StoreError, load_key, with_trusted
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
@@ -27,6 +28,8 @@ class _Contexts(NamedTuple):
     """Of one state of the settings and files."""
 
     clients: ssl.SSLContext
+    users: ssl.SSLContext
+    """Of listeners where clients log in: who says who it is by SASL is not asked for a certificate besides."""
     peers: ssl.SSLContext | None
     """Of listeners for other nodes, which must have certificates."""
     dialling: ssl.SSLContext | None
@@ -38,6 +41,7 @@ class Tls:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._secured = {name for name in config.listeners if config.security_protocol(name) in WITH_TLS}
+        self._with_login = {name for name in self._secured if config.security_protocol(name) == SASL_SSL}
         self._is_for_peers = any(name in self._secured for name in FOR_PEERS)
         self._contexts = self._made_of(config)
 
@@ -51,7 +55,11 @@ class Tls:
 
     def accepting(self, listener: str) -> ssl.SSLContext:
         """For a connection to a listener that speaks TLS."""
-        found = self._contexts.peers if listener in FOR_PEERS else self._contexts.clients
+        contexts = self._contexts
+        if listener in FOR_PEERS:
+            found = contexts.peers
+        else:
+            found = contexts.users if listener in self._with_login else contexts.clients
         assert found is not None, f"listener {listener} speaks TLS"
         return found
 
@@ -60,19 +68,19 @@ class Tls:
         return self._contexts.dialling if listener in self._secured else None
 
     def _made_of(self, config: BrokerConfig) -> _Contexts:
-        clients = _context(ssl.PROTOCOL_TLS_SERVER, config)
+        clients = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), config)
         clients.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
+        users = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), config)
         if not self._is_for_peers:
-            return _Contexts(clients, None, None)
-        peers = _context(ssl.PROTOCOL_TLS_SERVER, config)
+            return _Contexts(clients, users, None, None)
+        peers = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), config)
         peers.verify_mode = ssl.CERT_REQUIRED
-        dialling = _context(ssl.PROTOCOL_TLS_CLIENT, config)
+        dialling = _set_up(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
         dialling.check_hostname = config.ssl_endpoint_identification_algorithm is not None
-        return _Contexts(clients, peers, dialling)
+        return _Contexts(clients, users, peers, dialling)
 
 
-def _context(side: ssl._SSLMethod, config: BrokerConfig) -> ssl.SSLContext:
-    context = ssl.SSLContext(side)
+def _set_up(context: ssl.SSLContext, config: BrokerConfig) -> ssl.SSLContext:
     versions = [_VERSIONS[name] for name in config.ssl_enabled_protocols]
     context.options |= ssl.OP_NO_RENEGOTIATION  # who is in would make this node work for nothing
     context.minimum_version, context.maximum_version = min(versions), max(versions)

@@ -81,7 +81,7 @@ class SecuritySettings(SettingGroup):
         choice(NO_CLIENT_AUTH, "requested", "required"),
         NO_CLIENT_AUTH,
         doc="""Whether a client needs a certificate of its own: none, requested (one that is given must be good) or
-        required.""",
+        required. At SASL_SSL it needs none, whatever this says: there it logs in.""",
     )
     ssl_principal_mapping_rules = Setting(
         principal_rules(),

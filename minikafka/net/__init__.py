@@ -2,6 +2,7 @@
 
 - ``listener``    accepts connections for one named listener, bounds their number, closes idle and stuck ones
 - ``arrivals``    connections on their way in through a TLS handshake
+- ``alerts``      what clients are told that are turned away there
 - ``handshakes``  why such handshakes fail, in words
 - ``addresses``   how many come from each address
 - ``certificates``   whom a certificate names

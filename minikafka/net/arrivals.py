@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from minikafka.net.addresses import Addresses, too_many_of
+from minikafka.net.alerts import ARRIVING
 from minikafka.net.connection import Connection, Shared
 from minikafka.net.handshakes import why_turned_away
 from minikafka.net.tasks import TaskOwner
@@ -97,6 +98,7 @@ class Arrivals:
 
     async def _shake_hands(self, sock: socket.socket, host: str, connection: Connection) -> None:
         """Ends with a connection that is made, or with none."""
+        ARRIVING.set(sock)  # of this task alone
         try:
             await self._shared.turns.wait()
             await self._loop.connect_accepted_socket(

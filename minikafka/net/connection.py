@@ -243,7 +243,12 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.close()
         self._buffer.discard()  # before others hear that there is room
         self._budget.forget(self)
-        self._transport.abort()
+        if self._transport.get_extra_info("sslcontext") is not None:
+            # TLS says that it ends, and has a turn to say it: clients take an end without it for a fault of TLS.
+            self._transport.close()
+            self._loop.call_soon(self._transport.abort)
+        else:
+            self._transport.abort()
 
     def limit_frames(self, size_max: int) -> int:
         """Take no larger frames from now on; what the limit was before."""

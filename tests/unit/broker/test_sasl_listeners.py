@@ -242,10 +242,13 @@ async def test_a_user_that_was_removed_does_not_get_in_any_more(start_secure: St
 
 
 async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path) -> None:
+    """Who logs in is not asked for a certificate, as at Apache Kafka."""
     files = Files(tmp_path)
     node = await start_secure(
         listeners=f"{WITH_SASL},SASL_SSL://127.0.0.1:0",
         ssl_keystore_location=files.node,
+        ssl_truststore_location=files.authority,
+        ssl_client_auth="required",
         **{"listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512"},
     )
     login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "alice", "sasl_password": "secret"}

@@ -108,6 +108,41 @@ async def test_a_client_whose_certificate_is_wrong(
     await honest(node, files)
 
 
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+async def test_a_client_without_a_certificate_is_told(version: str, start_secure: StartNode, files: Files) -> None:
+    """By an alert, which the loops of Python would leave unsent: other clients saw an end without a reason."""
+    node = await start_secure(ssl_client_auth="required", ssl_enabled_protocols=version)
+    context = security(files).context()
+    assert context is not None
+    endpoint = listener_of(node, "SSL").endpoint
+
+    def told() -> str:
+        with socket.create_connection(endpoint, timeout=30) as plain, pytest.raises(ssl.SSLError) as raised:
+            context.wrap_socket(plain, server_hostname=endpoint.host, suppress_ragged_eofs=False).recv(1)
+        return str(raised.value)
+
+    assert "alert" in await asyncio.to_thread(told)
+
+
+async def test_a_connection_that_is_closed_ends_as_tls_does(start_secure: StartNode, files: Files) -> None:
+    """Without a word clients report a fault of TLS, where something else was wrong."""
+    node = await start_secure()
+    context = security(files).context()
+    assert context is not None
+    endpoint = listener_of(node, "SSL").endpoint
+
+    def end() -> bytes:
+        with (
+            socket.create_connection(endpoint, timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname=endpoint.host, suppress_ragged_eofs=False) as wrapped,
+        ):
+            wrapped.sendall(b"\0\0\0\4\x7f\xff\0\0")  # of no API
+            return wrapped.recv(1)
+
+    assert await asyncio.to_thread(end) == b""
+    await eventually(lambda: not listener_of(node, "SSL")._connections, "it to be gone")
+
+
 async def test_a_version_that_is_too_old(start_secure: StartNode, files: Files) -> None:
     node = await start_secure()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
