@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from hashlib import pbkdf2_hmac
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
@@ -18,7 +20,7 @@ from minikafka.sasl.jwt import Demands, Validate, unsecured_claims
 from minikafka.sasl.login import Mechanism
 from minikafka.sasl.oauthbearer import OAuthBearerServer
 from minikafka.sasl.plain import PlainServer
-from minikafka.sasl.scram import BY_NAME, ScramCredential, ScramMechanism, base64
+from minikafka.sasl.scram import BY_NAME, MIN_ITERATIONS, ScramCredential, ScramMechanism, base64
 from minikafka.sasl.scram_server import Decoys, ScramServer
 
 
@@ -29,7 +31,7 @@ class ScramUsers:
         self._metadata = metadata
         self._identity = identity
         self._shapes_of: object = None
-        self._decoys = Decoys(identity.secret)
+        self._decoys: Decoys | None = None
 
     def begin(self, mechanism: ScramMechanism) -> ServerExchange:
         """A new exchange."""
@@ -42,12 +44,19 @@ class ScramUsers:
     def _current_decoys(self) -> Decoys:
         """With the salts' size and the iterations that most users have: others would be told by theirs."""
         users = self._metadata.image.scram_credentials
+        if self._decoys is None:
+            self._decoys = Decoys(_hardened(self._identity))
         if users is not self._shapes_of:
             self._shapes_of = users
             shapes = Counter((len(each.salt), each.iterations) for user in users.values() for each in user.values())
-            for shape, _ in shapes.most_common(1):
-                self._decoys = Decoys(self._identity.secret, *shape)
+            for (salt_size, iterations), _ in shapes.most_common(1):
+                self._decoys = replace(self._decoys, salt_size=salt_size, iterations=iterations)
         return self._decoys
+
+
+def _hardened(identity: Identity) -> bytes:
+    """What decoys are made of. Whoever asks for their salts can try secrets on them, for the price of a password."""
+    return pbkdf2_hmac("sha512", identity.secret, identity.cluster_id.encode(), MIN_ITERATIONS)
 
 
 class Mechanisms:
