@@ -12,14 +12,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.machine import cpu_seconds
+from minikafka.chaos.authority import Authority
 from minikafka.chaos.layout import HOST, new_cluster_id, replication_defaults
 from minikafka.chaos.ports import free_base_port
+from minikafka.client import Security
+from minikafka.client.other_clients import client_config
+from minikafka.client.security import PLAIN
 
 VERSION: Final = "4.3.1"
 ARTIFACTS: Final = ("kafka_2.13", "kafka-tools")
@@ -29,6 +33,8 @@ JVM_OPTIONS: Final = (
 )
 NODES: Final = 3
 _PROGRAMS: Final = ("java", "mvn", "setpriv")
+_TLS: Final = "SSL"
+_CERTIFIED: Final = "kafka"
 _MAVEN_PATIENCE_S: Final = 300.0
 _READY_PATIENCE_S: Final = 90.0
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -68,9 +74,17 @@ def class_path() -> str:
 class ApacheKafka:
     """The nodes as processes."""
 
-    def __init__(self, directory: Path, jars: str, settings: Mapping[str, str], nodes: int = NODES) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        jars: str,
+        settings: Mapping[str, str],
+        nodes: int = NODES,
+        authority: Authority | None = None,
+    ) -> None:
         self._directory = directory
         self._jars = jars
+        self._authority = authority
         self._nodes = nodes
         self._base_port = free_base_port(nodes)
         self._settings = settings
@@ -83,6 +97,8 @@ class ApacheKafka:
 
     def start(self) -> None:
         """Format, start, and wait until each node sees all of them. NotHereError when they do not come up."""
+        if self._authority is not None:
+            self._authority.issue_missing({_CERTIFIED: (HOST,)})
         cluster_id = new_cluster_id()
         for node_id in range(1, self._nodes + 1):
             directory = self._directory / f"node-{node_id}"
@@ -96,6 +112,15 @@ class ApacheKafka:
             command = ["setpriv", "--pdeathsig", "KILL", *self._command("kafka.Kafka", str(properties))]
             self._processes[node_id] = subprocess.Popen(command, stdout=said, stderr=said, cwd=directory), said
         self._wait_ready()
+
+    @property
+    def connecting(self) -> dict[str, Any]:
+        """What clients of librdkafka connect with."""
+        security = PLAIN
+        if self._authority is not None:
+            trusted = str(self._authority.certificate_file)
+            security = Security(security_protocol=_TLS, ssl_truststore_location=trusted)
+        return client_config("confluent", self.bootstrap_servers, security)
 
     def cpu_seconds(self) -> float:
         """CPU time that all nodes have used so far."""
@@ -117,12 +142,16 @@ class ApacheKafka:
         voters = ",".join(
             f"{number}@{HOST}:{self._base_port + number - 1 + 100}" for number in range(1, self._nodes + 1)
         )
+        protocol = "PLAINTEXT" if self._authority is None else _TLS
         return {
             "node.id": str(node_id),
             "process.roles": "broker,controller",
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
+            "listeners": f"{protocol}://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocol}:{protocol}",
+            "inter.broker.listener.name": protocol,
+            **({} if self._authority is None else _stores(self._authority)),
             "log.dirs": str(self._directory / f"node-{node_id}" / "data"),
             **replication_defaults(self._nodes),
             **self._settings,
@@ -135,7 +164,7 @@ class ApacheKafka:
                 if process.poll() is not None:
                     said = (self._directory / f"node-{node_id}" / "log").read_text(errors="replace").splitlines()
                     raise NotHereError(f"Apache Kafka ended with {process.returncode}: {' '.join(said[-3:])}")
-            admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+            admin = AdminClient(self.connecting | {"log_level": 0})
             with suppress(KafkaException):
                 if len(admin.list_topics(timeout=2).brokers) == self._nodes:
                     return
@@ -143,11 +172,24 @@ class ApacheKafka:
         raise NotHereError(f"Apache Kafka was not ready after {_READY_PATIENCE_S:g} s")
 
 
+def _stores(authority: Authority) -> dict[str, str]:
+    """The settings of a node that has the one certificate of all."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.file_of(_CERTIFIED)),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.certificate_file),
+    }
+
+
 @contextmanager
-def running_apache_kafka(jars: str, settings: Mapping[str, str], nodes: int = NODES) -> Iterator[ApacheKafka]:
-    """So many nodes, with `settings` besides; killed at the end."""
+def running_apache_kafka(
+    jars: str, settings: Mapping[str, str], nodes: int = NODES, *, tls: bool = False
+) -> Iterator[ApacheKafka]:
+    """So many nodes, with `settings` besides; killed at the end. ``tls``: clients and brokers speak it to brokers."""
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
-        cluster = ApacheKafka(Path(directory), jars, settings, nodes)
+        authority = Authority(Path(directory) / "security") if tls else None
+        cluster = ApacheKafka(Path(directory), jars, settings, nodes, authority)
         try:
             cluster.start()
             yield cluster

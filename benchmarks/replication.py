@@ -73,9 +73,14 @@ def _measure(cluster: LocalCluster, *, copies: int, partitions: int, records: in
 
 def connected_producer(cluster: LocalCluster, topic: str, partitions: int) -> Any:
     """A producer that is connected to all it will need."""
+    return producer_with(of_librdkafka(cluster), topic, partitions)
+
+
+def producer_with(connecting: dict[str, Any], topic: str, partitions: int) -> Any:
+    """The same, of who connects so."""
     from confluent_kafka import Producer
 
-    producer = Producer(PRODUCER_SETTINGS | of_librdkafka(cluster))
+    producer = Producer(PRODUCER_SETTINGS | connecting)
     for partition in range(partitions):
         producer.produce(topic, b"warm", partition=partition)
     assert producer.flush(30) == 0

@@ -61,13 +61,14 @@ class BrokerConnection:
         client_id: str,
         tls: ssl.SSLContext | None = None,
         sasl: SaslClient | None = None,
+        timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> BrokerConnection:
-        """Connect, agree on versions, and log in. Raises KafkaError."""
+        """Connect, agree on versions, and log in, within ``timeout_s`` in all. Raises KafkaError."""
         # A token may come from elsewhere: how long that takes says nothing of the broker.
         exchange = None if sasl is None else await sasl.begin()
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S, tls=tls)
+            async with asyncio.timeout(timeout_s):
+                channel = await Channel.open(endpoint, timeout_s=timeout_s, tls=tls)
                 try:
                     connection = cls(endpoint, channel, client_id, await _negotiate(channel, client_id), sasl)
                     await connection._log_in(exchange)
@@ -76,7 +77,7 @@ class BrokerConnection:
                     channel.close()
                     raise
         except TimeoutError:
-            raise UnreachableError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
+            raise UnreachableError(f"{endpoint} did not answer within {timeout_s:g} s") from None
         except OSError as error:
             why = "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
             raise UnreachableError(

@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from statistics import median
 from typing import Final, NamedTuple
 
-from benchmarks.clusters import broker_cpu, create_topic, delete_topic, of_librdkafka, running_cluster, spent
+from benchmarks.clusters import broker_cpu, create_topic, delete_topic, running_cluster, spent
 from benchmarks.replication import RECORD_SIZE, connected_producer, send
 from benchmarks.report import Figure, Run
+from benchmarks.security.reading import read
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.testing import MiniKafka
 
@@ -68,25 +69,12 @@ def _measure(cluster: LocalCluster, *, copies: int, records: int) -> Sample:
     send(producer, topic, PARTITIONS, records)
     writing_s, writing_cpu_s = time.monotonic() - began, sum(spent(brokers, broker_cpu(cluster)).values())
     brokers, began = broker_cpu(cluster), time.monotonic()
-    _read(cluster, topic, records)
+    read(cluster, topic, PARTITIONS, records)
     reading_s, reading_cpu_s = time.monotonic() - began, sum(spent(brokers, broker_cpu(cluster)).values())
     delete_topic(cluster, topic)
     time.sleep(0.5)
     megabytes = records * RECORD_SIZE / 1e6
     return Sample(megabytes / writing_s, writing_cpu_s, megabytes / reading_s, reading_cpu_s)
-
-
-def _read(cluster: LocalCluster, topic: str, records: int) -> None:
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        of_librdkafka(cluster) | {"group.id": "none", "fetch.message.max.bytes": 1 << 20, "log_level": 0}
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    left = records
-    while left > 0:
-        left -= sum(message.error() is None for message in consumer.consume(10_000, 1.0))
-    consumer.close()
 
 
 def _ready_s(*, secure: bool) -> float:
