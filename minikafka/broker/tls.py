@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.config.security import NO_CLIENT_AUTH, SASL_SSL, WITH_TLS
-from minikafka.net.alerts import AlertingContext
+from minikafka.net.accepting import AcceptingContext
 from minikafka.net.stores import Store, StoreError, load_key, with_trusted
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
@@ -68,12 +68,12 @@ class Tls:
         return self._contexts.dialling if listener in self._secured else None
 
     def _made_of(self, config: BrokerConfig) -> _Contexts:
-        clients = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), config)
+        clients = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
         clients.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
-        users = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), config)
+        users = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
         if not self._is_for_peers:
             return _Contexts(clients, users, None, None)
-        peers = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), config)
+        peers = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
         peers.verify_mode = ssl.CERT_REQUIRED
         dialling = _set_up(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
         dialling.check_hostname = config.ssl_endpoint_identification_algorithm is not None

@@ -2,7 +2,9 @@
 
 - ``listener``    accepts connections for one named listener, bounds their number, closes idle and stuck ones
 - ``arrivals``    connections on their way in through a TLS handshake
+- ``accepting``   their side of TLS, which does more than the event loops ask of it:
 - ``alerts``      what clients are told that are turned away there
+- ``tls_records`` what such a connection sends, a record at a time, so that nobody renews keys for ever
 - ``handshakes``  why such handshakes fail, in words
 - ``addresses``   how many come from each address
 - ``certificates``   whom a certificate names

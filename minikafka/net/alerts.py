@@ -15,40 +15,25 @@ ARRIVING: ContextVar[socket.socket] = ContextVar("ARRIVING")
 """The connection whose handshake the current task carries out."""
 
 
-class _Handshake(ssl.SSLObject):
-    """The server's side of a connection."""
+class Alerting(ssl.SSLObject):
+    """The server's side of a handshake."""
 
-    output: ssl.MemoryBIO
-    socket: socket.socket | None
+    _output: ssl.MemoryBIO
+    _socket: socket.socket | None
+
+    def tell(self, output: ssl.MemoryBIO, to: socket.socket | None) -> None:
+        """``output`` is where OpenSSL writes."""
+        self._output, self._socket = output, to
 
     def do_handshake(self) -> None:
+        """As the base class."""
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError:
-            if self.socket is not None:
+            if self._socket is not None:
                 with suppress(OSError):  # it is gone, or takes nothing: then it is not told
-                    self.socket.send(self.output.read())
+                    self._socket.send(self._output.read())
             raise
-        self.socket = None
-
-
-class AlertingContext(ssl.SSLContext):
-    """Of a listener."""
-
-    sslobject_class = _Handshake
-
-    def wrap_bio(
-        self,
-        incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
-        server_side: bool = False,
-        server_hostname: str | bytes | None = None,
-        session: ssl.SSLSession | None = None,
-    ) -> ssl.SSLObject:
-        handshake = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
-        assert isinstance(handshake, _Handshake)
-        handshake.output = outgoing
-        handshake.socket = ARRIVING.get(None)
-        return handshake
+        self._socket = None

@@ -28,6 +28,7 @@ from minikafka.model import ANONYMOUS
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
 from minikafka.net.closings import Closings
 from minikafka.net.duplicates import Duplicates
+from minikafka.net.handshakes import why_turned_away
 from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.net.reply import WAITING_BYTES, Reply
@@ -120,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if isinstance(exc, ssl.SSLError):
+            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, f"TLS: {why_turned_away(exc)}")
         if self._outbox is not None:
             self._outbox.close()
             self._outbox = None  # it refers back to us: our memory would stay until a full garbage collection

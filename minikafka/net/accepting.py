@@ -1,0 +1,37 @@
+"""TLS of who accepts connections. Event loops carry it out with memory for a socket, and leave to OpenSSL what it says.
+
+What is more is here: who is turned away is told (``alerts``), and nobody renews keys for ever (``tls_records``).
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from minikafka.net.alerts import ARRIVING, Alerting
+from minikafka.net.tls_records import FewRecords
+
+
+class _Accepted(Alerting, FewRecords):
+    """This side of a connection."""
+
+
+class AcceptingContext(ssl.SSLContext):
+    """Of a node's listeners."""
+
+    sslobject_class = _Accepted
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """As the base class."""
+        taken = ssl.MemoryBIO()
+        accepted = super().wrap_bio(taken, outgoing, server_side, server_hostname, session)
+        assert isinstance(accepted, _Accepted)
+        accepted.take_from(incoming, taken)
+        accepted.tell(outgoing, ARRIVING.get(None))
+        return accepted

@@ -1,0 +1,128 @@
+"""TLS of who accepts a connection, a few records at a time, so that nobody renews keys again and again.
+
+In TLS 1.3 either side may renew its keys at any time (RFC 8446, 4.6.3). A record of 27 bytes asks for that, and costs
+this node some 60 us: more per byte than a handshake. OpenSSL sets no bound, and event loops give it all that has
+arrived: 256 KiB of such records held the loop for more than half a second, before their sender had logged in. So
+OpenSSL gets few records at once, and a connection ends whose records bring nothing too often.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any, Final
+
+AT_ONCE: Final = 128
+FRUITLESS_MAX: Final = 32
+"""Records that bring no bytes: renewed keys, or empty ones."""
+FRUITFUL_FOR_ONE_MORE: Final = 1_000
+"""Implementations renew their keys after millions."""
+_WHY: Final = "too many records without data: it renews its keys"
+_HEADER_BYTES: Final = 5
+_KINDS: Final = range(20, 25)
+_LARGEST: Final = (1 << 14) + 2048
+
+
+class FewRecords(ssl.SSLObject):
+    """Takes records from where the event loop puts them. SSLError if too many of them bring nothing."""
+
+    _arrived: ssl.MemoryBIO
+    _taken: ssl.MemoryBIO
+    _held: bytes
+    _at: int
+    _handed_over: int
+    _fruitful: int
+    _left: int
+    _has_ended: bool
+
+    def take_from(self, arrived: ssl.MemoryBIO, taken: ssl.MemoryBIO) -> None:
+        """``taken`` is what OpenSSL reads."""
+        self._arrived, self._taken = arrived, taken
+        self._held = b""  # has arrived; from ``_at`` on OpenSSL has not got it
+        self._at = 0
+        self._handed_over = self._fruitful = 0  # records of the last time
+        self._left = FRUITLESS_MAX * FRUITFUL_FOR_ONE_MORE  # each fruitless record takes FRUITFUL_FOR_ONE_MORE of it
+        self._has_ended = False
+
+    def do_handshake(self) -> None:
+        """As the base class."""
+        while True:
+            try:
+                return super().do_handshake()
+            except ssl.SSLWantReadError:
+                if not self._hand_over(1):
+                    raise
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:
+        """As the base class, but with a ``buffer`` as many records as there are: each call costs more than a record."""
+        read, taken = super().read, self._taken
+        view = None if buffer is None else memoryview(buffer)
+        # The last call had no room for all of a record. OpenSSL reads of one at a time.
+        is_rest = super().pending() > 0
+        filled = 0
+        while filled < len:
+            if not (is_rest or taken.pending):
+                self._settle()
+                self._handed_over = self._hand_over(AT_ONCE)
+                if filled and not self._handed_over:
+                    break
+            try:
+                found: Any = read(len) if view is None else read(len - filled, view[filled:])
+            except ssl.SSLWantReadError:
+                if not self._handed_over:
+                    raise
+                continue
+            if is_rest:
+                is_rest = False
+            else:
+                self._fruitful += 1
+            if view is None:
+                return found
+            if not found:
+                self._has_ended = True
+                break
+            filled += found
+        return filled
+
+    def pending(self) -> int:
+        """What can be read, beside what arrived and was not looked at: more than nothing at the end, which is read."""
+        held = len(self._held) - self._at
+        return super().pending() + self._taken.pending + held + (1 if self._has_ended else 0)
+
+    def unwrap(self) -> None:
+        """As the base class."""
+        while True:
+            try:
+                return super().unwrap()
+            except ssl.SSLWantReadError:
+                self._settle()
+                self._handed_over = self._hand_over(AT_ONCE)
+                if not self._handed_over:
+                    raise
+
+    def _hand_over(self, count: int) -> int:
+        """At most so many whole records; returns their number. What is no record is handed over for OpenSSL to see."""
+        if self._arrived.pending:
+            self._held = self._held[self._at :] + self._arrived.read()
+            self._at = 0
+        held, begin = self._held, self._at
+        number, end, held_end = 0, begin, len(held)
+        while number < count and end + _HEADER_BYTES <= held_end:
+            after = end + _HEADER_BYTES + (held[end + 3] << 8 | held[end + 4])
+            if after > held_end:
+                if held[end] in _KINDS and after - end <= _LARGEST:
+                    break
+                after = held_end
+            number, end = number + 1, after
+        if number:
+            self._taken.write(held[begin:end])
+            self._at = end
+        return number
+
+    def _settle(self) -> None:
+        """OpenSSL is done with the records of the last time."""
+        self._left += self._fruitful - FRUITFUL_FOR_ONE_MORE * (self._handed_over - self._fruitful)
+        self._handed_over = self._fruitful = 0
+        if self._left < 0:
+            error = ssl.SSLError(ssl.SSL_ERROR_SSL, _WHY)
+            error.reason = _WHY  # OpenSSL's have one
+            raise error

@@ -1,0 +1,234 @@
+"""Who connects over TLS and renews keys again and again, as no client does, is turned out before it costs much."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ssl
+from functools import cache
+from pathlib import Path
+
+import pytest
+import trustme
+from captured_logs import capture_logs
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from minikafka.model import Endpoint
+from minikafka.net.accepting import AcceptingContext
+from minikafka.net.connection import Connection
+from minikafka.net.listener import Listener, ListenerLimits
+from minikafka.net.tasks import TaskOwner
+from minikafka.net.tls_records import AT_ONCE, FRUITFUL_FOR_ONE_MORE, FRUITLESS_MAX
+
+HANDSHAKE, DATA = 22, 23
+RENEW = b"\x18\x00\x00\x01\x00"
+"""A message KeyUpdate, which asks for none in return."""
+
+
+@cache
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+class Client:
+    """Shakes hands with OpenSSL, and then makes records of its own."""
+
+    def __init__(self, directory: Path, *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.maximum_version = version
+        context.keylog_filename = str(directory / "keys")
+        authority().configure_trust(context)
+        self.received, self.sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.received, self.sent, server_hostname="127.0.0.1")
+        self._keys = directory / "keys"
+        self._secret = b""
+        self._number = 0
+
+    def begin(self) -> None:
+        """Write records itself from now on."""
+        cipher = self.tls.cipher()
+        assert cipher is not None
+        self._hash = hashlib.sha384 if cipher[0].endswith("SHA384") else hashlib.sha256
+        self._key_bytes = 32 if "256_GCM" in cipher[0] else 16
+        lines = (line.split() for line in self._keys.read_text().splitlines())
+        self._secret = next(bytes.fromhex(line[2]) for line in lines if line[0] == "CLIENT_TRAFFIC_SECRET_0")
+
+    def record(self, content: bytes, kind: int = DATA) -> bytes:
+        """RFC 8446, 5.2."""
+        header = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2, "big")
+        nonce = int.from_bytes(self._of_secret(b"iv", 12), "big") ^ self._number
+        self._number += 1
+        key = AESGCM(self._of_secret(b"key", self._key_bytes))
+        return header + key.encrypt(nonce.to_bytes(12, "big"), content + bytes([kind]), header)
+
+    def renew(self) -> bytes:
+        """RFC 8446, 7.2."""
+        record = self.record(RENEW, HANDSHAKE)
+        self._secret = self._of_secret(b"traffic upd", len(self._secret))
+        self._number = 0
+        return record
+
+    def _of_secret(self, label: bytes, size: int) -> bytes:
+        info = size.to_bytes(2, "big") + bytes([6 + len(label)]) + b"tls13 " + label + b"\x00\x01"
+        return hmac.new(self._secret, info, self._hash).digest()[:size]
+
+
+class Server:
+    """The side of the node."""
+
+    def __init__(self) -> None:
+        context = AcceptingContext(ssl.PROTOCOL_TLS_SERVER)
+        authority().issue_cert("127.0.0.1").configure_cert(context)
+        self.arrived, self.sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.arrived, self.sent, server_side=True)
+
+    def read(self) -> bytes:
+        """What it makes of all that has arrived."""
+        found = b""
+        try:
+            while True:
+                found += self.tls.read(100_000)
+        except ssl.SSLWantReadError:
+            return found
+
+
+def connected(client: Client, piece: int = 1 << 20) -> Server:
+    """A server that the client has shaken hands with; bytes arrive in pieces."""
+    server = Server()
+    ends = [client.tls, server.tls]
+    while ends:
+        for end in tuple(ends):
+            try:
+                end.do_handshake()
+                ends.remove(end)
+            except ssl.SSLWantReadError:
+                pass
+            client.received.write(server.sent.read())
+            server.arrived.write(client.sent.read(piece))
+    server.arrived.write(client.sent.read())
+    return server
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path)
+
+
+def test_keys_may_be_renewed_now_and_then(client: Client) -> None:
+    server = connected(client)
+    client.begin()
+    for number in range(FRUITLESS_MAX):
+        text = b"%d" % number
+        server.arrived.write(client.record(text) + client.renew() + client.record(text))
+        assert server.read() == text + text
+
+
+def test_nobody_renews_keys_again_and_again(client: Client) -> None:
+    server = connected(client)
+    client.begin()
+    records = [client.renew() for _ in range(10 * FRUITLESS_MAX)]
+    server.arrived.write(b"".join(records))
+    with pytest.raises(ssl.SSLError, match="without data"):
+        server.read()
+    assert server.tls.pending() == (len(records) - AT_ONCE) * len(records[0]), "the rest is not even looked at"
+
+
+def test_who_sends_much_may_renew_them_once_more(client: Client) -> None:
+    server = connected(client)
+    client.begin()
+    server.arrived.write(b"".join(client.record(b"x") for _ in range(FRUITFUL_FOR_ONE_MORE)))
+    server.arrived.write(b"".join(client.renew() for _ in range(FRUITLESS_MAX + 1)))
+    assert len(server.read()) == FRUITFUL_FOR_ONE_MORE
+    server.arrived.write(client.renew())
+    with pytest.raises(ssl.SSLError, match="without data"):
+        server.read()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+def test_records_arrive_in_any_pieces(version: ssl.TLSVersion, piece: int, tmp_path: Path) -> None:
+    client = Client(tmp_path, version=version)
+    server = connected(client, piece)
+    sent = bytes(range(256)) * 200
+    client.tls.write(sent)
+    found = b""
+    while arriving := client.sent.read(piece * 50):
+        server.arrived.write(arriving)
+        found += server.read()
+    assert found == sent
+    buffer = bytearray(10)
+    client.tls.write(b"0123456789abc")
+    server.arrived.write(client.sent.read())
+    assert server.tls.read(10, memoryview(buffer)) == 10
+    assert (buffer, server.read()) == (b"0123456789", b"abc")
+
+
+def test_the_end_is_noticed(client: Client) -> None:
+    server = connected(client)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    server.arrived.write(client.sent.read())
+    assert server.tls.read(10) == b""
+    server.tls.unwrap()
+
+
+def test_what_is_not_tls_is_refused_at_once() -> None:
+    server = Server()
+    server.arrived.write(b"GET / HTTP/1.1\r\n\r\n")
+    with pytest.raises(ssl.SSLError):
+        server.tls.do_handshake()
+
+
+class Frames:
+    """Those that a listener gets."""
+
+    def __init__(self) -> None:
+        self.sizes: asyncio.Queue[int] = asyncio.Queue()
+        self.has_ended = asyncio.Event()
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        self.sizes.put_nowait(len(frame))
+
+    def on_read_event_end(self) -> None: ...
+    def on_connection_made(self, connection: Connection) -> None: ...
+
+    def on_connection_lost(self, connection: Connection) -> None:
+        self.has_ended.set()
+
+
+def fail(name: str, error: BaseException) -> None:
+    raise AssertionError(name) from error
+
+
+async def test_a_listener_says_whom_it_turned_out_for_it(client: Client) -> None:
+    context, frames, tasks = AcceptingContext(ssl.PROTOCOL_TLS_SERVER), Frames(), TaskOwner("test", fail)
+    authority().issue_cert("127.0.0.1").configure_cert(context)
+    limits = ListenerLimits(max_connections=10, max_frame_bytes=1 << 20)
+    listener = Listener("SSL", Endpoint("127.0.0.1", 0), frames, limits, tls=(lambda: context, tasks))
+    await listener.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.endpoint.port)
+    while True:
+        try:
+            client.tls.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            writer.write(client.sent.read())
+            client.received.write(await reader.read(1 << 16))
+    writer.write(client.sent.read())
+    client.begin()
+    sizes = [1, 200_000, 5, 16_000]
+    content = b"".join(size.to_bytes(4, "big") + bytes(size) for size in sizes)
+    for at in range(0, len(content), 5_000):
+        writer.write(client.record(content[at : at + 5_000]) + (client.renew() if at < 50_000 else b""))
+    async with asyncio.timeout(30):
+        assert [await frames.sizes.get() for _ in sizes] == sizes
+    writer.write(b"".join(client.renew() for _ in range(2 * AT_ONCE)))
+    with capture_logs() as logs:
+        await asyncio.wait_for(frames.has_ended.wait(), 30)
+    assert [line["why"] for line in logs if line["event"] == "connection closed"] == [
+        "TLS: too many records without data: it renews its keys"
+    ]
+    writer.close()
+    await listener.close()
+    await tasks.close()
