@@ -22,6 +22,10 @@ from minikafka.model import TopicPartition
 
 MEAN_PAUSE_S: Final = 1.5
 LINGER_MS: Final = 400
+NODE_SETTINGS: Final[dict[str, object]] = {"log.retention.check.interval.ms": 1000}
+"""Files that are out of use go soon: a run is over before nodes look for the first time by default."""
+BOTH_POLICIES: Final = {"cleanup.policy": "compact,delete"}
+"""Of topics that are compacted, too: records of others are not deleted."""
 
 
 class Deletions:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final, NamedTuple
 
+import sim_deletions
 import sim_noise
 import sim_rights
 import sim_sharers
@@ -162,6 +163,8 @@ def simulate(
         node_settings["replica.high.watermark.checkpoint.interval.ms"] = 1000  # others must know what is missing
     if "acks of one" in scenes:
         node_settings["auto.leader.rebalance.enable"] = False
+    if "deleted records" in scenes:
+        node_settings |= sim_deletions.NODE_SETTINGS
     if "transactions" in scenes:
         node_settings |= NODE_SETTINGS
         topic_settings[OUTPUT] = {}
@@ -187,6 +190,8 @@ def simulate(
     if "compacted topics" in scenes:
         workload.has_keys = cluster.has_noise = True
         topic_settings = {topic: own | sim_noise.settings_of(seed) for topic, own in topic_settings.items()}
+        if "deleted records" in scenes:
+            topic_settings = {topic: own | sim_deletions.BOTH_POLICIES for topic, own in topic_settings.items()}
     if "acks of one" in scenes:
         workload.acks = 1
         for machine, other in permutations(cluster.machines.values(), 2):  # followers are behind, but not by much
