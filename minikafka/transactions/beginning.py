@@ -102,8 +102,8 @@ def add_partitions(
     """
     entry = _entry_of(shard, transactional_id, producer)
     now = entry.transaction
+    entry.is_awaited = now.state is not TransactionState.ONGOING
     if entry.pending is not None or now.state in ENDING:
-        entry.is_awaited |= now.state in ENDING
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id!r} is being changed")
     _check_known(shard, partitions)
     if now.state is TransactionState.ONGOING and now.partitions.issuperset(partitions):
@@ -115,13 +115,7 @@ def add_partitions(
     to = now.extended(partitions, shard.wall_clock_ms(), client_version)
     shard.memory.check_partitions(len(to.partitions) - len(now.partitions))
     check_record_size(to, shard.largest_batch())
-
-    def answer(error: ErrorCode) -> None:
-        if error is ErrorCode.NONE:
-            entry.is_awaited = False
-        shard.respond(token, Outcome(error))
-
-    shard.transit(entry, to, answer)
+    shard.transit(entry, to, lambda error: shard.respond(token, Outcome(error)))
 
 
 def _check_known(shard: Shard, partitions: Iterable[TopicPartition]) -> None:

@@ -7,8 +7,8 @@ EndTxn of a client of version 1, by state (*same*, *other*: as the result that t
     Complete*          same: NONE                         other: INVALID_TXN_STATE
     Empty              INVALID_TXN_STATE
 
-A producer that has asked for the next transaction knows that this one was committed: what it aborts is the next one, of
-which there is nothing yet, and it is answered NONE. librdkafka aborts so, and ends for good at an INVALID_TXN_STATE.
+A producer that has asked for the next transaction knows how this one ended: what it aborts is the next one, of which
+there is nothing yet, and it is answered NONE. librdkafka aborts so, and ends for good at an INVALID_TXN_STATE.
 
 In version 2 each end has an epoch of its own, so that a *repetition*, whose answer was lost, is told from the end of
 the next transaction (*current*), which may be an abort before anything was written (Kafka's table, KIP-890)::
@@ -53,7 +53,7 @@ def end_transaction(
         raise KafkaError(ErrorCode.PRODUCER_FENCED, message)
     if entry.pending is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id!r} is being changed")
-    if entry.is_awaited and not commits and client_version < EPOCH_BUMPS and now.state in COMMITTING:
+    if entry.is_awaited and not commits and client_version < EPOCH_BUMPS:
         shard.respond(token, Outcome(ErrorCode.NONE))
         return
     if now.state in ENDING and (is_repetition or client_version < EPOCH_BUMPS):

@@ -53,7 +53,7 @@ class Entry:
     idle_since_ms: int = 0
     """Monotonic: when its last transition was committed."""
     is_awaited: bool = False
-    """Its producer wanted to begin the next transaction, and was told to wait until this one is complete."""
+    """Its producer has asked for the next transaction, which has not begun, for whatever reason."""
     held_bytes: int = 0
     """What it takes, as :class:`~minikafka.transactions.limits.Memory` has counted it."""
 
@@ -202,6 +202,7 @@ class Shard:
         entry.transaction, entry.idle_since_ms = new, self.now_ms
         if new.state is TransactionState.ONGOING and old is not TransactionState.ONGOING:
             entry.expires_ms = self.now_ms + new.timeout_ms
+            entry.is_awaited = False
         elif new.state is TransactionState.DEAD:
             self.forget(entry)
             if entry.timer_ms is not None:

@@ -309,6 +309,24 @@ def test_an_abort_of_what_could_not_begin_yet_ends_nothing(driver: Driver) -> No
 
 
 @pytest.mark.spec("T5")
+@pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT])
+def test_an_abort_of_what_was_not_let_in_ends_nothing(driver: Driver, state: TransactionState) -> None:
+    """Not only the markers of the last transaction keep the next one from beginning."""
+    producer = in_state(driver, state, 1)
+    driver.unknown.add(PAYMENTS)
+    assert driver.add(producer, PAYMENTS) == Outcome(E.COORDINATOR_NOT_AVAILABLE)
+    before = len(driver.log)
+    assert driver.end(producer, commits=False) == NONE
+    driver.unknown.clear()
+    driver.auto_commit = False
+    adding = driver.add(producer, PAYMENTS)
+    driver.failed(E.NOT_ENOUGH_REPLICAS, -1)
+    assert driver.answers[adding] == Outcome(E.COORDINATOR_NOT_AVAILABLE)
+    assert driver.end(producer, commits=False) == NONE
+    assert len(driver.log) == before
+
+
+@pytest.mark.spec("T5")
 @pytest.mark.parametrize(
     ("state", "commits", "repeated", "current"),
     [

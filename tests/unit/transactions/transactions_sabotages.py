@@ -219,6 +219,32 @@ def partitions_are_added_while_the_transaction_ends(
     shard.transit(entry, to, lambda error: shard.respond(token, Outcome(error)))
 
 
+_sound_add_partitions = beginning.add_partitions
+
+
+@SUITE.replaces(beginning, "add_partitions")
+def who_could_not_begin_may_not_abort(
+    shard: Shard,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: Collection[TopicPartition],
+    client_version: int,
+    token: Any,
+) -> None:
+    """That a partition could not be added is forgotten: the abort that follows is taken for one of what has ended."""
+    try:
+        _sound_add_partitions(shard, transactional_id, producer, partitions, client_version, token)
+    finally:
+        if transactional_id in shard.entries:
+            shard.entries[transactional_id].is_awaited = False
+
+
+@SUITE.replaces(World, "under_way")
+def an_abort_overtakes_what_is_added(world: World, name: str) -> set[object]:
+    """An addition waits for the markers of the transaction before, and the end behind it does not wait for that."""
+    return set()
+
+
 @SUITE.replaces(beginning, "_check_known")
 def a_partition_that_is_not_known_yet_is_added(shard: Shard, partitions: Iterable[TopicPartition]) -> None:
     """A partition of which the coordinator's node has not heard counts as deleted at the end, and gets no marker."""

@@ -14,7 +14,12 @@ Checked from outside, by what applications were told and by what the logs of the
 - peace: an application whose id is its own, and that is not slow, is never told that it is not the producer, nor that
   its transaction is over. (A leader that was told that the partition is part of it, and sees a marker that came
   meanwhile, asks again.);
+- the end: once it is told, nothing is open until the application begins anew;
 - no hanging transaction: when faults end, every transaction is over.
+
+Clients of version 1 may be in haste, as librdkafka is: they add a partition before they are told that another one was
+added, and abort without an answer to either. All that goes through one connection, in order, and the end waits in the
+broker for what is being added. A coordinator that has heard of an addition takes the abort, be it of nothing.
 
 And from inside, after every step, :meth:`Driver.check`.
 
@@ -45,6 +50,7 @@ from minikafka.wire.versioned import Record
 E = ErrorCode
 STEPS = 400
 IDS = ("a", "b")
+AGAIN = "add again"
 PARTITIONS = tuple(TopicPartition("t", index) for index in range(3))
 TRY_AGAIN = frozenset(
     {
@@ -54,6 +60,10 @@ TRY_AGAIN = frozenset(
         E.NOT_COORDINATOR,
     }
 )
+
+
+Message = tuple[str, Callable[[], None]]
+"""What it is, and how it arrives."""
 
 
 class ViolationError(AssertionError):
@@ -152,6 +162,7 @@ class App:
     since_ms: int = 0  # began, or began its transaction
     has_given_up: bool = False  # to begin: that may happen yet, and fence itself
     token: object | None = None  # of the request that it waits for
+    adding: dict[object, TopicPartition] = field(default_factory=dict)  # by request, in order, without an answer yet
 
 
 class World:
@@ -177,8 +188,13 @@ class World:
         self.haste = self.random.choice([2, 8])
         self.logs = {tp: Log() for tp in PARTITIONS}
         self.apps: list[App] = []
-        self.network: list[tuple[str, Callable[[], None]]] = []
+        self.network: list[Message] = []
         self.waiting: dict[object, Callable[[Outcome], None]] = {}
+        self.behind: dict[object, list[Message]] = {}  # an addition that has not arrived: what arrives next
+        self.handlers: dict[object, Callable[[Outcome], None]] = {}  # of additions, that wait for the coordinator
+        self.additions: dict[str, set[object]] = {name: set() for name in IDS}  # in their handlers
+        self.held: list[tuple[set[object], Message]] = []  # ends, and the additions that they wait for
+        self.heard: dict[tuple[int, int], int] = {}  # transaction: the coordinator that heard of an addition to it
         self.markers: list[Marker] = []  # on their way
         self.reporting: set[Marker] = set()  # written; the coordinator is not told yet
         self.serials = 0
@@ -200,6 +216,7 @@ class World:
             self.start_app(name)
         choices: list[tuple[int, Callable[[], None]]] = [
             (50, self.act),
+            (5, self.hurry),
             (50, self.deliver),
             (self.log_speed, self.commit_write),
             (self.marker_speed, self.write_marker),
@@ -264,15 +281,29 @@ class World:
         elif app.state == "ready" and self.random.random() < 0.1:
             app.state, app.recovers = "new", True
         elif app.state == "ready":
+            self.check_nothing_is_open(app)
             app.number += 1
             app.added, app.must_abort, app.state = set(), False, "open"
             app.since_ms = self.driver.now_ms
         elif app.serial > 0 and (app.must_abort or self.random.random() < 0.35):
-            app.commits = not app.must_abort and self.random.random() < 0.7
+            app.commits = not app.must_abort and not app.adding and self.random.random() < 0.7
             app.state = "ending"
             self.end(app)
         else:
             self.produce(app, self.random.choice(PARTITIONS))
+
+    def hurry(self) -> None:
+        """An application does not wait for an answer to what it adds: it adds another partition, or aborts."""
+        able = [app for app in self.apps if app.state == "open" and app.token in app.adding]
+        if not able:
+            return
+        app = self.random.choice(able)
+        left = [tp for tp in PARTITIONS if tp not in app.added and tp not in app.adding.values()]
+        if left and self.random.random() < 0.5:
+            self.add(app, self.random.choice(left))
+        else:
+            app.commits, app.state = False, "ending"
+            self.end(app)
 
     def init(self, app: App) -> None:
         """InitProducerId."""
@@ -315,22 +346,48 @@ class World:
 
     def add(self, app: App, tp: TopicPartition) -> None:
         """AddPartitionsToTxn of a client of version 1."""
-        producer = app.identity
+        producer, transaction = app.identity, (app.index, app.number)
         assert producer is not None
 
         def answered(told: Outcome) -> None:
+            if app.state != "open":
+                return  # it aborts, whatever the answer
             if told.error is E.NONE:
                 app.added.add(tp)
                 app.serial += 1
-            else:
+            elif not is_temporary(told.error) or (app.token is None and app.again is None):
                 self.failed(app, told.error, lambda: self.add(app, tp))
 
-        self.ask(
-            app,
-            f"add {tp}",
-            answered,
-            lambda token: self.driver.add(producer, tp, name=app.name, version=1, token=token),
-        )
+        def arrive(token: object) -> None:
+            self.heard[transaction] = self.driver.epoch
+            self.additions[app.name].add(token)
+            self.handle_addition(app.name, tp, producer, self.driver.epoch, token)
+
+        self.ask(app, f"add {tp}", answered, arrive)
+        app.adding[app.token] = tp
+
+    def handle_addition(
+        self, name: str, tp: TopicPartition, producer: ProducerIdentity, epoch: int, token: object
+    ) -> None:
+        """The broker asks its coordinator, again while the transaction before is not over, and only for a while."""
+
+        def answered(told: Outcome) -> None:
+            if told.error is E.CONCURRENT_TRANSACTIONS and token in self.waiting and self.random.random() < 0.9:
+                self.network.append((AGAIN, lambda: self.handle_addition(name, tp, producer, epoch, token)))
+                return
+            self.additions[name].discard(token)
+            for under_way, _ in self.held:
+                under_way.discard(token)
+            self.network += [message for under_way, message in self.held if not under_way]
+            self.held = [each for each in self.held if each[0]]
+            self.on_answer(token, told)
+
+        if epoch != self.driver.epoch:
+            answered(Outcome(E.NOT_COORDINATOR))
+            return
+        asked = object()
+        self.handlers[asked] = answered
+        self.driver.add(producer, tp, name=name, version=1, token=asked)
 
     def send_item(self, app: App, tp: TopicPartition, item: Item, producer: ProducerIdentity) -> None:
         """Produce, and again until it is answered: the leader knows a repeated item."""
@@ -451,6 +508,7 @@ class World:
         assert producer is not None
 
         def answered(told: Outcome) -> None:
+            self.forget_additions(app)
             if told.error is not E.NONE:
                 self.failed(app, told.error, lambda: self.end(app))
                 return
@@ -459,20 +517,54 @@ class World:
             if app.version >= 2:
                 self.on_given(app, ProducerIdentity(told.producer_id, told.producer_epoch))
 
-        self.ask(
-            app,
-            f"end {app.number} {'commit' if commits else 'abort'}",
-            answered,
-            lambda token: self.driver.end(producer, commits=commits, name=app.name, version=app.version, token=token),
-        )
+        def arrive(token: object) -> None:
+            self.driver.end(producer, commits=commits, name=app.name, version=app.version, token=token)
+
+        def arrive_in_order(token: object) -> None:
+            under_way = self.under_way(app.name)
+            if under_way:
+                epoch = self.driver.epoch
+                self.held.append((under_way, ("end", lambda: self.go_on(token, epoch, arrive))))
+            else:
+                arrive(token)
+
+        self.ask(app, f"end {app.number} {'commit' if commits else 'abort'}", answered, arrive_in_order)
+
+    def under_way(self, name: str) -> set[object]:
+        """The additions that an end waits for."""
+        return set(self.additions[name])
+
+    def go_on(self, token: object, epoch: int, arrive: Callable[[object], None]) -> None:
+        """An end has waited; meanwhile its client may be gone, and the coordinator elsewhere."""
+        if token in self.waiting and epoch == self.driver.epoch:
+            arrive(token)
+        else:
+            self.on_answer(token, Outcome(E.NOT_COORDINATOR))
+
+    def forget_additions(self, app: App) -> None:
+        """Nothing that the application adds is on its way any more: answers come in order, or its connection broke."""
+        for token in app.adding:
+            if token is not app.token:
+                self.waiting.pop(token, None)
+        app.adding.clear()
 
     def failed(self, app: App, error: ErrorCode, again: Callable[[], None]) -> None:
         """Try again, or give up for good."""
-        if error in TRY_AGAIN or error is E.REQUEST_TIMED_OUT:
+        if is_temporary(error):
             app.again = again
             return
+        has_not_heard = self.heard.get((app.index, app.number)) != self.driver.epoch and not app.added
+        is_excused = error is E.INVALID_TXN_STATE and app.state == "ending" and has_not_heard
         app.state = "dead"
-        self.check_peace(app, error)
+        if not is_excused:
+            self.check_peace(app, error)
+
+    def check_nothing_is_open(self, app: App) -> None:
+        """Nobody would end what opens behind its end, and its time-out would fence the application."""
+        entry = self.driver.coordinator.shard.entries.get(app.name)
+        now = None if entry is None else entry.transaction
+        if now is not None and now.identity == app.identity and now.state is TransactionState.ONGOING:
+            raise ViolationError(f"application {app.index} has ended transaction {app.number}, and one is open")
 
     def check_peace(self, app: App, error: ErrorCode) -> None:
         """Whoever has its id for itself, and is not slow, may go on."""
@@ -490,14 +582,24 @@ class World:
 
         def on_answer(told: Outcome) -> None:
             self.note("app {} ({}) is told {.name} to {}", app.index, app.name, told.error, what)
-            app.token = None
+            app.adding.pop(token, None)
+            if app.token is token:
+                app.token = None
             if app.state != "dead":
                 answered(told)
+
+        def on_arrival() -> None:
+            self.network += self.behind.pop(token, ())
+            if may_be_late or token in self.waiting:
+                arrive(token)
 
         self.waiting[token] = on_answer
         self.note("app {} ({}, {}) asks {}", app.index, app.name, app.identity, what)
         may_be_late = self.version >= 2 or what.startswith("produce")
-        self.network.append((what, lambda: arrive(token) if may_be_late or token in self.waiting else None))
+        before = next((each for each in reversed(app.adding) if each in self.behind), None)
+        (self.network if before is None else self.behind[before]).append((what, on_arrival))
+        if what.startswith("add"):
+            self.behind[token] = []
 
     def answer(self, token: object, told: Outcome) -> None:
         """An answer arrives, if anybody still waits for it."""
@@ -506,7 +608,11 @@ class World:
             waiting(told)
 
     def on_answer(self, token: object, told: Outcome) -> None:
-        """The coordinator answers: later, or never."""
+        """The coordinator answers: later, or never; at once who waits for it in the broker."""
+        handler = self.handlers.pop(token, None)
+        if handler is not None:
+            handler(told)
+            return
         self.network.append(("answer", lambda: self.answer(token, told)))
 
     def deliver(self) -> None:
@@ -518,11 +624,13 @@ class World:
         """An application hears nothing in time. With version 2 its request may still be on its way."""
         able = [app for app in self.apps if app.token in self.waiting and app.state != "dead"]
         if able:
-            self.answer(self.random.choice(able).token, Outcome(E.REQUEST_TIMED_OUT))
+            app = self.random.choice(able)
+            self.forget_additions(app)
+            self.answer(app.token, Outcome(E.REQUEST_TIMED_OUT))
 
     def lose_message(self) -> None:
         """A message is lost; reports of markers are not, for their senders send again."""
-        able = [at for at, (what, _) in enumerate(self.network) if what != "marked"]
+        able = [at for at, (what, _) in enumerate(self.network) if what not in ("marked", AGAIN)]
         if able:
             self.network.pop(self.random.choice(able))
 
@@ -710,6 +818,11 @@ class World:
                 raise ViolationError(f"transaction {key} is committed in part")
             if key in self.told and found != {self.told[key]}:
                 raise ViolationError(f"transaction {key} was told to be {self.told[key]}, and is {found}")
+
+
+def is_temporary(error: ErrorCode) -> bool:
+    """The client tries again."""
+    return error in TRY_AGAIN or error is E.REQUEST_TIMED_OUT
 
 
 def replace_partitions(markers: SendMarkers, done: TopicPartition) -> SendMarkers:
