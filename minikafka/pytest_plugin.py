@@ -1,15 +1,17 @@
 """The plugin of pytest: ``minikafka``, a cluster for all tests of a run; ``minikafka_topic``, a topic for one test.
 
 The cluster starts with the first test that uses it. Each further test finds it healed of what an earlier one broke.
-With pytest-xdist each worker has a cluster of its own. A failing test shows what its brokers logged meanwhile.
+With pytest-xdist each worker has a cluster of its own. A failing test shows what its brokers logged meanwhile,
+and which of them are not up.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 MARKER: Final = "minikafka_topic(partitions, replication_factor, settings): how the topic of the test is created"
 _CLUSTER: Final = pytest.StashKey["MiniKafka"]()
+_LOGS: Final = pytest.StashKey[list["Path"]]()
 _LOG_STARTS: Final = pytest.StashKey[dict["Path", int]]()
 _LINES_MAX: Final = 40
 _NAME_MAX: Final = 100
@@ -39,28 +42,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """The marker. UsageError for an option that nobody can read."""
     config.addinivalue_line("markers", MARKER)
+    _settings(config)
 
 
 @pytest.fixture(scope="session")
 def minikafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniKafka]:
     """A cluster for all tests of the run: ``minikafka.bootstrap_servers``, ``minikafka.kill(1)``, ..."""
-    from minikafka.testing import MiniKafka
+    from minikafka.testing import ClusterError, MiniKafka
 
-    settings = {}
-    for each in request.config.getoption("--minikafka-set"):
-        name, separator, value = each.partition("=")
-        if not separator:
-            raise pytest.UsageError(f"--minikafka-set {each} is not NAME=VALUE")
-        settings[name] = value
     brokers = request.config.getoption("--minikafka-brokers")
     in_process = request.config.getoption("--minikafka-in-process")
     directory = tmp_path_factory.mktemp("minikafka")
     secure = request.config.getoption("--minikafka-secure")
-    made = MiniKafka(brokers, settings=settings, directory=directory, in_process=in_process, secure=secure)
-    with made as cluster:
+    settings = _settings(request.config)
+    cluster = MiniKafka(brokers, settings=settings, directory=directory, in_process=in_process, secure=secure)
+    try:
+        cluster.start()
+    except ClusterError as error:
+        _fail(error)
+    with closing(cluster):
+        layout = cluster.cluster.layout
         request.config.stash[_CLUSTER] = cluster
+        request.config.stash[_LOGS] = [layout.log_file(node_id) for node_id in layout.node_ids]
         yield cluster
         del request.config.stash[_CLUSTER]
 
@@ -71,15 +76,15 @@ def minikafka_topic(request: pytest.FixtureRequest, minikafka: MiniKafka) -> str
     from minikafka.errors import ErrorCode, KafkaError
 
     marker = request.node.get_closest_marker("minikafka_topic")
-    how = {} if marker is None else marker.kwargs
+    words, how = ((), {}) if marker is None else (marker.args, marker.kwargs)
     name = re.sub(r"[^\w.-]+", "-", request.node.name, flags=re.ASCII)[:_NAME_MAX].strip("-.")
     for number in count(2):
         try:
-            minikafka.create_topic(name, **how)
+            minikafka.create_topic(name, *words, **how)
             return name
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+                _fail(error)
             name = f"{name.rpartition('.')[0] or name}.{number}"
     raise AssertionError("the last attempt returns or raises")
 
@@ -89,35 +94,68 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Heal the cluster, and note where its logs are."""
     cluster = item.config.stash.get(_CLUSTER, None)
     if cluster is not None and _uses(item):
-        cluster.heal()
-        item.stash[_LOG_STARTS] = {path: path.stat().st_size for path in _logs(cluster)}
+        from minikafka.testing import ClusterError
+
+        try:
+            cluster.heal()
+        except ClusterError as error:
+            _fail(error)
+        item.stash[_LOG_STARTS] = {path: path.stat().st_size for path in item.config.stash[_LOGS] if path.exists()}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Attach what the brokers logged."""
+    """Attach which brokers are not up, and what they logged."""
     report = yield
     cluster = item.config.stash.get(_CLUSTER, None)
     if report.failed and cluster is not None and _uses(item):
+        if state := _state(cluster):
+            report.sections.append(("minikafka", state))
         starts = item.stash.get(_LOG_STARTS, {})
-        for path in _logs(cluster):
+        for path in item.config.stash[_LOGS]:
             if lines := _lines_since(path, starts.get(path, 0)):
                 report.sections.append((f"minikafka {path.parent.name}", "\n".join(lines)))
     return report
+
+
+def _settings(config: pytest.Config) -> dict[str, str]:
+    settings = {}
+    for each in config.getoption("--minikafka-set"):
+        name, separator, value = each.partition("=")
+        if not name or not separator:
+            raise pytest.UsageError(f"--minikafka-set {each} is not NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Say what is wrong; it is not in the code that a traceback would show."""
+    raise pytest.fail.Exception("\n".join([str(error), *getattr(error, "__notes__", [])]), pytrace=False) from None
 
 
 def _uses(item: pytest.Item) -> bool:
     return "minikafka" in getattr(item, "fixturenames", ())
 
 
-def _logs(cluster: MiniKafka) -> list[Path]:
-    layout = cluster.cluster.layout
-    return [layout.log_file(node_id) for node_id in layout.node_ids]
+def _state(cluster: MiniKafka) -> str:
+    """Which brokers a test has left down or paused: these log nothing."""
+    from minikafka.testing import ClusterError
+
+    try:
+        running = cluster.cluster.running()
+    except ClusterError as error:  # the test has ended it
+        return str(error)
+    down = [f"broker {node_id} is down" for node_id in cluster.cluster.node_ids if node_id not in running]
+    return "; ".join(down + [f"broker {node_id} is paused" for node_id, node in running.items() if node.paused])
 
 
 def _lines_since(path: Path, offset: int) -> list[str]:
-    with path.open("rb") as file:
-        file.seek(offset)
-        lines = file.read().decode(errors="replace").splitlines()
+    """The last lines; none of a log that a test has removed."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
     more = [f"({len(lines) - _LINES_MAX} more lines in {path})"] if len(lines) > _LINES_MAX else []
     return more + lines[-_LINES_MAX:]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 TESTS = """
+import shutil
 import unittest
 
 import pytest
@@ -40,9 +41,25 @@ def test_no_two_topics_have_one_name(minikafka, request, how):
     assert name == {1: "same", 2: "same.2"}[how]
 
 
+@pytest.mark.minikafka_topic(replication_factor=9)
+def test_whose_topic_cannot_be(minikafka_topic): pass
+
+
 def test_that_fails(minikafka):
     minikafka.create_topic("named-in-the-log")
+    minikafka.pause(1)
     assert False
+
+
+@pytest.mark.minikafka_topic(2)
+def test_that_ends_the_cluster(minikafka, minikafka_topic):
+    assert minikafka.leader_of(minikafka_topic, 1) == 1
+    shutil.rmtree(minikafka.cluster.layout.directory / "node-1")
+    minikafka.close()
+    assert False
+
+
+def test_behind_it(minikafka): pass
 """
 CASE = """
 from minikafka.testing import MiniKafkaCase
@@ -72,18 +89,27 @@ def test_one_cluster_is_for_all_tests_and_a_failing_one_shows_its_logs(tmp_path:
     options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base"), "--strict-markers"]
     brokers = ["--minikafka-brokers", "1", "--minikafka-set", "num.partitions=1"]
     done = run("pytest", *options, *brokers, "test_own.py", directory=tmp_path)
-    assert "1 failed, 5 passed" in done.stdout, done.stdout + done.stderr
-    (log,) = tmp_path.glob("base/minikafka0/node-1/broker.log")
-    shown = done.stdout.partition("- minikafka node-1 -")[2]
-    assert "named-in-the-log" in shown
+    assert "2 failed, 5 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    shown = done.stdout.partition("_ test_that_fails _")[2].partition("_ test_that_ends_the_cluster _")[0]
+    assert shown.partition("- minikafka -")[2].lstrip("-").startswith("\nbroker 1 is paused\n"), shown
+    assert "named-in-the-log" in shown.partition("- minikafka node-1 -")[2]
     assert "test_the_next_one" not in shown
-    assert "started" in log.read_text()
+    for test, line in (
+        ("whose_topic_cannot_be", "INVALID_REPLICATION_FACTOR: replication factor 9 needs as many brokers; "),
+        ("behind_it", "this cluster has ended; make another one"),
+    ):
+        said = done.stdout.partition(f"_ ERROR at setup of test_{test} _")[2].lstrip("_\n")
+        assert said.startswith(line), done.stdout
 
 
-def test_a_setting_without_a_value_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_options_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
     tmp_path.joinpath("test_own.py").write_text("def test_own(minikafka): pass")
-    done = run("pytest", "-q", "-p", "no:cacheprovider", "--minikafka-set", "a", "test_own.py", directory=tmp_path)
-    assert "UsageError: --minikafka-set a is not NAME=VALUE" in done.stdout
+    options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base"), "--minikafka-set"]
+    done = run("pytest", *options, "a", "test_own.py", directory=tmp_path)
+    assert done.stderr == "ERROR: --minikafka-set a is not NAME=VALUE\n\n"
+    done = run("pytest", *options, "num.partition=1", "test_own.py", directory=tmp_path)
+    said = done.stdout.partition("_ ERROR at setup of test_own _")[2].lstrip("_\n")
+    assert said.startswith("setting 'num.partition' not found; did you mean num.partitions?\n==="), done.stdout
 
 
 def test_a_case_of_unittest_has_a_cluster_that_each_test_finds_healed(tmp_path: Path) -> None:
