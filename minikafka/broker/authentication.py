@@ -9,6 +9,7 @@ at other listeners.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -31,11 +32,32 @@ LOGIN_MAX_MS: Final = 30_000
 _AT_ANY_TIME: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
+@dataclass(slots=True)
+class Logins:
+    """Counts of one listener, since the start."""
+
+    accepted: int = 0
+    refused: int = 0
+    renewed: int = 0
+    """Logged in again, on the same connection."""
+    not_renewed: int = 0
+
+    def count(self, *, is_accepted: bool, is_again: bool) -> None:
+        """One that has ended."""
+        if is_again:
+            self.renewed += is_accepted
+            self.not_renewed += not is_accepted
+        else:
+            self.accepted += is_accepted
+            self.refused += not is_accepted
+
+
 class CertifiedClients:
     """Of a listener that speaks TLS alone: whoever has shown a certificate is the user whom it names."""
 
-    def __init__(self, handler: FrameHandler, rules: PrincipalRules) -> None:
+    def __init__(self, handler: FrameHandler, rules: PrincipalRules, logins: Logins) -> None:
         self._handler = handler
+        self._logins = logins
         self._rules = rules
         self.on_frame = handler.on_frame
         self.on_read_event_end = handler.on_read_event_end
@@ -55,6 +77,7 @@ class CertifiedClients:
         if user:
             connection.user = user
         else:
+            self._logins.refused += 1
             connection.close(f"no rule of ssl.principal.mapping.rules gives a user for {name}")
 
 
@@ -68,8 +91,10 @@ class SaslAuthenticator:
         settings: SaslSettings,
         clock: Clock,
         timers: Timers,
+        logins: Logins,
     ) -> None:
         self._handler = handler
+        self._logins = logins
         self._mechanisms = mechanisms
         self._settings = settings
         self._clock = clock
@@ -77,7 +102,8 @@ class SaslAuthenticator:
         self.on_read_event_end = handler.on_read_event_end
 
     def on_connection_made(self, connection: Connection) -> None:
-        connection.session = SaslSession(connection, Login(self._mechanisms), self._settings, self._clock, self._timers)
+        login = Login(self._mechanisms)
+        connection.session = SaslSession(connection, login, self._settings, self._clock, self._timers, self._logins)
         self._handler.on_connection_made(connection)
 
     def on_connection_lost(self, connection: Connection) -> None:
@@ -97,6 +123,7 @@ class SaslAuthenticator:
         else:
             key = _key_of(frame)
             if key not in _AT_ANY_TIME and (key != ApiKey.API_VERSIONS or login.is_under_way):
+                session.count_refused()
                 raise FrameError(f"API {key} before SASL authentication: is this client's security.protocol right?")
         self._handler.on_frame(connection, frame)
 
@@ -110,9 +137,16 @@ class SaslSession:
     """Of one connection: carries out what its :class:`~minikafka.sasl.login.Login` says."""
 
     def __init__(
-        self, connection: Connection, login: Login, settings: SaslSettings, clock: Clock, timers: Timers
+        self,
+        connection: Connection,
+        login: Login,
+        settings: SaslSettings,
+        clock: Clock,
+        timers: Timers,
+        logins: Logins,
     ) -> None:
         self.login = login
+        self._logins = logins
         self.is_raw = False
         """Its tokens come without a request around them, after version 0 of SaslHandshake."""
         self._connection = connection
@@ -160,9 +194,11 @@ class SaslSession:
         reply.send((len(answer).to_bytes(4), answer))
 
     def _receive(self, token: bytes) -> Answer:
+        is_again = self.login.user is not None
         answer = self.login.receive(token, self._clock.monotonic_ms(), self._clock.wall_ms())
         if self.login.is_complete:
             assert self.login.user is not None
+            self._logins.count(is_accepted=True, is_again=is_again)
             self._connection.user = self.login.user
             self._connection.limit_frames(self._frame_max_bytes)
             self._timers.cancel(self._alarm)
@@ -173,6 +209,7 @@ class SaslSession:
         if self.login.is_complete:
             answer()
             return
+        self.count_refused()
 
         def close() -> None:
             answer()
@@ -187,7 +224,12 @@ class SaslSession:
         self._alarm = Alarm(close)
         self._timers.set(self._alarm, self._clock.monotonic_ms() + delay_ms)
 
+    def count_refused(self) -> None:
+        """It is not let in, or not again."""
+        self._logins.count(is_accepted=False, is_again=self.login.user is not None)
+
     def _give_up(self) -> None:
+        self.count_refused()
         self._connection.close(f"SASL authentication was not completed within {LOGIN_MAX_MS // 1000} s")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from minikafka.broker.authentication import CertifiedClients, SaslAuthenticator
+from minikafka.broker.authentication import CertifiedClients, Logins, SaslAuthenticator
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.drivers.controller_client import BROKER_METHOD, CLIENT_METHOD
@@ -40,6 +40,8 @@ class Listeners:
     controller: Listener
     replication: Listener
     clients: tuple[Listener, ...]
+    logins: Mapping[str, Logins]
+    """Counted, at those that ask clients who they are."""
     token_keys: tuple[TokenKeys, ...]
     """Of those who sign tokens; somebody is to run them."""
 
@@ -88,6 +90,7 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls, its_addresses)
 
     users = ScramUsers(control.metadata, ports.identity)
+    logins: dict[str, Logins] = {}
     mechanisms = Mechanisms(users, ports.identity, ports.clock, ports.threads.upkeep)
 
     def of_clients(name: str) -> Listener:
@@ -95,15 +98,19 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         asks_who = config.security_protocol(name) in WITH_SASL
         if asks_who:
             settings = config.sasl_of(name)
-            handler = SaslAuthenticator(clients, mechanisms.of(settings), settings, ports.clock, ports.timers)
+            logins[name] = Logins()
+            offered = mechanisms.of(settings)
+            handler = SaslAuthenticator(clients, offered, settings, ports.clock, ports.timers, logins[name])
         elif config.security_protocol(name) == SSL and config.ssl_client_auth != NO_CLIENT_AUTH:
-            handler = CertifiedClients(clients, config.ssl_principal_mapping_rules)
+            logins[name] = Logins()
+            handler = CertifiedClients(clients, config.ssl_principal_mapping_rules, logins[name])
         return listener(name, handler, replace(limits, asks_who=asks_who), addresses)
 
     return Listeners(
         listener(CONTROLLER, calls, control_limits),
         listener(REPLICATION, followers, peer_limits),
         tuple(map(of_clients, for_clients)),
+        logins,
         tuple(mechanisms.token_keys.values()),
     )
 

@@ -222,6 +222,33 @@ PARTITION_LOAD_AVG: Final = Metric(
 
 CONNECTIONS: Final = Metric(_SOCKETS + "connection_count", "gauge", "Open connections.", _BY_LISTENER)
 CONNECTIONS_MADE: Final = Metric(_SOCKETS + "connection_creation", "counter", "Accepted connections.", _BY_LISTENER)
+AUTHENTICATED: Final = Metric(
+    _SOCKETS + "successful_authentication",
+    "counter",
+    "Logins of clients by SASL. Kafka counts connections of listeners without SASL, too.",
+    _BY_LISTENER,
+)
+NOT_AUTHENTICATED: Final = Metric(
+    _SOCKETS + "failed_authentication",
+    "counter",
+    "Connections refused for who the client is: by SASL, by its certificate, or in the TLS handshake.",
+    _BY_LISTENER,
+)
+REAUTHENTICATED: Final = Metric(
+    _SOCKETS + "successful_reauthentication",
+    "counter",
+    "Logins on connections that were logged in already (connections.max.reauth.ms).",
+    _BY_LISTENER,
+)
+NOT_REAUTHENTICATED: Final = Metric(
+    _SOCKETS + "failed_reauthentication", "counter", "Of these, those that were refused.", _BY_LISTENER
+)
+FAILED_HANDSHAKES: Final = Metric(
+    "minikafka_failed_tls_handshakes",
+    "counter",
+    "TLS handshakes that ended with an error, or took too long. failed_authentication has them, too.",
+    _BY_LISTENER,
+)
 HELD_BYTES: Final = Metric(
     "minikafka_connections_held_bytes",
     "gauge",
@@ -293,7 +320,18 @@ SECTIONS: Final[Mapping[str, tuple[Metric, ...]]] = {
         PARTITION_LOAD_MAX,
         PARTITION_LOAD_AVG,
     ),
-    "Connections and process": (CONNECTIONS, CONNECTIONS_MADE, HELD_BYTES, LOOP_LAG, BUILD),
+    "Connections and process": (
+        CONNECTIONS,
+        CONNECTIONS_MADE,
+        AUTHENTICATED,
+        NOT_AUTHENTICATED,
+        REAUTHENTICATED,
+        NOT_REAUTHENTICATED,
+        FAILED_HANDSHAKES,
+        HELD_BYTES,
+        LOOP_LAG,
+        BUILD,
+    ),
 }
 CATALOGUE: Final = tuple(metric for section in SECTIONS.values() for metric in section)
 """All of them, in this order."""

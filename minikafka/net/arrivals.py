@@ -48,6 +48,8 @@ class Arrivals:
         self._loop = asyncio.get_running_loop()
         self._under_way: dict[asyncio.Task[None], None] = {}  # an ordered set, oldest first
         self._expected: set[Connection] = set()
+        self.failed = 0
+        """Handshakes that ended with an error, or took too long."""
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -107,6 +109,7 @@ class Arrivals:
         except OSError as error:  # as is ssl.SSLError
             sock.close()
             if not isinstance(error, ConnectionResetError):
+                self.failed += 1
                 self._note(host, f"TLS handshake: {why_turned_away(error)}")
         except BaseException:  # cancelled: this node stops, or it is the oldest of too many
             sock.close()

@@ -90,6 +90,11 @@ class Listener:
         return len(self._arrivals) if self._arrivals is not None else 0
 
     @property
+    def failed_handshakes(self) -> int:
+        """TLS handshakes that ended with an error, or took too long, since the start."""
+        return self._arrivals.failed if self._arrivals is not None else 0
+
+    @property
     def held_bytes(self) -> int:
         """Memory that they hold beyond their allowances."""
         return self.shared.budget.held

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import minikafka
+from minikafka.broker.authentication import Logins
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
@@ -202,7 +203,18 @@ def _groups(groups: Groups) -> Families:
         yield _one(metric, states[state])
 
 
+def _logins(listeners: Listeners) -> Families:
+    logins = {each.name: listeners.logins.get(each.name, Logins()) for each in listeners}
+    handshakes = {each.name: each.failed_handshakes for each in listeners}
+    yield Family(of.AUTHENTICATED, [((name,), each.accepted) for name, each in logins.items()])
+    yield Family(of.NOT_AUTHENTICATED, [((name,), each.refused + handshakes[name]) for name, each in logins.items()])
+    yield Family(of.REAUTHENTICATED, [((name,), each.renewed) for name, each in logins.items()])
+    yield Family(of.NOT_REAUTHENTICATED, [((name,), each.not_renewed) for name, each in logins.items()])
+    yield Family(of.FAILED_HANDSHAKES, [((name,), count) for name, count in handshakes.items()])
+
+
 def _connections(listeners: Listeners) -> Families:
     yield Family(of.CONNECTIONS, [((each.name,), each.connection_count) for each in listeners])
     yield Family(of.CONNECTIONS_MADE, [((each.name,), each.accepted) for each in listeners])
+    yield from _logins(listeners)
     yield Family(of.HELD_BYTES, [((each.name,), each.held_bytes) for each in listeners])

@@ -15,6 +15,7 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError as AiokafkaError
 from broker_client import Client, batch, produce_request
 from broker_node import ANY_PORTS, create_topic, eventually, listener_of
+from broker_scrape import LISTENS, scrape, value
 from broker_tls import Files
 from captured_logs import capture_logs
 from confluent_kafka import KafkaError as ConfluentError
@@ -22,6 +23,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaProducer
 
 from minikafka.broker import authentication
+from minikafka.broker.authentication import Logins
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
 from minikafka.client.admin import QuotaEntity, ScramDeletion, ScramUpsertion
@@ -58,6 +60,7 @@ ALL = {
     "connection_failed_authentication_delay_ms": 1,
 }
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SOCKETS = "kafka_server_socket_server_metrics_"
 REFUSED = {
     "PLAIN": "Authentication failed: Invalid username or password",
     **{
@@ -144,6 +147,7 @@ async def test_a_wrong_password_and_an_unknown_user_are_told_the_same(start_secu
             assert error.code is ErrorCode.SASL_AUTHENTICATION_FAILED
             assert error.message == REFUSED[mechanism]
         await eventually(lambda: users_at(node) == [], "the connections to be closed")
+    assert node.listeners.logins[SASL] == Logins(refused=3)
     assert not any(word in str(logs) for word in ("secret", "SECRET", "wrong", "nobody"))
     assert any(each.get("why") == f"SASL: {REFUSED[mechanism]}" for each in logs)
 
@@ -155,6 +159,7 @@ async def test_who_takes_a_listener_for_another_is_told(start_secure: StartNode)
     with capture_logs() as logs, pytest.MonkeyPatch.context() as patch:
         patch.setattr("minikafka.client.connections.BOOTSTRAP_TIMEOUT_S", 0.0)
         await refusal(node, Security())
+        assert node.listeners.logins[SASL].refused >= 2
         assert any("security.protocol" in str(each.get("why")) for each in logs)
 
 
@@ -318,7 +323,7 @@ async def log_in(client: Client, user: str = "alice", version: int = 2) -> SaslA
 
 
 async def test_a_session_ends_and_can_be_renewed_by_the_same_user_only(start_secure: StartNode, dial: Dial) -> None:
-    node = await start_secure(connections_max_reauth_ms=60_000)
+    node = await start_secure(connections_max_reauth_ms=60_000, **LISTENS)
     for user, is_renewed in (("alice", True), ("bob", False)):
         client = await dial(node, SASL)
         assert (await log_in(client)).session_lifetime_ms == 60_000
@@ -333,6 +338,12 @@ async def test_a_session_ends_and_can_be_renewed_by_the_same_user_only(start_sec
                 "Cannot change principals during re-authentication from User:alice: User:bob"
             )
             await client.wait_closed()
+    families = await scrape(node)
+    counts = {"successful": (2, 1), "failed": (0, 1)}
+    for listener, factor in ((SASL, 1), ("CLIENT", 0)):
+        for outcome, expected in counts.items():
+            names = [f"{SOCKETS}{outcome}_{what}_total" for what in ("authentication", "reauthentication")]
+            assert [value(families, name, listener=listener) for name in names] == [each * factor for each in expected]
 
 
 async def test_who_does_not_renew_a_session_is_closed_at_the_next_request(start_secure: StartNode, dial: Dial) -> None:

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 from aiokafka import AIOKafkaConsumer
 from broker_node import create_topic, eventually, listener_of
+from broker_scrape import LISTENS, scrape, value
 from broker_tls import Files, security, servers
 from captured_logs import capture_logs
 from confluent_kafka import Producer as ConfluentProducer
@@ -121,10 +122,13 @@ async def test_a_client_does_not_talk_to_a_broker_that_it_cannot_trust(start_sec
 
 
 async def test_who_takes_a_listener_for_another_is_told(start_secure: StartNode, files: Files) -> None:
-    node = await start_secure()
+    node = await start_secure(**LISTENS)
     with capture_logs() as logs:
         assert servers(node) in await refusal(node, Security())
         await eventually(lambda: any("TLS handshake" in str(each.get("why")) for each in logs), "a line in the log")
+    families = await scrape(node)
+    for name in ("minikafka_failed_tls_handshakes", "kafka_server_socket_server_metrics_failed_authentication"):
+        assert value(families, f"{name}_total", listener="SSL")
     said = await refusal(node, security(files), "CLIENT")
     assert said.endswith("it does not speak TLS, or refuses this client; see the broker's log")
 
@@ -151,6 +155,7 @@ async def test_who_has_a_certificate_is_whom_it_names(start_secure: StartNode, f
         node = await start_secure(ssl_client_auth="requested", ssl_principal_mapping_rules=rules)
         if user == "":
             await refusal(node, security(files, ssl_keystore_location=files.client))
+            assert node.listeners.logins["SSL"].refused
         else:
             async with Admin(servers(node), security=security(files, ssl_keystore_location=files.client)):
                 (named,) = {each.user for each in listener_of(node, "SSL")._connections}
