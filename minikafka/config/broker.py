@@ -11,7 +11,7 @@ from minikafka.config.groups import GroupSettings
 from minikafka.config.logs import LogSettings
 from minikafka.config.node import CONTROLLER, LISTENER_NAMES, REPLICATION, NodeSettings
 from minikafka.config.quorum import QuorumSettings
-from minikafka.config.sasl import PREFIX, SaslSettings, problems_of
+from minikafka.config.sasl import LOGIN, PREFIX, SaslSettings, problems_of
 from minikafka.config.security import NO_CLIENT_AUTH, PLAINTEXT, PROTOCOLS, WITH_SASL, WITH_TLS, SecuritySettings
 from minikafka.config.setting import (
     ConfigEntry,
@@ -161,7 +161,7 @@ def _parse_of_listeners(given: Mapping[str, object], listeners: Mapping[str, End
         rest = name.removeprefix(PREFIX)
         setting = max((row for row in SaslSettings.rows() if rest.endswith(f".{row}")), key=len, default=None)
         if setting is None:
-            known = ", ".join(SaslSettings.rows())
+            known = ", ".join(row for row in SaslSettings.rows() if row.endswith(LOGIN) or not rest.endswith(LOGIN))
             raise ConfigError([f"setting {name!r} not found; for one listener there are {known}"])
         wanted = rest.removesuffix(f".{setting}").lower().replace("_", ".")
         listener = next((each for each in listeners if each.lower().replace("_", ".") == wanted), None)

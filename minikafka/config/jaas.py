@@ -14,6 +14,8 @@ PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
+OF_BROKERS: Final = frozenset({"username", "password"})
+"""Options by which Kafka's brokers log in to each other: nodes prove a secret instead."""
 _USER: Final = "user_"
 _LOGIN: Final = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL | re.IGNORECASE
@@ -74,3 +76,17 @@ def jaas(module: str) -> Kind[Jaas]:
         return login
 
     return Kind(ConfigType.PASSWORD, allowed, parse, lambda _value: "(hidden)")
+
+
+def scram_jaas() -> Kind[Jaas]:
+    """A login that says nothing of users."""
+    login = jaas(SCRAM_MODULE)
+    allowed = f"{SCRAM_MODULE} required;"
+
+    def parse(raw: object) -> Jaas:
+        parsed = login.parse(raw)
+        if parsed.options.keys() - OF_BROKERS:
+            raise ValueError(f"{allowed} (`minikafka user add` adds users; they are metadata of the cluster)")
+        return parsed
+
+    return Kind(ConfigType.PASSWORD, allowed, parse, login.format)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from minikafka.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, jaas
+from minikafka.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, jaas, scram_jaas
 from minikafka.config.kinds import integer, long, nullable, text, words
 from minikafka.config.setting import Setting, SettingGroup
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+LOGIN: Final = ".sasl.jaas.config"
 PREFIX: Final = "listener.name."
+_SCRAM_LOGIN: Final = """Brokers of Apache Kafka need it. Here it changes nothing: the users are metadata of the
+cluster. username and password, by which Kafka's brokers log in to each other, are ignored."""
 
 
 class SaslSettings(SettingGroup):
@@ -31,6 +34,12 @@ class SaslSettings(SettingGroup):
         nullable(jaas(PLAIN_MODULE)),
         None,
         doc='The users of PLAIN and their passwords, as user_NAME="password"; the same on every node.',
+    )
+    scram_sha_256_sasl_jaas_config = Setting(
+        nullable(scram_jaas()), None, name="scram-sha-256.sasl.jaas.config", doc=_SCRAM_LOGIN
+    )
+    scram_sha_512_sasl_jaas_config = Setting(
+        nullable(scram_jaas()), None, name="scram-sha-512.sasl.jaas.config", doc=_SCRAM_LOGIN
     )
     oauthbearer_sasl_jaas_config = Setting(
         nullable(jaas(OAUTHBEARER_MODULE)),

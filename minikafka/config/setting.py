@@ -4,9 +4,9 @@ A row is a class attribute::
 
     replica_lag_time_max_ms = Setting(integer(1), 10_000, doc="A follower that ...")
 
-Its Kafka name follows from the attribute's (``replica.lag.time.max.ms``). On an instance the attribute is the value,
-typed; on the class it is the row. Values are read at the speed of a plain attribute: the row is a descriptor
-without ``__set__``, so that the instance's own dictionary comes first.
+Its Kafka name follows from the attribute's (``replica.lag.time.max.ms``), unless ``name`` says it. On an instance the
+attribute is the value, typed; on the class it is the row. Values are read at the speed of a plain attribute: the row is
+a descriptor without ``__set__``, so that the instance's own dictionary comes first.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Setting(Generic[T]):
         kafka: str | None = None,
         dynamic: bool = False,
         of_one_node: bool = False,
+        name: str = "",
     ) -> None:
         self.kind = kind
         self.default = default
@@ -89,11 +90,12 @@ class Setting(Generic[T]):
         self.kafka = kafka
         self.dynamic = dynamic
         self.of_one_node = of_one_node
-        self.attribute = self.name = ""
+        self.name = name
+        self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
-        self.name = attribute.replace("_", ".")
+        self.name = self.name or attribute.replace("_", ".")
 
     @overload
     def __get__(self, instance: None, owner: type) -> Setting[T]: ...

@@ -10,6 +10,7 @@ from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.jaas import Jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 USERS = f'{PLAIN} required username="admin" password="admin-secret" user_admin="admin-secret" user_alice="a\\"b\\\\c;";'
 LISTENERS = "CLIENT://h:1,SASL_SSL://h:2,INSIDE://h:5,REPLICATION://h:3,CONTROLLER://h:4"
 
@@ -77,6 +78,18 @@ def test_a_listener_has_settings_of_its_own() -> None:
     assert (hidden.value, hidden.is_sensitive) == (None, True)
 
 
+def test_a_login_of_scram_may_be_there_as_in_kafka() -> None:
+    name = "scram-sha-256.sasl.jaas.config"
+    given = config(
+        **{
+            name: f"{SCRAM} required;",
+            f"listener.name.sasl_ssl.{name}": f'{SCRAM} required username="admin" password="admin-secret";',
+        }
+    )
+    assert "admin" not in repr(given)
+    assert {entry.name: entry for entry in given.describe()}[name].is_sensitive
+
+
 def test_a_listener_is_found_by_the_name_that_the_environment_can_spell() -> None:
     assert (
         config(**{"listener.name.sasl.ssl.connections.max.reauth.ms": 7}).sasl_of("SASL_SSL").connections_max_reauth_ms
@@ -99,6 +112,19 @@ def test_a_listener_is_found_by_the_name_that_the_environment_can_spell() -> Non
         ),
         ({"plain_sasl_jaas_config": f'{PLAIN} required user_a="";'}, "each user_NAME has a name and a password"),
         ({"plain_sasl_jaas_config": "x.ScramLoginModule required;"}, f"must be {PLAIN} required"),
+        (
+            {"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f'{SCRAM} required user_a="b";'},
+            "`minikafka user add",
+        ),
+        (
+            {"listener.name.sasl_ssl.gssapi.sasl.jaas.config": "x.Krb5LoginModule required;"},
+            "gssapi.sasl.jaas.config' not found; for one listener there are plain.sasl.jaas.config, scram-sha-256.",
+        ),
+        (
+            {"listener.name.sasl_ssl.sasl.jaas.config": USERS},
+            "sasl.jaas.config' not found; for one listener there are plain.sasl.jaas.config, scram-sha-256.",
+        ),
+        ({"sasl_jaas_config": USERS}, "setting 'sasl.jaas.config' not found; did you mean plain.sasl.jaas.config?"),
         ({"listener.name.nowhere.sasl.enabled.mechanisms": "PLAIN"}, "there is no such listener among CLIENT"),
         ({"listener.name.sasl_ssl.log.dirs": "x"}, "not found; for one listener there are sasl.enabled.mechanisms"),
         ({"listener.name.sasl_ssl.connections.max.reauth.ms": "x"}, "must be a whole number"),
@@ -109,3 +135,4 @@ def test_settings_that_do_not_fit_are_named(settings: dict[str, str], said: str)
     with pytest.raises(ConfigError) as refused:
         config(**settings)
     assert said in str(refused.value)
+    assert "admin-secret" not in str(refused.value)
