@@ -4,6 +4,8 @@ of a new cluster's first users."""
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,8 +14,18 @@ from minikafka.broker.tls import Tls
 from minikafka.broker.token_keys import check_tokens
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.security import WITH_TLS
+from minikafka.config.setting import Setting
+from minikafka.event_log import get_logger
+
+log = get_logger()
 
 MIN_SECRET_LENGTH: Final = 16
+SECRET_FILES: Final = (
+    BrokerConfig.cluster_secret_file,
+    BrokerConfig.ssl_keystore_location,
+    BrokerConfig.initial_scram_credentials_file,
+)
+FOR_OTHERS_TO_READ: Final = stat.S_IRGRP | stat.S_IROTH
 
 
 class Credentials(NamedTuple):
@@ -31,6 +43,20 @@ def credentials_of(config: BrokerConfig) -> Credentials:
     check_tokens(config)
     is_needed = any(config.security_protocol(name) in WITH_TLS for name in config.listeners)
     return Credentials(secret_of(config), Tls(config) if is_needed else None, first_users_of(config))
+
+
+def warn_of_readers(config: BrokerConfig, settings: Iterable[Setting[str | None]] = SECRET_FILES) -> None:
+    """Say of each file with a secret whether others than its owner may read it."""
+    for setting in settings:
+        path = getattr(config, setting.attribute)
+        if path is None:
+            continue
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            continue  # it is gone; it was read before
+        if mode & FOR_OTHERS_TO_READ:
+            log.warning("others may read a secret", setting=setting.name, path=path, mode=f"{stat.S_IMODE(mode):04o}")
 
 
 def secret_of(config: BrokerConfig) -> bytes:

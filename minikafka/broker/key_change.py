@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
+from minikafka.broker.credentials import warn_of_readers
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.tls import Tls
 from minikafka.config import BrokerConfig, ConfigError
@@ -88,6 +89,7 @@ class KeyChange:
             log.error("certificates not renewed", why=str(error))
             return
         log.info("certificates renewed", key_store=config.ssl_keystore_location)
+        warn_of_readers(config, [BrokerConfig.ssl_keystore_location])
 
 
 def _files(config: BrokerConfig) -> tuple[Any, ...]:

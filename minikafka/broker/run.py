@@ -19,7 +19,7 @@ from uuid import uuid4
 import uvloop
 
 from minikafka.broker.clock import Clock
-from minikafka.broker.credentials import Credentials, credentials_of
+from minikafka.broker.credentials import Credentials, credentials_of, warn_of_readers
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.faults.switchboard import Faults
@@ -108,6 +108,7 @@ async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool) 
 
 def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
     """A node of this machine, in the loop that runs. MetaError, KafkaError or OSError when its logs cannot be used."""
+    warn_of_readers(config)
     faults = Faults(time.time, time.sleep) if config.fault_injection_enable else None
     disk = OsDisk() if faults is None else faults.disk
     loop = asyncio.get_running_loop()

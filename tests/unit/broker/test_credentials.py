@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from captured_logs import capture_logs
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from minikafka.broker.credentials import credentials_of
+from minikafka.broker.credentials import credentials_of, warn_of_readers
 from minikafka.config import BrokerConfig, ConfigError
 
 LISTENERS = "CLIENT://h:1,SSL://h:2,REPLICATION://h:3,CONTROLLER://h:4"
@@ -50,6 +51,22 @@ def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
     given = config(ssl_keystore_location=here, ssl_key_password="a password")
     assert credentials_of(given).tls is not None
     assert "a password" not in repr(given)
+
+
+def test_it_is_said_which_secrets_others_may_read(tmp_path: Path) -> None:
+    secret, key = tmp_path / "secret", tmp_path / "node.pem"
+    absent = tmp_path / "gone by now"
+    given = config(cluster_secret_file=secret, ssl_keystore_location=key, initial_scram_credentials_file=absent)
+    for path in (secret, key):
+        path.touch()
+    for modes, said in (((0o600, 0o700), []), ((0o640, 0o604), ["0640", "0604"]), ((0o444, 0o620), ["0444"])):
+        for path, mode in zip((secret, key), modes, strict=True):
+            path.chmod(mode)
+        with capture_logs() as logs:
+            warn_of_readers(given)
+        assert [each["mode"] for each in logs] == said
+    assert (logs[0]["event"], logs[0]["log_level"]) == ("others may read a secret", "warning")
+    assert (logs[0]["setting"], logs[0]["path"]) == ("cluster.secret.file", str(secret))
 
 
 @pytest.mark.parametrize(
