@@ -2,16 +2,20 @@
 
 The node that is named looks at the files before anything is written down: what cannot be used is refused with the
 reason, and what it has stays. What others wrote down, or was there when it started, it takes up from the metadata.
+Files are read in a thread, and taken up one after the other: the last that was set is the last that is used.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from minikafka.broker.credentials import warn_of_readers
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.tls import Tls
+from minikafka.broker.threads import RunInThread
+from minikafka.broker.tls import Contexts, Tls
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
@@ -19,6 +23,7 @@ from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import broker_config
 from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigResourceType
+from minikafka.net.tasks import TaskOwner
 from minikafka.wire.messages.incremental_alter_configs import AlterableConfig
 
 log = get_logger()
@@ -37,10 +42,20 @@ class Change(Protocol):
 class KeyChange:
     """Of one node. ``tls`` is None where no listener speaks it."""
 
-    def __init__(self, config: BrokerConfig, metadata: Metadata, tls: Tls | None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: Metadata,
+        tls: Tls | None,
+        run_in_thread: RunInThread,
+        tasks: TaskOwner,
+    ) -> None:
         self._config = config
         self._metadata = metadata
         self._tls = tls
+        self._run_in_thread = run_in_thread
+        self._tasks = tasks
+        self._taking_up = asyncio.Lock()
         self._used = _files(config)
 
     @staticmethod
@@ -48,7 +63,7 @@ class KeyChange:
         """Whether these changes of a broker's settings are about its files."""
         return any(change.name in _NAMES for change in changes)
 
-    def check(self, broker: str, changes: Iterable[AlterableConfig]) -> BrokerConfig:
+    async def check(self, broker: str, changes: Iterable[AlterableConfig]) -> BrokerConfig:
         """The settings after these changes. KafkaError: INVALID_CONFIG if the files cannot be used, INVALID_REQUEST."""
         own = dict(self._metadata.image.config_of(ConfigResource(ConfigResourceType.BROKER, broker)))
         for change in changes:
@@ -56,9 +71,9 @@ class KeyChange:
                 own.pop(change.name, None)
             elif change.value is not None:
                 own[change.name] = change.value
-        return self.checked(broker, own)
+        return await self.checked(broker, own)
 
-    def checked(self, broker: str, own: Mapping[str, str]) -> BrokerConfig:
+    async def checked(self, broker: str, own: Mapping[str, str]) -> BrokerConfig:
         """The settings with these dynamic ones. KafkaError as of :meth:`check`."""
         if broker != str(self._config.node_id):
             message = f"this is node {self._config.node_id}; ask node {broker or 'by node'} to change its certificates"
@@ -66,7 +81,7 @@ class KeyChange:
         config = self._config.overridden(own, {})
         try:
             if self._tls is not None:
-                self._tls.check(config)
+                await self._run_in_thread(partial(self._tls.contexts_of, config))
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         return config
@@ -76,20 +91,28 @@ class KeyChange:
         if any(resource.resource_type is ConfigResourceType.BROKER for resource in delta.configs):
             config = broker_config(delta.after, self._config)
             if _files(config) != self._used:
-                self.take_up(config)
+                self._used = _files(config)
+                self._tasks.start(self.take_up(config), "certificates")
 
-    def take_up(self, config: BrokerConfig) -> None:
+    async def take_up(self, config: BrokerConfig) -> None:
         """Read the files: the settings were set, maybe to what they were, with something else in the files."""
         self._used = _files(config)
-        if self._tls is None:
+        tls = self._tls
+        if tls is None:
             return
-        try:
-            self._tls.renew(config)
-        except ConfigError as error:
-            log.error("certificates not renewed", why=str(error))
-            return
+
+        def read() -> Contexts:
+            contexts = tls.contexts_of(config)
+            warn_of_readers(config, [BrokerConfig.ssl_keystore_location])
+            return contexts
+
+        async with self._taking_up:
+            try:
+                tls.use(await self._run_in_thread(read))
+            except ConfigError as error:
+                log.error("certificates not renewed", why=str(error))
+                return
         log.info("certificates renewed", key_store=config.ssl_keystore_location)
-        warn_of_readers(config, [BrokerConfig.ssl_keystore_location])
 
 
 def _files(config: BrokerConfig) -> tuple[Any, ...]:

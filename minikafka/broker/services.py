@@ -56,7 +56,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         control.client_quotas,
         authorizer,
         root_logger,
-        KeyChange(config, metadata, ports.tls),
+        KeyChange(config, metadata, ports.tls, ports.threads.upkeep, ports.tasks),
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image, patterns, authorizer),
         transactions,

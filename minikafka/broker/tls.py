@@ -24,7 +24,7 @@ _CLIENT_AUTH: Final = {
 }
 
 
-class _Contexts(NamedTuple):
+class Contexts(NamedTuple):
     """Of one state of the settings and files."""
 
     clients: ssl.SSLContext
@@ -37,21 +37,17 @@ class _Contexts(NamedTuple):
 
 
 class Tls:
-    """Raises ConfigError, which names the file, when it is made and when it is to be made anew."""
+    """Raises ConfigError, which names the file, when it is made and by :meth:`contexts_of`."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._secured = {name for name in config.listeners if config.security_protocol(name) in WITH_TLS}
         self._with_login = {name for name in self._secured if config.security_protocol(name) == SASL_SSL}
         self._is_for_peers = any(name in self._secured for name in FOR_PEERS)
-        self._contexts = self._made_of(config)
+        self._contexts = self.contexts_of(config)
 
-    def check(self, config: BrokerConfig) -> None:
-        """Raise if :meth:`renew` would."""
-        self._made_of(config)
-
-    def renew(self, config: BrokerConfig) -> None:
-        """Read the files again: what is in them, or where they are, has changed."""
-        self._contexts = self._made_of(config)
+    def use(self, contexts: Contexts) -> None:
+        """For new connections."""
+        self._contexts = contexts
 
     def accepting(self, listener: str) -> ssl.SSLContext:
         """For a connection to a listener that speaks TLS."""
@@ -67,17 +63,18 @@ class Tls:
         """For a connection to another node's listener of that name. They speak what this one's do: None, if plain."""
         return self._contexts.dialling if listener in self._secured else None
 
-    def _made_of(self, config: BrokerConfig) -> _Contexts:
+    def contexts_of(self, config: BrokerConfig) -> Contexts:
+        """Of the files as they are now. It reads them, and may decrypt keys: a node that runs does so in a thread."""
         clients = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
         clients.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
         users = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
         if not self._is_for_peers:
-            return _Contexts(clients, users, None, None)
+            return Contexts(clients, users, None, None)
         peers = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
         peers.verify_mode = ssl.CERT_REQUIRED
         dialling = _set_up(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
         dialling.check_hostname = config.ssl_endpoint_identification_algorithm is not None
-        return _Contexts(clients, users, peers, dialling)
+        return Contexts(clients, users, peers, dialling)
 
 
 def _set_up(context: ssl.SSLContext, config: BrokerConfig) -> ssl.SSLContext:

@@ -39,11 +39,11 @@ async def handle(
         return (await controller.call(forwarded, AlterConfigsResponse, timeout_s=timeout_s)).responses
 
     async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
-        checked = [keys.checked(each.resource_name, _set_by(each)) for each in resources]
+        checked = [await keys.checked(each.resource_name, _set_by(each)) for each in resources]
         responses = await ask(resources)
         if not request.validate_only and not any(each.error_code for each in responses):
             for config in checked:
-                keys.take_up(config)
+                await keys.take_up(config)
         return responses
 
     of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]

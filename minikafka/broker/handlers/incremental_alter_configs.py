@@ -48,11 +48,11 @@ async def handle(
         return (await controller.call(forwarded, IncrementalAlterConfigsResponse, timeout_s=timeout_s)).responses
 
     async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
-        checked = [keys.check(resource.resource_name, resource.configs) for resource in resources]
+        checked = [await keys.check(resource.resource_name, resource.configs) for resource in resources]
         responses = await ask(resources)
         if not request.validate_only and not any(each.error_code for each in responses):
             for config in checked:
-                keys.take_up(config)
+                await keys.take_up(config)
         return responses
 
     async def alter_loggers(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:

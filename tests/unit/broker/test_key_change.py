@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import ssl
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from broker_tls import Files, security, servers
 from captured_logs import capture_logs
 
 from minikafka.broker.node import Node
+from minikafka.broker.tls import Contexts, Tls
 from minikafka.client import Admin
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_RESOURCE
+from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.messages.alter_configs import (
     AlterableConfig,
@@ -54,8 +57,18 @@ async def refusal(node: Node, name: str, value: str | Path, broker: str | None =
     return raised.value
 
 
-async def test_a_new_certificate_is_for_new_connections(start_secure: StartNode, files: Files) -> None:
+async def test_a_new_certificate_is_for_new_connections(
+    start_secure: StartNode, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = await start_secure()
+    readers: set[int] = set()
+
+    def read(tls: Tls, config: BrokerConfig) -> Contexts:
+        readers.add(threading.get_ident())
+        return contexts_of(tls, config)
+
+    contexts_of = Tls.contexts_of
+    monkeypatch.setattr(Tls, "contexts_of", read)
     before = await presented(node)
     async with Admin(servers(node), security=security(files)) as old:
         await change(node, KEY_STORE, files.of("localhost"))
@@ -64,6 +77,8 @@ async def test_a_new_certificate_is_for_new_connections(start_secure: StartNode,
         assert await old.describe_cluster(), "who is there stays"
         await change(node, KEY_STORE, None)
         assert await presented(node) == before, "that of the node's file again"
+    assert readers
+    assert threading.get_ident() not in readers, "a file may be slow, and a key encrypted"
 
 
 async def test_a_file_with_something_else_in_it_is_read_when_it_is_set_again(
@@ -139,13 +154,15 @@ async def test_a_node_starts_with_what_was_set(start_secure: StartNode, files: F
     await change(node, KEY_STORE, other)
     expected = await presented(node)
     await node.stop()
-    node = await start_secure()
-    await eventually(lambda: node.metadata.applied_offset > 0, "metadata")
+    with capture_logs() as logs:
+        node = await start_secure()
+        await eventually(lambda: any(each["event"] == "certificates renewed" for each in logs), "metadata to be there")
     assert await presented(node) == expected
     await node.stop()
     os.unlink(other)
     with capture_logs() as logs:
         node = await start_secure()
+        await eventually(lambda: any(each["event"] == "certificates not renewed" for each in logs), "a line")
         assert await presented(node) != expected, "that of its file, rather than none"
     assert [each["why"] for each in logs if each["event"] == "certificates not renewed"] == [
         f"ssl.keystore.location {other}: No such file or directory"
