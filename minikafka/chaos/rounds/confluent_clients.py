@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.chaos.rounds.loads import DRAIN_S, Load, Pace, Worker
@@ -43,32 +44,29 @@ class Writer(Worker):
 
     def _live(self, process: str) -> None:
         """One producer, until it is fatally wrong or the load is over."""
-        from confluent_kafka import Producer
+        from confluent_kafka import KafkaException, Producer
 
-        fatal: list[Any] = []
         bumps = EpochBumps()
         settings = {"linger.ms": 5, "acks": "all", "enable.idempotence": True, "message.timeout.ms": 60_000}
         settings["debug"] = "eos"  # where it says so
-
-        def on_error(error: Any) -> None:
-            if error.fatal():
-                fatal.append(error)
-
+        by_librdkafka = self.load.cluster.by_librdkafka
         producer = Producer(
-            {**COMMON, **settings, **self.load.cluster.by_librdkafka, "error_cb": on_error}, logger=bumps.logger
+            {**COMMON, **settings, **by_librdkafka, "error_cb": lambda error: None}, logger=bumps.logger
         )
         pace = Pace(self._rate)
-        while not (self.load.sending_is_over.is_set() or fatal):
-            self._send(producer, process, pace.due())
-            producer.poll(TICK_S)
-            self._record(process)
-            for why in bumps.take():
-                self.note(process, "info", "fault", why)
-        if fatal:
-            self.note(process, "info", "fault", f"its producer gave up: {fatal[0]}")
+        try:
+            while not self.load.sending_is_over.is_set():
+                self._send(producer, process, pace.due())
+                producer.poll(TICK_S)
+                self._record(process)
+                for why in bumps.take():
+                    self.note(process, "info", "fault", why)
+        except (KafkaException, SystemError) as error:  # SystemError: it called a delivery report with the other one
+            self.note(process, "info", "fault", f"its producer gave up: {error}")
         deadline = time.monotonic() + DRAIN_S
         while len(producer) and time.monotonic() < deadline:
-            producer.poll(TICK_S)
+            with suppress(KafkaException, SystemError):
+                producer.poll(TICK_S)
             self._record(process)
 
     def _send(self, producer: Producer, process: str, count: int) -> None:
@@ -237,7 +235,7 @@ class Transactor(Worker):
         name = f"{process}/{self._number}"
         self._offsets.clear()
         self.note(process, "invoke", "begin", [name])
-        producer.begin_transaction()
+        self._until_done(producer.begin_transaction)
         sent = [[place(TOPIC, partition), key] for partition, key in items]
         self.note(process, "invoke", "send", sent)
         try:
