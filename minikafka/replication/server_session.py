@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from minikafka.errors import ErrorCode
-from minikafka.model import NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
+from minikafka.model import ANONYMOUS, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.replication.fetch_session import INITIAL_EPOCH, next_epoch
 from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK
 from minikafka.replication.progress import ReplicaProgress
@@ -114,7 +114,8 @@ class CachedPartition:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FetchSession:
-    """The partitions of one fetcher, in the order of reading. ``follower`` is None for a client's session."""
+    """The partitions of one fetcher, in the order of reading. ``follower`` is None for a client's session, which is of
+    its ``user``."""
 
     session_id: int
     partitions: dict[PartitionKey, CachedPartition]
@@ -123,6 +124,7 @@ class FetchSession:
     created_ms: int
     last_used_ms: int
     """When its last fetch came: of all settled partitions, too."""
+    user: str = ANONYMOUS
     epoch: int = next_epoch(INITIAL_EPOCH)
     pending: dict[PartitionKey, CachedPartition] = field(init=False)
     """To be looked at by the next fetch, in the order of reading. Of a client: ``partitions`` itself."""

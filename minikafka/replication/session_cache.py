@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, ZERO_TOPIC_ID
+from minikafka.model import ANONYMOUS, NO_NODE, ZERO_TOPIC_ID
 from minikafka.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION_ID, next_epoch
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.server_session import (
@@ -168,20 +168,23 @@ class FetchSessionCache:
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
-    def open(self, request: FetchRequest, version: int, *, follower: Follower | None, now_ms: int) -> FetchContext:
-        """The context for ``request``, of a client or of a follower.
+    def open(
+        self, request: FetchRequest, version: int, *, follower: Follower | None, now_ms: int, user: str = ANONYMOUS
+    ) -> FetchContext:
+        """The context for ``request``, of a follower or of a client that is this user.
 
         Raises KafkaError with the answer's top-level error: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
         FETCH_SESSION_TOPIC_ID_ERROR.
         """
         uses_topic_ids = version >= FIRST_TOPIC_ID_VERSION
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._continue(request, uses_topic_ids=uses_topic_ids, follower=follower, now_ms=now_ms)
-        self._close(request.session_id, follower)
+            return self._continue(request, uses_topic_ids=uses_topic_ids, follower=follower, now_ms=now_ms, user=user)
+        if (before := self._session_of(request.session_id, follower, user)) is not None:
+            self._drop(before)
         partitions = {named.key: named for named in _named(request, uses_topic_ids=uses_topic_ids)}
         session = None
         if request.session_epoch == INITIAL_EPOCH and partitions and not _has_long_names(request):
-            session = self._create(partitions, follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+            session = self._create(partitions, follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms, user=user)
         self._resolve(partitions.values(), session)
         return FetchContext(partitions.values(), session)
 
@@ -194,10 +197,10 @@ class FetchSessionCache:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _continue(
-        self, request: FetchRequest, *, uses_topic_ids: bool, follower: Follower | None, now_ms: int
+        self, request: FetchRequest, *, uses_topic_ids: bool, follower: Follower | None, now_ms: int, user: str
     ) -> FetchContext:
-        session = self._sessions.get(request.session_id)
-        if session is None or _broker_id(session.follower) != _broker_id(follower):  # somebody else's
+        session = self._session_of(request.session_id, follower, user)
+        if session is None:
             raise KafkaError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} not found; open a new one"
             )
@@ -258,10 +261,12 @@ class FetchSessionCache:
         session.last_used_ms = now_ms
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
-    def _close(self, session_id: int, follower: Follower | None) -> None:
+    def _session_of(self, session_id: int, follower: Follower | None, user: str) -> FetchSession | None:
+        """None also for somebody else's: its answers name topics, and it would miss what another one got."""
         session = self._sessions.get(session_id)
-        if session is not None and _broker_id(session.follower) == _broker_id(follower):
-            self._drop(session)
+        if session is None or session.user != user or _broker_id(session.follower) != _broker_id(follower):
+            return None
+        return session
 
     def _close_earlier(self, follower: Follower, now_ms: int) -> None:
         """Sessions of its earlier incarnations and fetchers: nobody goes on with them, and each event costs for all."""
@@ -280,6 +285,7 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
         now_ms: int,
+        user: str,
     ) -> FetchSession | None:
         if follower is not None:
             self._close_earlier(follower, now_ms)
@@ -290,6 +296,7 @@ class FetchSessionCache:
             uses_topic_ids=uses_topic_ids,
             created_ms=now_ms,
             last_used_ms=now_ms,
+            user=user,
         )
         while not self._has_room_for(session):
             if not self._maybe_evict(session, now_ms):

@@ -50,7 +50,8 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
         return
     follower = Follower(replica_id, broker_epoch) if replica_id >= 0 else None
     try:
-        session = parts.sessions.open(request, context.version, follower=follower, now_ms=parts.clock.monotonic_ms())
+        now_ms, user = parts.clock.monotonic_ms(), context.connection.user
+        session = parts.sessions.open(request, context.version, follower=follower, now_ms=now_ms, user=user)
     except KafkaError as error:
         _refuse(context, error.code)
         return

@@ -32,6 +32,7 @@ from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
 from minikafka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from minikafka.wire.messages.fetch import FetchRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
 from minikafka.wire.messages.list_groups import ListGroupsRequest
@@ -192,6 +193,16 @@ async def test_fetch_reads_what_it_may(secured: Node, alice: Client, root: Clien
     assert (denied.error_code, denied.high_watermark, bytes(denied.records or b"")) == (DENIED_TOPIC, -1, b"")
     await grant(secured, acl(READ, TOPIC, "mine"))
     assert values_in((await alice.fetch("mine")).records) == [b"record"]
+
+
+async def test_nobody_goes_on_with_the_fetch_session_of_another(alice: Client, root: Client) -> None:
+    """Its answers would name the topics of another, and it would miss what was told elsewhere."""
+    opened = await root.ask(fetch_request("other", session_epoch=0), 12)
+    going_on, closing = (FetchRequest(session_id=opened.session_id, session_epoch=epoch) for epoch in (1, -1))
+    told = await alice.ask(going_on, 12)
+    assert (told.error_code, told.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+    await alice.ask(closing, 12)
+    assert not (await root.ask(going_on, 12)).error_code
 
 
 async def test_a_fetch_that_waits_when_its_right_is_revoked_gets_nothing(
