@@ -167,3 +167,10 @@ def test_decisions_are_forgotten_when_there_are_many() -> None:
     for number in range(module.CACHED_MAX + 10):
         authorizer.is_allowed("alice", str(number), AclOperation.READ, TOPIC, "orders")
     assert len(authorizer._decisions) <= module.CACHED_MAX
+
+
+def test_decisions_about_names_that_are_too_long_are_not_remembered() -> None:
+    authorizer = StandardAuthorizer(("User:root",))
+    for user, may in (("alice", False), ("root", True)):
+        assert authorizer.is_allowed(user, "h", AclOperation.READ, TOPIC, "x" * 32_767) is may
+    assert not authorizer._decisions
