@@ -19,6 +19,9 @@ from minikafka.wire.schema import Message
 CLIENT_ELEMENTS_MAX: Final = 10_000
 """Some 40 ms of work. Nodes, which fetch each other's partitions, may name more."""
 
+CLIENT_ID_MAX: Final = 1_000
+"""Characters: no quota is for a longer id. Quotas remember 10,000 clients, whose ids might have 32 KiB."""
+
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
@@ -41,7 +44,7 @@ class RequestContext:
     @property
     def client(self) -> Client:
         """Whose quotas hold."""
-        return Client(self.connection.user, self.client_id or "")
+        return Client(self.connection.user, (self.client_id or "")[:CLIENT_ID_MAX])
 
     @property
     def is_replica(self) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from broker_client import Client, batch, produce_request
 from broker_node import create_topic, eventually
 
+from minikafka.broker.context import RequestContext
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.metadata.client_quotas import quota_of
@@ -134,6 +136,11 @@ def test_the_most_particular_quota_holds() -> None:
         assert quota_of(quotas, "other", "u", "c") is None
         del quotas[entity]
     assert quota_of(quotas, "key", "u", "c") is None
+
+
+def test_a_client_id_counts_up_to_its_bound() -> None:
+    context = RequestContext(Mock(user="alice"), Mock(), 0, 0, 0, "x" * 32_767)
+    assert context.client == ("alice", "x" * 1_000)
 
 
 async def test_a_producer_is_told_to_wait_and_muted(node: Node, dial: Dial, client: Client) -> None:
