@@ -39,6 +39,9 @@ AUTHENTICATE: Final = "authenticate"
 CALLS_AT_ONCE_MAX: Final = 128
 CONNECT_TIMEOUT_S: Final = 1.0
 
+REFUSALS_PAUSE_S: Final = 10.0
+"""Between two lines of the log about them: a stranger may be refused a thousand times a second."""
+
 CallHandler = Callable[[int, Any], Awaitable[Any]]
 
 
@@ -55,6 +58,7 @@ class ControlServer:
     _tasks: TaskOwner
     _on_peer_lost: Callable[[int], None]
     _in_flight: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    _noted_at_s: float = field(default=float("-inf"), init=False)
 
     def on_connection_made(self, connection: Connection) -> None:
         connection.session = PeerCheck(self._identity, LISTENER)
@@ -99,7 +103,9 @@ class ControlServer:
         try:
             answer = check.receive(body)
         except KafkaError as error:
-            log.warning("peer refused", peer=connection.peer_host, why=error.message)
+            if connection.last_active_s - self._noted_at_s >= REFUSALS_PAUSE_S:
+                self._noted_at_s = connection.last_active_s
+                log.warning("peer refused", peer=connection.peer_host, why=error.message)
             reply.send([encode_error(correlation_id, method, error)])
             connection.close_after_replies()
             return

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from captured_logs import capture_logs
 from net_peers import Peer, Recorder, eventually, framed, turns
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -223,10 +224,12 @@ async def test_strangers_are_refused(
     link_to: Link, listener: Listener, node: Node, stranger: Identity, code: ErrorCode
 ) -> None:
     link = link_to(listener.endpoint, stranger)
-    for _ in range(2):  # and every later call tries anew
-        with pytest.raises(KafkaError) as raised:
-            await link.call("echo", 1)
-        assert raised.value.code is code
+    with capture_logs() as logs:
+        for _ in range(2):  # and every later call tries anew
+            with pytest.raises(KafkaError) as raised:
+                await link.call("echo", 1)
+            assert raised.value.code is code
+    assert [each["event"] for each in logs] == ["peer refused"], "once in a while"
     assert not link.is_open
     assert link.is_lost
     await eventually(lambda: len(listener._connections) == 0, "the connections to be closed")
