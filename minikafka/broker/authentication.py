@@ -154,7 +154,7 @@ class SaslSession:
         self._clock = clock
         self._timers = timers
         self._alarm = Alarm(self._give_up)
-        self._frame_max_bytes = connection.limit_frames(settings.sasl_server_max_receive_size)
+        connection.limit_frames(settings.sasl_server_max_receive_size)
         timers.set(self._alarm, clock.monotonic_ms() + LOGIN_MAX_MS)
 
     def end(self) -> None:
@@ -200,7 +200,7 @@ class SaslSession:
             assert self.login.user is not None
             self._logins.count(is_accepted=True, is_again=is_again)
             self._connection.user = self.login.user
-            self._connection.limit_frames(self._frame_max_bytes)
+            self._connection.limit_frames(None)
             self._timers.cancel(self._alarm)
         return answer
 

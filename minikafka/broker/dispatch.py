@@ -41,6 +41,7 @@ from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
+from minikafka.wire.control import UNAUTHENTICATED_FRAME_SIZE_MAX
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
@@ -114,7 +115,9 @@ class Dispatcher:
     # -- FrameHandler -----------------------------------------------------------------------------------------------
 
     def on_connection_made(self, connection: Connection) -> None:
-        """Nothing is known of the peer yet."""
+        """Nothing is known of the peer yet: a node proves the cluster's secret in small frames."""
+        if self._must_authenticate:
+            connection.limit_frames(UNAUTHENTICATED_FRAME_SIZE_MAX)
 
     def on_connection_lost(self, connection: Connection) -> None:
         """What the connection had waiting answers into the void; its fetch session ages out."""

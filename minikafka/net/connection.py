@@ -86,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_host = ""
         self.replies_held = 0  # bytes; each reply adds its own
         self.replies_in_files = 0  # of these, what takes no memory
+        self._max_frame_bytes = max_frame_bytes
         self._buffer = ReceiveBuffer(max_frame_bytes)
         self._replies: deque[Reply] = deque()
         self._loop = asyncio.get_running_loop()
@@ -253,10 +254,9 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.abort()
 
-    def limit_frames(self, size_max: int) -> int:
-        """Take no larger frames from now on; what the limit was before."""
-        before, self._buffer.size_max = self._buffer.size_max, size_max
-        return before
+    def limit_frames(self, size_max: int | None) -> None:
+        """Take no larger frames from now on; None: as large ones as the listener takes."""
+        self._buffer.size_max = self._max_frame_bytes if size_max is None else size_max
 
     def close_after_replies(self, why: str = "") -> None:
         """Close once the replies that are ready have left; ``why`` is logged when the peer is at fault."""

@@ -62,6 +62,7 @@ class ControlServer:
 
     def on_connection_made(self, connection: Connection) -> None:
         connection.session = PeerCheck(self._identity, LISTENER)
+        connection.limit_frames(UNAUTHENTICATED_FRAME_SIZE_MAX)
 
     def on_connection_lost(self, connection: Connection) -> None:
         if connection.principal is not None:
@@ -71,8 +72,6 @@ class ControlServer:
         """Frames are decoded by copy: no view of the receive buffer is left."""
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
-        if connection.principal is None and len(frame) > UNAUTHENTICATED_FRAME_SIZE_MAX:
-            raise FrameError("a frame that large before authentication")
         if connection.principal is None and (answer := answer_to_client(frame)) is not None:
             connection.open_reply().send([answer])
             return
@@ -110,6 +109,7 @@ class ControlServer:
             connection.close_after_replies()
             return
         connection.principal = check.peer_id
+        connection.limit_frames(None)
         reply.send([encode_frame(FrameKind.RESPONSE, correlation_id, method, answer)])
 
     async def _answer(self, connection: Connection, peer_id: int, correlation_id: int, method: str, body: Any) -> None:

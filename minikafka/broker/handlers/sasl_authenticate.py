@@ -44,4 +44,5 @@ def _of_node(request: SaslAuthenticateRequest, context: RequestContext) -> SaslA
         return None
     context.connection.principal = check.peer_id
     context.connection.keeps_order = False
+    context.connection.limit_frames(None)
     return SaslAuthenticateResponse(auth_bytes=answer)

@@ -282,7 +282,7 @@ async def test_a_server_that_does_not_know_the_secret_is_refused(serve: Serve, l
         framed(b""),
         framed(b"\x01not msgpack"),
         framed(b"\x63"),
-        framed(b"\x01" + bytes(UNAUTHENTICATED_FRAME_SIZE_MAX)),
+        (UNAUTHENTICATED_FRAME_SIZE_MAX + 1).to_bytes(4),
         b"\xff\xff\xff\xff",
     ],
     ids=["method", "text", "response", "error", "empty", "garbage", "version", "oversize", "size"],

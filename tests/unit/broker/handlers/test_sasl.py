@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
@@ -21,6 +22,7 @@ from minikafka.net.peer import PeerConnection
 from minikafka.wire import auth
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
+from minikafka.wire.control import UNAUTHENTICATED_FRAME_SIZE_MAX
 from minikafka.wire.headers import decode_request_header, encode_response
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from minikafka.wire.messages.list_offsets import (
@@ -73,6 +75,17 @@ async def test_nothing_is_served_before_the_proof(node: Node, dial: Dial, reques
     client = await dial(node, "REPLICATION")
     with pytest.raises(ChannelClosedError):
         await client.ask(request_)
+
+
+async def test_frames_of_strangers_are_small(node: Node, dial: Dial) -> None:
+    reader, writer = await asyncio.open_connection(*endpoint(node))
+    writer.write((UNAUTHENTICATED_FRAME_SIZE_MAX + 1).to_bytes(4))
+    assert await in_time(reader.read()) == b"", "nobody waits for the rest"
+    writer.close()
+    client = await dial(node, "REPLICATION")
+    await prove(client, identity())
+    large = FetchRequest(rack_id="r" * UNAUTHENTICATED_FRAME_SIZE_MAX)
+    assert not (await client.ask(large)).error_code
 
 
 async def test_half_a_proof_is_none(node: Node, dial: Dial) -> None:
