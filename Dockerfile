@@ -24,7 +24,7 @@ RUN pip uninstall --yes pip setuptools wheel \
  && install --directory --owner=minikafka --group=minikafka /var/lib/minikafka/data /var/lib/minikafka/security
 COPY --from=build /opt/minikafka /opt/minikafka
 COPY docker/server.properties /etc/minikafka/server.properties
-COPY docker/healthy docker/certificates /usr/local/bin/
+COPY docker/healthy docker/security /usr/local/bin/
 # The second is for the command line in the container: `docker exec NAME minikafka topic list`.
 ENV PATH=/opt/minikafka/bin:$PATH \
     MINIKAFKA_BOOTSTRAP_SERVERS=127.0.0.1:9092

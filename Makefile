@@ -53,16 +53,16 @@ sim: $(DEV)  ## simulate a cluster under faults (SEED=7 replays one, SEEDS=1000 
 	@$(BIN)/python tests/sim/sim_main.py $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),$(if $(VOTER),1,20))) \
 		$(if $(VOTER),--voter $(VOTER)) $(ARGS)
 
-up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094 (SECURE=1: with TLS)
+up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094 (SECURE=1: with TLS, users and ACLs)
 	@test -n "$$(docker compose ps --quiet)" || for port in $(PORTS); do \
 		! bash -c "exec 3<>/dev/tcp/127.0.0.1/$$port" 2>/dev/null || { \
 		echo "port $$port is in use; stop what uses it: \`minikafka cluster list\` shows clusters, \`minikafka cluster stop\` stops one"; exit 1; }; done
 	@$(COMPOSE) up --build --detach --wait
-	@$(if $(SECURE),echo "certificates: docker compose cp node-1:/var/lib/minikafka/security ./security",true)
+	@$(if $(SECURE),echo "passwords and certificates: docker compose cp node-1:/var/lib/minikafka/security ./security",true)
 	@echo "bootstrap.servers=127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094 (in other containers: node-1:9092,node-2:9092,node-3:9092)"
 
 down:  ## stop the compose cluster (its volumes stay; `docker compose down -v` removes them)
-	@docker compose down
+	@docker compose down --remove-orphans
 
 lint: $(DEV)  ## style, formatting and who may import whom
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports

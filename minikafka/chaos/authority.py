@@ -2,11 +2,10 @@
 
 ::
 
-    DIR/security/ca.pem             the certificate of the authority: whom nodes and clients trust
-    DIR/security/ca.key             its key, for nodes that are added later
-    DIR/security/node-N.pem         key and certificate of a node
-    DIR/security/client.pem         key and certificate of a client
-    DIR/security/client.properties  what a client in Java, and our verbs, are given; if they log in: see ``logins``
+    DIR/security/ca.pem      the certificate of the authority: whom nodes and clients trust
+    DIR/security/ca.key      its key, for nodes that are added later
+    DIR/security/node-N.pem  key and certificate of a node
+    DIR/security/client.pem  key and certificate of a client
 
 All are of mode 0600, and hold for ten years: who has a file has its rights.
 """
@@ -19,9 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.chaos.layout import ClusterError, escaped, write_private
+from minikafka.chaos.layout import ClusterError, write_private
 from minikafka.client import Security
-from minikafka.client.other_clients import java_properties
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -54,11 +52,6 @@ class Authority:
         return self._directory / f"{name}.pem"
 
     @property
-    def client_properties_file(self) -> Path:
-        """What a client in Java, and our verbs, are given."""
-        return self._directory / "client.properties"
-
-    @property
     def security(self) -> Security:
         """How a client connects, with the certificate that was made for it."""
         return Security(
@@ -82,11 +75,6 @@ class Authority:
             self._found()
         for name, hosts in missing.items():
             self._issue(name, hosts)
-
-    def write_client_properties(self) -> None:
-        """For clients of listeners that ask for a certificate, and for nothing else."""
-        lines = (f"{name}={escaped(value)}\n" for name, value in java_properties(self.security).items())
-        write_private(self.client_properties_file, "".join(lines))
 
     def _found(self) -> None:
         from cryptography import x509

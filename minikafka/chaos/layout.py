@@ -218,9 +218,7 @@ class ClusterLayout:
 
     def write_secret(self) -> str:
         """A new secret. Returns it."""
-        secret = secrets.token_hex(32)
-        write_private(self.secret_file, f"{secret}\n")
-        return secret
+        return write_new_secret(self.secret_file)
 
     @property
     def option(self) -> str:
@@ -339,6 +337,13 @@ class ClusterLayout:
         rows = identity(self, node_id) | replication_defaults(len(self.voter_ids)) | secured | self.settings
         head = f"# Node {node_id} of a local cluster; edit it freely, then: minikafka cluster restart {node_id}\n"
         return head + "".join(f"{name}={escaped(value)}\n" for name, value in rows.items())
+
+
+def write_new_secret(path: Path) -> str:
+    """A secret of a cluster, at random. Returns it."""
+    secret = secrets.token_hex(32)
+    write_private(path, f"{secret}\n")
+    return secret
 
 
 def write_private(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ All are of mode 0600: who has a file has its rights.
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -57,13 +58,18 @@ class Logins:
             sasl_password=self.password_file(user).read_text(),
         )
 
-    def make_missing(self) -> None:
-        """Choose passwords, and write the files, unless they are there."""
+    def make_missing(self, *, portable: bool = False) -> None:
+        """Choose passwords, and write the files, unless they are there. ``portable``: the properties have the
+        authority's certificate itself in place of its file's name, and hold wherever they are copied to."""
         for user in USERS:
             if not self.password_file(user).exists():
                 write_private(self.password_file(user), secrets.token_urlsafe(24))
             if not self.properties_file(user).exists():
-                properties = java_properties(self.security(user))
+                security = self.security(user)
+                if portable:
+                    trusted = self._authority_file.read_text()
+                    security = replace(security, ssl_truststore_location=None, ssl_truststore_certificates=trusted)
+                properties = java_properties(security)
                 lines = (f"{name}={escaped(value)}\n" for name, value in properties.items())
                 write_private(self.properties_file(user), "".join(lines))
         if not self.credentials_file.exists():

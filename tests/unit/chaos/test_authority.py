@@ -59,9 +59,14 @@ def test_a_cluster_that_asks_nobody_has_no_users(tmp_path: Path) -> None:
         plain.security_of("admin")
 
 
-def test_a_client_with_a_certificate_is_told_how_to_show_it(layout: ClusterLayout) -> None:
-    layout.authority.write_client_properties()
-    assert security_of_file(layout.authority.client_properties_file) == layout.authority.security
+def test_properties_may_be_taken_elsewhere(layout: ClusterLayout) -> None:
+    """They have the certificate itself then, for clients on another machine than the files."""
+    layout.logins.properties_file("user").unlink()
+    layout.logins.make_missing(portable=True)
+    taken = security_of_file(layout.logins.properties_file("user"))
+    assert str(layout.directory) not in layout.logins.properties_file("user").read_text()
+    assert taken.ssl_truststore_certificates == layout.authority.certificate_file.read_text().rstrip()
+    assert taken.login == layout.security_of("user").login
 
 
 def test_a_node_that_is_added_gets_a_certificate_of_the_same_authority(layout: ClusterLayout) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from minikafka.chaos.layout import ClusterLayout, security_settings
 from minikafka.config import BrokerConfig, environment_settings, parse_properties
 from minikafka.model import Endpoint
 
@@ -150,22 +151,52 @@ def test_nodes_of_compose_keep_three_replicas_of_every_topic() -> None:
         assert set(factors.values()) == {"3"}
 
 
-def test_secure_nodes_of_compose_speak_tls_wherever_they_can_be_reached() -> None:
+def test_secure_nodes_of_compose_are_as_secure_as_those_of_the_flag(tmp_path: Path) -> None:
+    """TLS wherever they can be reached, users, rights, and a secret that is in no file of the repository."""
     secured = compose_services("docker-compose.secure.yml")
-    made = secured.pop("certificates")
-    directory, count = made["entrypoint"][1:]
+    script, directory, count = secured.pop("security")["entrypoint"]
     assert int(count) == len(secured)
+    subprocess.run([sys.executable, ROOT / "docker" / script, tmp_path, count], check=True)
+    flagged = ClusterLayout.create(tmp_path / "flagged", brokers=3, base_port=19092, settings={}, secure=True)
+    same = ("authorizer.class.name", "super.users")
     for name, service in compose_services().items():
         variables = service["environment"] | secured[name]["environment"]
         given = environment_settings({k: str(v) for k, v in variables.items()})
         config = BrokerConfig(own_settings(), given)
-        plain = {each for each in config.listeners if config.security_protocol(each) == "PLAINTEXT"}
-        assert plain == {"LOCAL"}
-        assert config.listeners["LOCAL"].host == "127.0.0.1"
-        assert secured[name]["healthcheck"]["test"][2:] == [str(config.listeners["LOCAL"].port), str(config.node_id)]
-        assert config.ssl_keystore_location == f"{directory}/{name}.pem"
-        assert config.ssl_truststore_location == f"{directory}/ca.pem"
-        assert secured[name]["volumes"] == [f"security:{directory}:ro"]
+        theirs = security_settings(flagged, config.node_id)
+        assert {each: given[each] for each in same} == {each: theirs[each] for each in same}
+        assert {each: config.security_protocol(each) for each in config.listeners} == {
+            "CLIENT": "SASL_SSL", "HOST": "SASL_SSL", "REPLICATION": "SSL", "CONTROLLER": "SSL",
+        }  # fmt: skip
+        assert config.cluster_secret is None
+        files = {
+            config.ssl_keystore_location: f"{name}.pem",
+            config.ssl_truststore_location: "ca.pem",
+            config.initial_scram_credentials_file: "users",
+            config.cluster_secret_file: "cluster.secret",
+            variables["MINIKAFKA_COMMAND_CONFIG"]: "admin.properties",
+        }
+        assert list(files) == [f"{directory}/{each}" for each in files.values()]
+        assert all(tmp_path.joinpath(each).stat().st_mode & 0o777 == 0o600 for each in files.values())
+        assert config.metrics_listener is not None
+        assert config.metrics_listener.host == "127.0.0.1"
+        assert secured[name]["healthcheck"]["test"][2:] == ["--http", str(config.metrics_listener.port)]
+        data, secrets = secured[name]["volumes"]
+        assert data.partition(":")[2] == config.log_dirs[0]
+        assert data not in service["volumes"], "whose cluster was made without users"
+        assert secrets == f"security:{directory}:ro"
+
+
+@pytest.mark.parametrize(("status", "is_healthy"), [("200 OK", True), ("503 Service Unavailable", False)])
+def test_the_health_check_asks_by_http_where_clients_must_log_in(status: str, is_healthy: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as node:
+        command = ["bash", str(ROOT / "docker/healthy"), "--http", str(node.getsockname()[1])]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as check:
+            accepted, _ = node.accept()
+            with accepted, accepted.makefile("rb") as asked:
+                assert [asked.readline(), asked.readline()] == [b"GET /readyz HTTP/1.0\r\n", b"\r\n"]
+                accepted.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
+            assert (check.wait(30) == 0) == is_healthy
 
 
 # -- make up ----------------------------------------------------------------------------------------------------------
