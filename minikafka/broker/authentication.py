@@ -71,14 +71,17 @@ class CertifiedClients:
         try:
             name = distinguished_name(certificate)
         except ValueError as error:
-            connection.close(f"its certificate names nobody: {error}")
+            self._refuse(connection, f"its certificate names nobody: {error}")
             return
         user = self._rules.user_of(name)
         if user:
             connection.user = user
         else:
-            self._logins.refused += 1
-            connection.close(f"no rule of ssl.principal.mapping.rules gives a user for {name}")
+            self._refuse(connection, f"no rule of ssl.principal.mapping.rules gives a user for {name}")
+
+    def _refuse(self, connection: Connection, why: str) -> None:
+        self._logins.refused += 1
+        connection.close(why)
 
 
 class SaslAuthenticator:

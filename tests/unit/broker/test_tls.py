@@ -17,7 +17,7 @@ from broker_tls import Files, security, servers
 from captured_logs import capture_logs
 from confluent_kafka import Producer as ConfluentProducer
 
-from minikafka.broker.authentication import CertifiedClients
+from minikafka.broker.authentication import CertifiedClients, Logins
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
 from minikafka.config.principals import PrincipalRules
@@ -170,7 +170,9 @@ async def test_who_has_a_certificate_is_whom_it_names(start_secure: StartNode, f
 
 def test_a_certificate_that_cannot_be_read_lets_nobody_in() -> None:
     connection = Mock(certificate=b"0\x03\x02\x01")
-    CertifiedClients(Mock(), PrincipalRules("DEFAULT")).on_connection_made(connection)
+    logins = Logins()
+    CertifiedClients(Mock(), PrincipalRules("DEFAULT"), logins).on_connection_made(connection)
+    assert logins.refused == 1
     connection.close.assert_called_once_with("its certificate names nobody: not an X.509 certificate")
 
 
