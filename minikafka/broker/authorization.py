@@ -35,6 +35,7 @@ ERRORS: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+Right = tuple[AclOperation, ResourceType]
 REFUSAL_COST: Final = 400
 """What a refused element costs the turn (``net.turns``)."""
 
@@ -65,9 +66,11 @@ class Anyone(Need):
 
 @dataclass(frozen=True, slots=True)
 class ByHandler(Need):
-    """The handler asks; what for, is said here."""
+    """The handler asks; what for, is said here. ``rights``: without each of them a request about what it is needed for
+    is refused, in whole or in part, rather than answered with less."""
 
     what: str
+    rights: tuple[Right, ...]
 
     def __str__(self) -> str:
         return self.what

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -118,23 +121,58 @@ class Who(NamedTuple):
     denied_hosts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The options that say which ACLs are meant, of verbs that write them."""
+
+    allow_principal: Allowed = None
+    deny_principal: Denied = None
+    allow_host: AllowedHosts = None
+    deny_host: DeniedHosts = None
+    operation: Operations = None
+    topic: Topics = None
+    group: OfGroups = None
+    transactional_id: TransactionalIds = None
+    cluster: Cluster = False
+    resource_pattern_type: Annotated[Pattern, typer.Option("--pattern-type", metavar="TYPE", help=PATTERN_HELP)] = (
+        Pattern.LITERAL
+    )
+    producer: Producer = False
+    consumer: Consumer = False
+    idempotent: Idempotent = False
+
+    @property
+    def resources(self) -> Resources:
+        """What they are about."""
+        return _resources(self.topic, self.group, self.transactional_id, self.cluster)
+
+    def acls(self) -> list[AclBinding]:
+        """Raises BadParameter."""
+        who = _who(self.allow_principal, self.deny_principal, self.allow_host, self.deny_host)
+        roles = (self.producer, self.consumer, self.idempotent)
+        return list(_acls(self.resources, who, self.operation, self.resource_pattern_type, *roles))
+
+
+def _taking_acls(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let a verb have these options, and get them as its first argument."""
+    options = inspect.signature(Given, eval_str=True).parameters.values()
+    signature = inspect.signature(verb, eval_str=True)
+
+    @functools.wraps(verb)
+    def taking(**values: Any) -> None:
+        verb(Given(**{option.name: values.pop(option.name) for option in options}), **values)
+
+    parameters = [*options, *list(signature.parameters.values())[1:]]
+    changed: Any = taking
+    changed.__signature__ = signature.replace(parameters=parameters)
+    changed.__annotations__ = {each.name: each.annotation for each in parameters}
+    return taking
+
+
 @app.command()
+@_taking_acls
 def add(
-    allow_principal: Allowed = None,
-    deny_principal: Denied = None,
-    allow_host: AllowedHosts = None,
-    deny_host: DeniedHosts = None,
-    operation: Operations = None,
-    topic: Topics = None,
-    group: OfGroups = None,
-    transactional_id: TransactionalIds = None,
-    cluster: Cluster = False,
-    resource_pattern_type: Annotated[
-        Pattern, typer.Option("--pattern-type", metavar="TYPE", help=PATTERN_HELP)
-    ] = Pattern.LITERAL,
-    producer: Producer = False,
-    consumer: Consumer = False,
-    idempotent: Idempotent = False,
+    given: Given,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
@@ -147,9 +185,7 @@ def add(
 
     [bold]minikafka acl add --allow-principal User:mail --consumer --topic orders --group mail[/]
     """
-    resources = _resources(topic, group, transactional_id, cluster)
-    who = _who(allow_principal, deny_principal, allow_host, deny_host)
-    acls = list(_acls(resources, who, operation, resource_pattern_type, producer, consumer, idempotent))
+    acls = given.acls()
 
     async def verb(admin: Admin) -> None:
         await admin.create_acls(acls)
@@ -193,22 +229,9 @@ def list_(
 
 
 @app.command()
+@_taking_acls
 def remove(
-    allow_principal: Allowed = None,
-    deny_principal: Denied = None,
-    allow_host: AllowedHosts = None,
-    deny_host: DeniedHosts = None,
-    operation: Operations = None,
-    topic: Topics = None,
-    group: OfGroups = None,
-    transactional_id: TransactionalIds = None,
-    cluster: Cluster = False,
-    resource_pattern_type: Annotated[
-        Pattern, typer.Option("--pattern-type", metavar="TYPE", help=PATTERN_HELP)
-    ] = Pattern.LITERAL,
-    producer: Producer = False,
-    consumer: Consumer = False,
-    idempotent: Idempotent = False,
+    given: Given,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
@@ -219,18 +242,15 @@ def remove(
 
     [bold]minikafka acl remove --topic orders[/]
     """
-    resources = _resources(topic, group, transactional_id, cluster)
-    if not any(resources):
-        raise typer.BadParameter("say of what: --topic TOPIC, for example", param_hint="--topic")
-    if allow_principal or deny_principal:
-        from minikafka.security.acls import AclFilter
+    from minikafka.security.acls import AclFilter
 
-        who = _who(allow_principal, deny_principal, allow_host, deny_host)
-        acls = _acls(resources, who, operation, resource_pattern_type, producer, consumer, idempotent)
-        _remove([AclFilter(*acl) for acl in acls], target(bootstrap, directory), timeout)
+    if not any(given.resources):
+        raise _no_resource()
+    if given.allow_principal or given.deny_principal:
+        filters = [AclFilter(*acl) for acl in given.acls()]
     else:
-        pattern_type = _pattern_type(resource_pattern_type.value)
-        _remove(_filters(resources, (), pattern_type), target(bootstrap, directory), timeout)
+        filters = _filters(given.resources, (), _pattern_type(given.resource_pattern_type.value))
+    _remove(filters, target(bootstrap, directory), timeout)
 
 
 def _remove(filters: list[AclFilter], cluster: Target, timeout: float) -> None:
@@ -241,6 +261,10 @@ def _remove(filters: list[AclFilter], cluster: Target, timeout: float) -> None:
         print_line(f"{len(removed)} ACL{'s' if len(removed) != 1 else ''} removed")
 
     run_with_admin(verb, cluster, timeout)
+
+
+def _no_resource() -> typer.BadParameter:
+    return typer.BadParameter("say of what: --topic TOPIC, for example", param_hint="--topic")
 
 
 def _resources(
@@ -280,7 +304,7 @@ def _acls(
     else:
         asked = [(kind, name, each) for kind, name in resources.named() for each in _operations(operations)]
     if not asked:
-        raise typer.BadParameter("say of what: --topic TOPIC, for example", param_hint="--topic")
+        raise _no_resource()
     sides = (
         (AclPermission.ALLOW, who.allowed, who.allowed_hosts),
         (AclPermission.DENY, who.denied, who.denied_hosts),

@@ -35,7 +35,12 @@ from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-AUTHORIZATION: Final = (ByHandler("WRITE on the transactional id and on each topic"),)
+AUTHORIZATION: Final = (
+    ByHandler(
+        "WRITE on the transactional id and on each topic",
+        ((AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID), (AclOperation.WRITE, ResourceType.TOPIC)),
+    ),
+)
 
 FIRST_OF_LEADERS: Final = 4
 FIRST_WITH_ABORTABLE: Final = 5

@@ -27,7 +27,9 @@ from minikafka.wire.messages.alter_client_quotas import (
     EntryData,
 )
 
-AUTHORIZATION: Final = (ByHandler("ALTER_CONFIGS on the cluster"),)
+AUTHORIZATION: Final = (
+    ByHandler("ALTER_CONFIGS on the cluster", ((AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),)),
+)
 
 
 async def handle(

@@ -22,7 +22,7 @@ from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-AUTHORIZATION: Final = (ByHandler("ALTER on the cluster"),)
+AUTHORIZATION: Final = (ByHandler("ALTER on the cluster", ((AclOperation.ALTER, ResourceType.CLUSTER),)),)
 
 AT_ONCE: Final = 20
 """Moves that begin in one turn of the loop: the files of a copy are made there, in half a millisecond and more."""

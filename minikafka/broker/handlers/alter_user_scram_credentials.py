@@ -26,7 +26,7 @@ from minikafka.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 
-AUTHORIZATION: Final = (ByHandler("ALTER on the cluster"),)
+AUTHORIZATION: Final = (ByHandler("ALTER on the cluster", ((AclOperation.ALTER, ResourceType.CLUSTER),)),)
 
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 

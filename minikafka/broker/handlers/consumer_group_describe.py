@@ -27,7 +27,7 @@ from minikafka.wire.messages.consumer_group_describe import (
 
 AUTHORIZATION: Final = (
     Each("group_ids", AclOperation.DESCRIBE, ResourceType.GROUP),
-    ByHandler("DESCRIBE on each topic of it"),
+    ByHandler("DESCRIBE on each topic of it", ((AclOperation.DESCRIBE, ResourceType.TOPIC),)),
 )
 
 GROUP_ROWS: Final = 4

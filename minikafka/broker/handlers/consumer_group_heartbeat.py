@@ -25,7 +25,7 @@ from minikafka.wire.messages.consumer_group_heartbeat import (
 
 AUTHORIZATION: Final = (
     Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),
-    ByHandler("DESCRIBE on each topic that is subscribed to"),
+    ByHandler("DESCRIBE on each topic that is subscribed to", ((AclOperation.DESCRIBE, ResourceType.TOPIC),)),
 )
 
 

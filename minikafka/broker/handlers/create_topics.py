@@ -30,7 +30,7 @@ from minikafka.wire.messages.create_topics import (
 
 AUTHORIZATION: Final = (
     Each("topics", AclOperation.CREATE, ResourceType.TOPIC, on_cluster=AclOperation.CREATE),
-    ByHandler("DESCRIBE_CONFIGS on each topic whose settings are told"),
+    ByHandler("DESCRIBE_CONFIGS on each topic whose settings are told", ()),
 )
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 6

@@ -22,7 +22,7 @@ from minikafka.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
-AUTHORIZATION: Final = (ByHandler("DELETE on each topic"),)
+AUTHORIZATION: Final = (ByHandler("DELETE on each topic", ((AclOperation.DELETE, ResourceType.TOPIC),)),)
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 5
 

@@ -21,7 +21,7 @@ from minikafka.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-AUTHORIZATION: Final = (ByHandler("anyone; what may be done with the cluster is told to who has DESCRIBE on it"),)
+AUTHORIZATION: Final = (ByHandler("anyone; what may be done with the cluster is told to who has DESCRIBE on it", ()),)
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

@@ -31,7 +31,7 @@ from minikafka.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-AUTHORIZATION: Final = (ByHandler("DESCRIBE on the cluster"),)
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on the cluster", ((AclOperation.DESCRIBE, ResourceType.CLUSTER),)),)
 
 LOOKS_OF_A_ROW: Final = 20
 """So many names of what is not here cost as much as a row."""

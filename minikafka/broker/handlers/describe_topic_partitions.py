@@ -26,7 +26,11 @@ from minikafka.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-AUTHORIZATION: Final = (ByHandler("DESCRIBE on each topic; others are told as such, or left out"),)
+AUTHORIZATION: Final = (
+    ByHandler(
+        "DESCRIBE on each topic; others are told as such, or left out", ((AclOperation.DESCRIBE, ResourceType.TOPIC),)
+    ),
+)
 
 LARGEST_PAGE: Final = 2000
 

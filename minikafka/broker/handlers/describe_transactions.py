@@ -21,7 +21,7 @@ from minikafka.wire.messages.describe_transactions import (
 
 AUTHORIZATION: Final = (
     Each("transactional_ids", AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
-    ByHandler("topics with DESCRIBE are told"),
+    ByHandler("topics with DESCRIBE are told", ()),
 )
 
 

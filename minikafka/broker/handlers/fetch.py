@@ -28,7 +28,9 @@ from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-AUTHORIZATION: Final = (ByHandler("READ on each topic; followers are nodes"),)
+AUTHORIZATION: Final = (
+    ByHandler("READ on each topic; followers are nodes", ((AclOperation.READ, ResourceType.TOPIC),)),
+)
 
 FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15

@@ -20,7 +20,12 @@ from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-AUTHORIZATION: Final = (ByHandler("DESCRIBE on each group or transactional id"),)
+AUTHORIZATION: Final = (
+    ByHandler(
+        "DESCRIBE on each group or transactional id",
+        ((AclOperation.DESCRIBE, ResourceType.GROUP), (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
+    ),
+)
 
 GROUP, TRANSACTION, BATCHED_FROM_VERSION = 0, 1, 4
 KEYS_AT_ONCE = 500

@@ -20,7 +20,10 @@ from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 AUTHORIZATION: Final = (
-    ByHandler("WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic"),
+    ByHandler(
+        "WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic",
+        ((AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),),
+    ),
 )
 
 FIRST_WITH_FENCED: Final = 4

@@ -14,7 +14,7 @@ from minikafka.errors import ErrorCode
 from minikafka.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-AUTHORIZATION: Final = (ByHandler("DESCRIBE on the cluster; else groups with DESCRIBE are listed"),)
+AUTHORIZATION: Final = (ByHandler("DESCRIBE on the cluster; else groups with DESCRIBE are listed", ()),)
 
 
 async def handle(

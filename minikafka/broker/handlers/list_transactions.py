@@ -24,7 +24,7 @@ from minikafka.wire.messages.list_transactions import (
     TransactionState,
 )
 
-AUTHORIZATION: Final = (ByHandler("transactional ids with DESCRIBE are listed"),)
+AUTHORIZATION: Final = (ByHandler("transactional ids with DESCRIBE are listed", ()),)
 
 _STATES = {state.camel_name: state for state in State}
 

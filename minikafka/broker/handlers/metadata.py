@@ -40,7 +40,12 @@ from minikafka.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
-AUTHORIZATION: Final = (ByHandler("DESCRIBE on each topic; CREATE on it, or on the cluster, to create it"),)
+AUTHORIZATION: Final = (
+    ByHandler(
+        "DESCRIBE on each topic; CREATE on it, or on the cluster, to create it",
+        ((AclOperation.DESCRIBE, ResourceType.TOPIC),),
+    ),
+)
 
 FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, from 12 on the answer may lack its name
 TOPICS_AT_ONCE = 500

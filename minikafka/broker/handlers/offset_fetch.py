@@ -30,7 +30,12 @@ from minikafka.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-AUTHORIZATION: Final = (ByHandler("DESCRIBE on each group and on each topic"),)
+AUTHORIZATION: Final = (
+    ByHandler(
+        "DESCRIBE on each group and on each topic",
+        ((AclOperation.DESCRIBE, ResourceType.GROUP), (AclOperation.DESCRIBE, ResourceType.TOPIC)),
+    ),
+)
 
 GROUP_ROWS: Final = 4
 """A group costs as much as these, beside its partitions."""

@@ -58,7 +58,12 @@ from minikafka.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-AUTHORIZATION: Final = (ByHandler("WRITE on each topic; WRITE on the transactional id, if there is one"),)
+AUTHORIZATION: Final = (
+    ByHandler(
+        "WRITE on each topic; WRITE on the transactional id, if there is one",
+        ((AclOperation.WRITE, ResourceType.TOPIC), (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)),
+    ),
+)
 
 log = get_logger()
 

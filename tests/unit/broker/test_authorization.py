@@ -23,6 +23,8 @@ from minikafka.security.acls import AclBinding, AclOperation, AclPermission, Pat
 from minikafka.security.authorizer import bits_of
 from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from minikafka.wire.messages.api_versions import ApiVersionsRequest
+from minikafka.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from minikafka.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minikafka.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
@@ -379,6 +381,19 @@ async def test_offsets_are_committed_and_read_by_group_and_topic(secured: Node, 
         "g": 0,
         "h": ErrorCode.GROUP_AUTHORIZATION_FAILED,
     }
+    for group, topics in (("k", ["mine", "other"]), ("l", ["mine"])):
+        await grant(secured, acl(DESCRIBE, GROUP, group))
+        joining = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="a member",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=topics,
+            topic_partitions=[],
+        )
+        assert not (await root.ask(joining)).error_code
+    described = (await alice.ask(ConsumerGroupDescribeRequest(group_ids=["k", "l"]))).groups
+    assert {group.group_id: group.error_code for group in described} == {"k": DENIED_TOPIC, "l": 0}
     await revoke_all(secured)
     await eventually(lambda: not secured.image.acls, "the revocation")
     assert (await alice.ask(ListGroupsRequest())).groups == []

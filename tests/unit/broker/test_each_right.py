@@ -1,7 +1,8 @@
 """Each right of each API is asked for: who has all rights but that one is refused, with Apache Kafka's error; and no
 other right is.
 
-What is needed is what the handlers' rows say. Where a handler asks itself, it is in a table here.
+What is needed is what the handlers' rows say. A new API is asked for all of its row, by requests that are made of its
+schema.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from broker_client import NEWEST_BY_NAME, Client
 from broker_node import create_topic
 from filled_requests import filled
 
-from minikafka.broker.authorization import ERRORS, Each, EachConfigResource, Whole
+from minikafka.broker.authorization import ERRORS, ByHandler, Each, EachConfigResource, Right, Whole
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.dispatch import AUTHENTICATION, handler_module
 from minikafka.broker.node import Node
@@ -33,7 +34,6 @@ from minikafka.security.acls import (
 from minikafka.wire.api import ApiKey
 from minikafka.wire.error_codes import errors_of
 
-Right = tuple[AclOperation, ResourceType]
 Rights = frozenset[Right]
 """Any of them will do."""
 
@@ -47,23 +47,12 @@ KINDS: Final = (TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID)
 OPERATIONS: Final = [each for each in AclOperation if each is not AclOperation.ALL]
 NAME: Final = "mine"
 """Of all that requests are about."""
-ASKED_BY_HANDLERS: Final[dict[ApiKey, list[Right]]] = {
-    ApiKey.PRODUCE: [(AclOperation.WRITE, TOPIC), (AclOperation.WRITE, TRANSACTIONAL_ID)],
-    ApiKey.FETCH: [(AclOperation.READ, TOPIC)],
-    ApiKey.METADATA: [(AclOperation.DESCRIBE, TOPIC)],
-    ApiKey.OFFSET_FETCH: [(AclOperation.DESCRIBE, GROUP)],  # and topics of a group, in test_authorization
-    ApiKey.FIND_COORDINATOR: [(AclOperation.DESCRIBE, GROUP)],
-    ApiKey.DELETE_TOPICS: [(AclOperation.DELETE, TOPIC)],
-    ApiKey.INIT_PRODUCER_ID: [(AclOperation.WRITE, TRANSACTIONAL_ID)],
-    ApiKey.ADD_PARTITIONS_TO_TXN: [(AclOperation.WRITE, TRANSACTIONAL_ID), (AclOperation.WRITE, TOPIC)],
-    ApiKey.ALTER_REPLICA_LOG_DIRS: [(AclOperation.ALTER, CLUSTER)],
-    ApiKey.DESCRIBE_LOG_DIRS: [(AclOperation.DESCRIBE, CLUSTER)],
-    ApiKey.ALTER_CLIENT_QUOTAS: [(AclOperation.ALTER_CONFIGS, CLUSTER)],
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [(AclOperation.ALTER, CLUSTER)],
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: [(AclOperation.DESCRIBE, TOPIC)],
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: [(AclOperation.DESCRIBE, TOPIC)],
+OF_OTHER_REQUESTS: Final[set[tuple[ApiKey, Right]]] = {
+    (ApiKey.FIND_COORDINATOR, (AclOperation.DESCRIBE, TRANSACTIONAL_ID)),
+    (ApiKey.OFFSET_FETCH, (AclOperation.DESCRIBE, TOPIC)),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, (AclOperation.DESCRIBE, TOPIC)),
 }
-"""Besides what their rows say."""
+"""Than those that are sent here; in test_authorization."""
 NEVER_REFUSED: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CLUSTER,
@@ -81,9 +70,11 @@ Dial = Callable[..., Awaitable[Client]]
 
 def needs_of(key: ApiKey) -> list[Rights]:
     """What the API needs, all of these."""
-    needs = [frozenset((right,)) for right in ASKED_BY_HANDLERS.get(key, ())]
+    needs: list[Rights] = []
     for need in handler_module(key).AUTHORIZATION:
-        if isinstance(need, Whole):
+        if isinstance(need, ByHandler):
+            needs += [frozenset((right,)) for right in need.rights if (key, right) not in OF_OTHER_REQUESTS]
+        elif isinstance(need, Whole):
             needs.append(frozenset((each, need.resource_type) for each in (need.operation, need.instead) if each))
         elif isinstance(need, EachConfigResource):
             needs.append(frozenset(((need.operation, TOPIC),)))  # requests here are about a topic
