@@ -15,7 +15,7 @@ from minikafka.broker.threads import RunInThread
 from minikafka.errors import KafkaError
 from minikafka.records.batch import Buffer, parse_header
 from minikafka.records.recompress import Codec, recompress
-from minikafka.records.validate import validate_keys
+from minikafka.records.validate import RecordsCheck
 from minikafka.storage.read_jobs import ReadJob
 
 T = TypeVar("T")
@@ -51,11 +51,11 @@ class Lookups:
                 await self._read(job.run)
                 job.answer()
 
-    async def check_keys(self, batch: Buffer) -> KafkaError | None:
-        """Why a batch cannot go into a compacted topic, or None: a record without a key, or too large inside."""
+    async def check_records(self, batch: Buffer, check: RecordsCheck) -> KafkaError | None:
+        """What ``check`` raises against a batch, or None."""
         error: KafkaError | None
         async with self._batch_check:
-            error = await self._read(partial(_key_error, batch))
+            error = await self._read(partial(_records_error, batch, check))
         return error
 
     async def recompress(self, batch: Buffer, codec: Codec) -> bytearray:
@@ -74,9 +74,9 @@ def _recompressed(batch: Buffer, codec: Codec) -> bytearray | KafkaError:
         return KafkaError(error.code, error.message)  # ``error`` refers to the batch
 
 
-def _key_error(batch: Buffer) -> KafkaError | None:
+def _records_error(batch: Buffer, check: RecordsCheck) -> KafkaError | None:
     try:
-        validate_keys(batch, parse_header(batch))
+        check(batch, parse_header(batch))
     except KafkaError as error:
         return error.with_traceback(None)  # that refers to all that was decompressed
     return None

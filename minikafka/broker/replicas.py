@@ -24,7 +24,14 @@ from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, ProducerIdentity, TopicPa
 from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.recompress import Codec
-from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
+from minikafka.records.validate import (
+    UNLIMITED,
+    RecordsCheck,
+    TimestampError,
+    is_costly_inside,
+    validate_keys,
+    validate_produce,
+)
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
 from minikafka.replication.server_session import SessionsByPartition
@@ -40,8 +47,12 @@ ROLLS_AT_ONCE: Final = 20
 _SYNC: Final = (do.Sync(),)
 
 
-class UncheckedKeysError(Exception):
-    """A batch for a compacted topic whose keys are not checked yet."""
+class UncheckedRecordsError(Exception):
+    """A batch that ``check`` must look into, off the loop: for keys, or for timestamps out of range."""
+
+    def __init__(self, check: RecordsCheck) -> None:
+        super().__init__(check)
+        self.check = check
 
 
 class OtherCodecError(Exception):
@@ -165,8 +176,8 @@ class Replicas:
 
         ``in_transaction``: it came with a transactional id, and whoever sent it may write to that.
 
-        ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
-        stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
+        ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedRecordsError,
+        and stages nothing, for a batch that must be looked into off the loop first; then call again with ``has_keys``.
         Raises OtherCodecError for one that must be recompressed off the loop; then call again with what came out.
         Raises UnverifiedError for one that begins a transaction here; then call again with ``verified_at``, which is
         :meth:`last_end_of` as it was before the coordinator was asked.
@@ -182,8 +193,10 @@ class Replicas:
                 leader.check_enough_in_sync()
             try:
                 header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
-            except KafkaError:
+            except KafkaError as error:
                 if not _is_repeated(partition, view):
+                    if isinstance(error, TimestampError):
+                        _look_into(view, parse_header(view), error.name_records)
                     raise
                 header = validate_produce(view, UNLIMITED, version, 0)
             if header.attributes & TRANSACTIONAL_FLAG:
@@ -198,9 +211,7 @@ class Replicas:
             ):
                 raise OtherCodecError(codec)
             if partition.needs_keys and not has_keys and not partition.log.producers.has(header):
-                if is_costly_inside(header):
-                    raise UncheckedKeysError
-                validate_keys(view, header)
+                _look_into(view, header, validate_keys)
             appended = self.stage(partition, view, header)
         except KafkaError as error:
             result.fail(error)
@@ -523,6 +534,13 @@ def _check_verified(partition: Partition, header: BatchHeader, verified_at: int 
     """No record begins a transaction that its coordinator does not know of: nobody would end it (row T6)."""
     if _must_verify(partition, header) and verified_at != partition.log.producers.last_end_of(header.producer_id):
         raise UnverifiedError
+
+
+def _look_into(records: memoryview, header: BatchHeader, check: RecordsCheck) -> None:
+    """Look at the records of a batch now, or later where that takes long: UncheckedRecordsError."""
+    if is_costly_inside(header):
+        raise UncheckedRecordsError(check)
+    check(records, header)
 
 
 def _is_repeated(partition: Partition, records: memoryview) -> bool:

@@ -1,12 +1,13 @@
 """What a leader demands of a producer's batch, and a follower of its leader's.
 
 The codes are those of the bad-input table of the reliability list. The header and the CRC are all that is looked at:
-what is inside a batch is between the producer and its consumers.
+what is inside a batch is between the producer and its consumers. Only the keys for a compacted topic are looked for,
+and which records have the timestamps that a batch is refused for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, NoReturn
 
@@ -32,8 +33,8 @@ from minikafka.records.record import MIN_RECORD_SIZE
 
 ZSTD_MIN_PRODUCE_VERSION: Final = 7
 
-MAX_KEYED_BYTES: Final = 32 * 1024 * 1024
-"""What a batch for a compacted topic may decompress to: a broker looks inside."""
+MAX_INSIDE_BYTES: Final = 32 * 1024 * 1024
+"""What a batch may decompress to where a broker looks inside, as it does for a compacted topic."""
 RECORDS_LOOKED_AT_ONCE: Final = 1_000
 RECORDS_NAMED_MAX: Final = 1_000
 """Of so many records a producer is told that they are why the batch was refused; of others when it sends the rest."""
@@ -109,34 +110,69 @@ def validate_produce(records: Buffer | None, limits: BatchLimits, produce_versio
                 f"its largest timestamp, {max_timestamp}, is before that of its first record, {base_timestamp}",
             )
         if max_timestamp > now_ms + limits.timestamp_after_max_ms:
-            _refuse_timestamp(max_timestamp, now_ms, "message.timestamp.after.max.ms", limits.timestamp_after_max_ms)
+            raise TimestampError(max_timestamp, now_ms, limits)
         if 0 <= base_timestamp < now_ms - limits.timestamp_before_max_ms:
-            _refuse_timestamp(base_timestamp, now_ms, "message.timestamp.before.max.ms", limits.timestamp_before_max_ms)
+            raise TimestampError(base_timestamp, now_ms, limits)
     return header
+
+
+RecordsCheck = Callable[[Buffer, BatchHeader], None]
+"""A look at the records of a batch. Raises KafkaError."""
 
 
 class RecordsError(KafkaError):
     """A batch is refused for some of its records, at ``indexes``: its producer may send the others again (KIP-467)."""
 
-    def __init__(self, message: str, indexes: Sequence[int]) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, message)
+    def __init__(self, code: ErrorCode, message: str, indexes: Sequence[int]) -> None:
+        super().__init__(code, message)
         self.indexes = indexes
 
 
+class TimestampError(KafkaError):
+    """A batch is refused for a timestamp of its header. :meth:`name_records` finds the records that have such a one."""
+
+    def __init__(self, timestamp: int, now_ms: int, limits: BatchLimits) -> None:
+        self._latest_ms = now_ms + limits.timestamp_after_max_ms
+        self._earliest_ms = now_ms - limits.timestamp_before_max_ms
+        setting, limit_ms = "message.timestamp.before.max.ms", limits.timestamp_before_max_ms
+        if timestamp > self._latest_ms:
+            setting, limit_ms = "message.timestamp.after.max.ms", limits.timestamp_after_max_ms
+        super().__init__(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"record batch refused: timestamp {timestamp} with the broker's clock at {now_ms}; {setting} is {limit_ms}",
+        )
+
+    def name_records(self, records: Buffer, header: BatchHeader) -> NoReturn:
+        """RecordsError for those records; this error where the batch cannot be read, or none has such a timestamp."""
+        try:
+            each = enumerate(iter_records(records, 0, header, max_bytes=MAX_INSIDE_BYTES))
+            wrong = (index for index, record in each if not self._is_in_range(record.timestamp))
+            named = list(islice(wrong, RECORDS_NAMED_MAX))
+        except KafkaError:
+            raise self from None
+        if not named:
+            raise self
+        raise RecordsError(self.code, self.message, named)
+
+    def _is_in_range(self, timestamp: int) -> bool:
+        return timestamp < 0 or self._earliest_ms <= timestamp <= self._latest_ms
+
+
 def is_costly_inside(header: BatchHeader) -> bool:
-    """True when :func:`validate_keys` may take longer than an event loop should: run it beside the loop."""
+    """True when a look at the records may take longer than an event loop should: do it beside the loop."""
     return bool(header.attributes & COMPRESSION_MASK) or header.record_count > RECORDS_LOOKED_AT_ONCE
 
 
-def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_KEYED_BYTES) -> None:
+def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_INSIDE_BYTES) -> None:
     """RecordsError for the records that have no key, as none may lack one in a compacted topic.
 
-    The only check that looks inside a batch. MESSAGE_TOO_LARGE when more than ``max_bytes`` come out of decompression.
+    MESSAGE_TOO_LARGE when more than ``max_bytes`` come out of decompression.
     """
     each = enumerate(iter_records(records, 0, header, max_bytes=max_bytes))
     keyless = list(islice((index for index, record in each if record.key is None), RECORDS_NAMED_MAX))
     if keyless:
-        raise RecordsError("a record without a key; the topic is compacted, which is done by key", keyless)
+        message = "a record without a key; the topic is compacted, which is done by key"
+        raise RecordsError(ErrorCode.INVALID_RECORD, message, keyless)
 
 
 def _check_producer(header: BatchHeader) -> None:
@@ -169,13 +205,6 @@ def _refuse_codec(codec: int, produce_version: int) -> NoReturn:
     _refuse(
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         f"zstd in Produce version {produce_version}; it needs {ZSTD_MIN_PRODUCE_VERSION} or later",
-    )
-
-
-def _refuse_timestamp(timestamp: int, now_ms: int, setting: str, limit_ms: int) -> NoReturn:
-    _refuse(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"timestamp {timestamp} with the broker's clock at {now_ms}; {setting} is {limit_ms}",
     )
 
 

@@ -32,7 +32,7 @@ from minikafka.broker.replicas import (
     ROLLS_AT_ONCE,
     OtherCodecError,
     Replicas,
-    UncheckedKeysError,
+    UncheckedRecordsError,
     UnverifiedError,
 )
 from minikafka.broker.staging import Staging
@@ -107,6 +107,10 @@ class Parts:
     authorizer: Authorizer
 
 
+class LaterError(Exception):
+    """The rest of a request waits for its turn."""
+
+
 def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
     version = context.version
@@ -133,13 +137,13 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
             for topic in request.topic_data:
                 for data in topic.partition_data:
                     if results and replicas.has_rolled_many:
-                        raise UncheckedKeysError  # the rest later
+                        raise LaterError
                     if version >= FIRST_VERSION_WITH_IDS:
                         results.append(_stage(topic, data, acks, version, in_transaction, parts))
                         continue
                     tp = _new_tuple(TopicPartition, (topic.name, data.index))
                     results.append(stage(tp, data.records, acks, version, in_transaction))
-        except (UncheckedKeysError, OtherCodecError, UnverifiedError):
+        except (LaterError, UncheckedRecordsError, OtherCodecError, UnverifiedError):
             _stage_later(bytearray(frame), position, context, parts, results)
             return
     if len(results) > 1:
@@ -288,7 +292,7 @@ async def _stage_patiently(
     context: RequestContext,
     parts: Parts,
 ) -> ProduceResult:
-    """Check keys of a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
+    """Look into a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
     has_keys, asked, version = False, 0, context.version
     acks, in_transaction = request.acks, request.transactional_id is not None
     try:
@@ -300,10 +304,10 @@ async def _stage_patiently(
                 return _stage(
                     topic, data, acks, version, in_transaction, parts, has_keys=has_keys, verified_at=verified_at
                 )
-            except UncheckedKeysError:
+            except UncheckedRecordsError as unchecked:
                 assert data.records is not None
                 parts.staging.on_read_event_end()
-                error = await parts.lookups.check_keys(data.records)
+                error = await parts.lookups.check_records(data.records, unchecked.check)
                 if error is not None:
                     raise error from None
                 has_keys = True

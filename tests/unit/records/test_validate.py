@@ -17,6 +17,7 @@ from minikafka.records.validate import (
     RECORDS_NAMED_MAX,
     BatchLimits,
     RecordsError,
+    TimestampError,
     validate_keys,
     validate_produce,
 )
@@ -166,6 +167,27 @@ def test_timestamps_out_of_range() -> None:
     code, message = refusal(a_batch(base_timestamp=NOW_MS - 1_001), limits)
     assert code is ErrorCode.INVALID_TIMESTAMP
     assert "message.timestamp.before.max.ms" in message
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_records_whose_timestamps_are_out_of_range_are_named(compression: Compression) -> None:
+    """Their producer may send the others again (KIP-467)."""
+    times = [NOW_MS + 1, NOW_MS + 2, NOW_MS - 1_001, -1, NOW_MS - 1_000, NOW_MS + 9_999]
+    batch = build_batch([Record(0, each, b"k", b"v" * 100) for each in times], compression=compression)
+    with pytest.raises(TimestampError, match=r"timestamp\.after\.max\.ms is 1$") as caught:
+        validate(batch, BatchLimits(timestamp_before_max_ms=1_000, timestamp_after_max_ms=1))
+    with pytest.raises(RecordsError) as named:
+        caught.value.name_records(batch, parse_header(batch))
+    assert (named.value.code, named.value.indexes) == (ErrorCode.INVALID_TIMESTAMP, [1, 2, 5])
+
+
+def test_a_batch_that_cannot_be_read_is_refused_whole_for_its_timestamps() -> None:
+    for changed in (a_batch(attributes=int(Compression.GZIP)), a_batch()):
+        write_header(changed, parse_header(changed)._replace(max_timestamp=1 << 62))
+        with pytest.raises(TimestampError) as caught:
+            validate(changed)
+        with pytest.raises(TimestampError):
+            caught.value.name_records(changed, parse_header(changed))
 
 
 def test_log_append_time_is_the_brokers_to_set() -> None:

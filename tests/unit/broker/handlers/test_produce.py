@@ -14,7 +14,9 @@ from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import ZERO_TOPIC_ID, Compression, TopicPartition
 from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc, parse_header
+from minikafka.records.build import build_batch
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES
+from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.produce import (
     PartitionProduceData,
@@ -325,6 +327,21 @@ async def test_the_records_that_are_wrong_are_named(node: Node, client: Client, 
     assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
     assert [each.batch_index for each in answer.record_errors] == [1, 3]
     assert all("without a key" in each.batch_index_error_message for each in answer.record_errors)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+async def test_the_records_with_wrong_timestamps_are_named(
+    start_node: StartNode, dial: Dial, compression: Compression
+) -> None:
+    node = await start_node(wall_s=lambda: NOW_MS / 1000)
+    client = await dial(node)
+    await create_topic(node, "orders")
+    times = (NOW_MS, NOW_MS + DAY_MS, NOW_MS, NOW_MS + 2 * DAY_MS)
+    records = build_batch([Record(0, each, b"k", b"v" * 100) for each in times], compression=compression)
+    answer = (await client.ask(produce_request("orders", records))).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TIMESTAMP, -1)
+    assert [each.batch_index for each in answer.record_errors] == [1, 3]
+    assert all("message.timestamp.after.max.ms" in each.batch_index_error_message for each in answer.record_errors)
 
 
 @pytest.mark.spec("P6")
