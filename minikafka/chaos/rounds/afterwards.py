@@ -58,6 +58,26 @@ def one_leader_per_epoch(leaders: dict[Epoch, set[int]]) -> Finding:
     )
 
 
+def nodes_name_the_same_leaders(views: Iterable[ClusterView], topics: Iterable[str]) -> Finding:
+    """Of all that answer when the cluster is whole: one whose metadata stays old sends clients astray."""
+    views, wanted = list(views), frozenset(topics)
+    named: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+    for view in views:
+        for each in view.partitions:
+            if each.topic in wanted:
+                named[f"{each.topic}-{each.partition}"].add((each.leader_id, each.leader_epoch))
+    wrong = [
+        f"{name}: " + ", ".join(f"node {leader} in epoch {epoch}" for leader, epoch in sorted(leaders))
+        for name, leaders in sorted(named.items())
+        if len(leaders) > 1
+    ]
+    return Finding(
+        "nodes name the same leaders at the end",
+        not wrong and bool(named),
+        _sentence(wrong, f"{len(views)} nodes asked for {len(named)} partitions"),
+    )
+
+
 def no_tracebacks(layout: ClusterLayout) -> Finding:
     """In no log of a node."""
     wrong = []

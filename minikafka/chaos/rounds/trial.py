@@ -17,6 +17,7 @@ from typing import Final
 import minikafka
 from minikafka.chaos.history import History
 from minikafka.chaos.report.run import ChaosRun, Fault, Finding
+from minikafka.chaos.rounds.afterwards import nodes_name_the_same_leaders
 from minikafka.chaos.rounds.copy_load import Copy
 from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS
@@ -36,6 +37,7 @@ NEEDED: Final = 1_000
 
 MORE: Final = 100
 MORE_WITHIN_S: Final = 60.0
+SAME_WITHIN_S: Final = 30.0
 
 CLIENTS: Final = ("confluent", "minikafka", "java")
 TARGETS: Final = ("processes", "compose")
@@ -101,6 +103,7 @@ class Trial(ABC):
         self.load = LOADS[options.load](
             Reached(servers, options.command_config, options.security), history, options.rate, options.seed, clients
         )
+        self._look_at_nodes = look
         self.observer = Observer(look, self.load.topics, history.now_ms, self.load.counts)
 
     # -- what differs -----------------------------------------------------------------------------------------------
@@ -145,7 +148,7 @@ class Trial(ABC):
                 self.load.stop_sending()
                 self.load.drain()
                 self.load.stop_reading()
-                self.findings += [*self.load.findings(), self._all_read()]
+                self.findings += [*self.load.findings(), self._all_read(), self._same_leaders()]
                 self.look_afterwards()
         except BaseException:
             self.load.abandon()
@@ -183,6 +186,16 @@ class Trial(ABC):
         idle = [each.name for each in followers if not each.handed]
         what = f"{', '.join(idle)} was handed none" if idle else f"{len(followers)} of them"
         return Finding("those who read along were handed records", not idle, what)
+
+    def _same_leaders(self) -> Finding:
+        """Nodes hear of a new leader one after the other; a busy one may not answer at once."""
+        deadline = time.monotonic() + SAME_WITHIN_S
+        while True:
+            views = self._look_at_nodes()
+            finding = nodes_name_the_same_leaders((view for view in views if view is not None), self.load.topics)
+            if (finding.ok and None not in views) or time.monotonic() > deadline:
+                return finding
+            time.sleep(0.1)
 
     def _goes_on(self) -> Finding:
         """A cluster that is whole takes records again."""

@@ -12,6 +12,7 @@ from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.rounds.afterwards import (
     metadata_logs_agree,
     no_tracebacks,
+    nodes_name_the_same_leaders,
     one_leader_per_epoch,
     replicas_are_equal,
 )
@@ -20,6 +21,8 @@ from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 
 VIEW = ClusterView("c", 1, frozenset((1, 2)), (PartitionView("t", 0, 1, (1, 2), (1, 2), 0),))
+
+LEADERS = (("t", 1, 3), ("t", 2, 4), ("another", 1, 0))
 
 
 @pytest.fixture
@@ -86,3 +89,13 @@ def test_a_traceback_is_named_with_what_was_said(layout: ClusterLayout) -> None:
     found = no_tracebacks(layout)
     assert not found.ok
     assert found.sentence == f"broker.log of node 2: a task failed ... ZeroDivisionError: by zero{os.linesep}".rstrip()
+
+
+def test_a_node_whose_metadata_stays_old_is_found() -> None:
+    old, new, other = (PartitionView(topic, 0, leader, (1, 2), (1, 2), epoch) for topic, leader, epoch in LEADERS)
+    views = [VIEW._replace(partitions=partitions) for partitions in ((old, other), (new,), (new,))]
+    found = nodes_name_the_same_leaders(views, ["t"])
+    assert (found.ok, found.sentence) == (False, "t-0: node 1 in epoch 3, node 2 in epoch 4")
+    found = nodes_name_the_same_leaders(views[1:], ["t"])
+    assert (found.ok, found.sentence) == (True, "2 nodes asked for 1 partitions")
+    assert not nodes_name_the_same_leaders([], ["t"]).ok
