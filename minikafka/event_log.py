@@ -51,10 +51,24 @@ BASE: Final[tuple[Processor, ...]] = (
 )
 
 
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+
+
+def without_controls(text: str) -> str:
+    r"""With ``\x1b`` for a control character: clients choose names, and give no orders to a terminal by them."""
+    return text.translate(_CONTROLS)
+
+
 def for_people(*, colors: bool = False) -> Processor:
     """Renders a line with key=value."""
     plain = structlog.dev.plain_traceback  # the other one prints local variables, secrets too
-    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)
+    render = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)
+
+    def rendered(logger: object, method: str, event: Any) -> Any:
+        shown = {name: without_controls(value) if isinstance(value, str) else value for name, value in event.items()}
+        return render(logger, method, shown)
+
+    return rendered
 
 
 processors: Final[list[Processor]] = [*BASE, for_people()]

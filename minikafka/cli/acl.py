@@ -14,7 +14,7 @@ import typer
 
 from minikafka.cli import completion
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Target, Timeout, target
-from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
@@ -385,10 +385,10 @@ def _print(acls: Iterable[AclBinding]) -> None:
         COLUMNS,
         [
             (
-                f"{_word(acl.resource_type.name)} {acl.resource_name}",
+                f"{_word(acl.resource_type.name)} {escaped(acl.resource_name)}",
                 _word(acl.pattern_type.name),
-                acl.principal,
-                acl.host,
+                escaped(acl.principal),
+                escaped(acl.host),
                 _word(acl.operation.name),
                 _word(acl.permission.name),
             )

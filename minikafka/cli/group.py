@@ -10,7 +10,7 @@ import typer
 from minikafka.cli import completion
 from minikafka.cli.group_view import Shown, ask_groups, ask_partitions, group_as_json, print_group
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
-from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.reset_offsets import reset_offsets
 from minikafka.cli.run import run_with_admin
 
@@ -52,7 +52,9 @@ def list_groups(
         if as_json:
             print_json([{"group": each.group_id, "type": each.group_type, "state": each.state} for each in groups])
         elif groups:
-            print_table(("group", "type", "state"), [(each.group_id, each.group_type, each.state) for each in groups])
+            print_table(
+                ("group", "type", "state"), [(escaped(each.group_id), each.group_type, each.state) for each in groups]
+            )
         else:
             print_line("no groups")
 

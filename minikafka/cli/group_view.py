@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minikafka.cli.describing import ask_details
-from minikafka.cli.output import print_line, print_note, print_table
+from minikafka.cli.output import escaped, print_line, print_note, print_table
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -159,6 +159,4 @@ def _partition_cells(row: Row) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    from rich.markup import escape
-
-    return "-" if value is None else escape(str(value))
+    return "-" if value is None else escaped(str(value))

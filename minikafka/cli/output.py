@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from minikafka.event_log import without_controls
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -18,8 +20,8 @@ _GAP: Final = 2  # spaces between columns
 
 
 def print_line(text: str) -> None:
-    """One plain line to stdout; what is no character, in a name that was given, is escaped."""
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+    """One plain line to stdout; what is no character, or a control character, in a name that was given, is escaped."""
+    sys.stdout.write(without_controls(text).encode("utf-8", "backslashreplace").decode() + "\n")
 
 
 def print_json(value: Any) -> None:
@@ -50,7 +52,8 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup.
+    """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup; names
+    that somebody else chose are :func:`escaped`.
 
     Cells break between words to fit a terminal, and then long names do; numbers and their units never. Where that is
     not enough each row becomes a list of names and cells. A column with neither a name nor a cell is left out.
@@ -64,7 +67,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     kept = [i for i, column in enumerate(columns) if column or any(row[i] for row in rows)]
     names = [columns[i].rstrip("#") for i in kept]
     is_right = [columns[i].endswith("#") for i in kept]
-    cells = [[Text.from_markup(row[i]) for i in kept] for row in rows]
+    cells = [[Text.from_markup(without_controls(row[i])) for i in kept] for row in rows]
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDEST
@@ -80,6 +83,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in cells:
         table.add_row(*row)
     console.print(table)
+
+
+def escaped(name: str) -> str:
+    """A name as a cell of a table, in which brackets mean something."""
+    from rich.markup import escape
+
+    return escape(name)
 
 
 def _least(texts: Sequence[str], *, is_number: bool) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Target, Timeout, target
-from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def list_(
             print_line("no client has a quota")
         else:
             rows = [(str(entity), *each) for entity, values in quotas.items() for each in values.items()]
-            print_table(COLUMNS, [(whom, key, shown(value)) for whom, key, value in rows])
+            print_table(COLUMNS, [(escaped(whom), key, shown(value)) for whom, key, value in rows])
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
 

@@ -12,7 +12,7 @@ import typer
 
 from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Groups, Target, Timeout, target
-from minikafka.cli.output import print_json, print_line, print_note, print_table
+from minikafka.cli.output import escaped, print_json, print_line, print_note, print_table
 from minikafka.cli.partitions import find_partitions
 from minikafka.cli.run import run_with_admin
 from minikafka.cli.times import parse_datetime, parse_duration
@@ -238,7 +238,7 @@ def _print(
         if not offsets:
             print_line(f"group {group!r} has no offsets; name topics with --topic")
     rows = [
-        (group, tp.topic, str(tp.partition), str(before[group].get(tp, "-")), str(at))
+        (escaped(group), tp.topic, str(tp.partition), str(before[group].get(tp, "-")), str(at))
         for group, offsets in new.items()
         for tp, at in offsets.items()
     ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Target, Timeout, target
-from minikafka.cli.output import duration, moment, print_json, print_line, print_note, print_table
+from minikafka.cli.output import duration, escaped, moment, print_json, print_line, print_note, print_table
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
@@ -343,13 +343,6 @@ async def _longest_ms(admin: Admin) -> int:
     brokers = (await admin.describe_cluster()).brokers
     settings = {entry.name: entry.value for entry in await admin.describe_broker_configs(min(brokers))}
     return int(settings.get("transaction.max.timeout.ms") or 900_000)
-
-
-def escaped(text: str) -> str:
-    """A name as a cell of a table, in which brackets mean something."""
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _cells(view: TransactionView) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
-from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def list_(
             print_line("there are no users; add one with minikafka user add NAME")
         else:
             rows = [(user, *each) for user, mechanisms in sorted(users.items()) for each in mechanisms.items()]
-            print_table(COLUMNS, [(user, name, str(iterations)) for user, name, iterations in rows])
+            print_table(COLUMNS, [(escaped(user), name, str(iterations)) for user, name, iterations in rows])
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
 

@@ -29,6 +29,17 @@ def test_each_context_has_its_lines_and_fields() -> None:
     assert "node=2" in two
 
 
+def test_a_name_gives_no_orders_to_a_terminal() -> None:
+    lines = io.StringIO()
+
+    def node() -> None:
+        write_to(lines)
+        log.info("up", group="\x1b[2J\x9b", words="\x07 a\nb")
+
+    copy_context().run(node)
+    assert lines.getvalue().endswith(" group=\\x1b[2J\\x9b words='\\\\x07 a\\nb'\n")
+
+
 def test_threads_of_a_node_write_where_its_tasks_do() -> None:
     lines = io.StringIO()
 

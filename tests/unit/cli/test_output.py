@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minikafka.cli.output import fail, moment, print_json, print_line, print_table, size
+from minikafka.cli.output import escaped, fail, moment, print_json, print_line, print_table, size
 from minikafka.cli.transaction import PRODUCERS
 
 
@@ -31,6 +31,13 @@ def test_what_is_no_character_is_escaped(capsys: pytest.CaptureFixture[str]) -> 
     """A plan may name a topic so, and its line is printed."""
     print_line("\ud800 \u00fc")
     assert capsys.readouterr().out == "\\ud800 \u00fc\n"
+
+
+def test_a_name_gives_no_orders_to_a_terminal_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A client may choose that of a group."""
+    print_line("\x1b[2J\x9b2J")
+    print_table(("group",), [(escaped(name),) for name in ("\x1b[2J", "[red]", "[/x]")])
+    assert capsys.readouterr().out.split() == [r"\x1b[2J\x9b2J", "group", "─" * 7, r"\x1b[2J", "[red]", "[/x]"]
 
 
 def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -> None:
