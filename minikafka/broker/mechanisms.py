@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from hashlib import pbkdf2_hmac
+from itertools import chain
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
@@ -21,7 +22,7 @@ from minikafka.sasl.login import Mechanism
 from minikafka.sasl.oauthbearer import OAuthBearerServer
 from minikafka.sasl.plain import PlainServer
 from minikafka.sasl.scram import BY_NAME, MIN_ITERATIONS, ScramCredential, ScramMechanism, base64
-from minikafka.sasl.scram_server import Decoys, ScramServer
+from minikafka.sasl.scram_server import Decoys, ScramServer, salt_shape
 
 
 class ScramUsers:
@@ -42,13 +43,14 @@ class ScramUsers:
         return self._metadata.image.scram_credential(user, mechanism)
 
     def _current_decoys(self) -> Decoys:
-        """With the salts' size and the iterations that most users have: others would be told by theirs."""
+        """With salts of the shape, and the iterations, that most users have: others would be told by theirs."""
         users = self._metadata.image.scram_credentials
         if self._decoys is None:
             self._decoys = Decoys(_hardened(self._identity))
         if users is not self._shapes_of:
             self._shapes_of = users
-            shapes = Counter((len(each.salt), each.iterations) for user in users.values() for each in user.values())
+            credentials = chain.from_iterable(user.values() for user in users.values())
+            shapes = Counter((salt_shape(each.salt), each.iterations) for each in credentials)
             for (salt_size, iterations), _ in shapes.most_common(1):
                 self._decoys = replace(self._decoys, salt_size=salt_size, iterations=iterations)
         return self._decoys

@@ -8,6 +8,7 @@ Kafka ends the exchange at once instead (decision 0035).
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
@@ -35,6 +36,12 @@ _NONCE_TWICE: Final = (
     "Apache Kafka refuses it since 4.0, too"
 )
 
+JAVAS: Final = 0
+"""Instead of a size: a random number of JAVAS_BITS in base 36, as Apache Kafka's clients and tools make salts."""
+JAVAS_BITS: Final = 130
+_OF_JAVA: Final = re.compile(rb"[0-9a-z]{20,26}")
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
 Find = Callable[[str], ScramCredential | None]
 """The credential of a user; None: there is none."""
 
@@ -45,16 +52,30 @@ class Decoys:
 
     _secret: bytes = field(repr=False)
     salt_size: int = SALT_SIZE
+    """As of :func:`salt_shape`."""
     iterations: int = MIN_ITERATIONS
 
     def of(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
         """For one user the same each time. No password leads to its keys."""
         seed = hmac.digest(self._secret, f"decoy {mechanism.mechanism_name} {user}".encode(), "sha512")
-        salt = b"".join(
-            hmac.digest(seed, bytes((number,)), "sha512") for number in range(-(-self.salt_size // len(seed)))
-        )
+        blocks = max(1, -(-self.salt_size // len(seed)))
+        salt = b"".join(hmac.digest(seed, bytes((number,)), "sha512") for number in range(blocks))
+        salt = _in_base_36(int.from_bytes(salt) >> (8 * len(salt) - JAVAS_BITS)) if self.salt_size == JAVAS else salt
         key = seed[: mechanism.digest_size]
-        return ScramCredential(salt[: self.salt_size], key, key, self.iterations)
+        return ScramCredential(salt[: self.salt_size or None], key, key, self.iterations)
+
+
+def salt_shape(salt: bytes) -> int:
+    """How many bytes it has, or JAVAS."""
+    return JAVAS if _OF_JAVA.fullmatch(salt) else len(salt)
+
+
+def _in_base_36(number: int) -> bytes:
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return bytes(reversed(digits))
 
 
 class ScramServer:
