@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.producer_state import PRODUCERS_MAX
-from minikafka.storage.retention import RetentionClock
 
 log = get_logger()
 
@@ -44,7 +43,6 @@ class Maintenance:
     _store: LogStore
     _clock: Clock
     _run_in_thread: RunInThread
-    _retention_clock: RetentionClock = field(default_factory=RetentionClock, init=False)
 
     def start(self, tasks: TaskOwner) -> None:
         """Begin; the tasks are the owner's to stop."""
@@ -85,7 +83,7 @@ class Maintenance:
         self._driver.check_lagging()
 
     async def _apply_retention(self) -> None:
-        now_ms, wall_ms = self._clock.monotonic_ms(), self._read_retention_clock()
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.age_ms()
         for partition in self._replicas:
             if partition.replica.is_offline or partition.replica.cut is not None:
                 continue
@@ -112,9 +110,6 @@ class Maintenance:
             forgotten += sum(state.keep_newest(limit) for state in states)
         if forgotten:
             log.warning("producers forgotten", count=forgotten, why=f"the logs had more than {NODE_PRODUCERS_MAX}")
-
-    def _read_retention_clock(self) -> int:
-        return self._retention_clock.read(self._clock.wall_ms(), self._clock.monotonic_ms())
 
     async def _delete(self, partition: Partition, wall_ms: int) -> int:
         """In portions: a change of ``retention.ms`` may concern thousands of segments, each of which is renamed."""
@@ -160,7 +155,7 @@ class Maintenance:
                 log.warning("batches that cannot be read were kept", partition=name, at=job.unreadable[:10])
 
     async def _plan_compaction(self, partition: Partition) -> CompactionJob | None:
-        log_, wall_ms = partition.log, self._read_retention_clock()
+        log_, wall_ms = partition.log, self._clock.age_ms()
         if not self._may_compact(partition):
             return None
         ages = log_.prepare_compaction(wall_ms)

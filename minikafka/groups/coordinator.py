@@ -86,8 +86,9 @@ class GroupCoordinator:
     """One shard of the group coordinator. `now_ms` is monotonic everywhere; requests are the wire's own.
 
     `new_member_suffix` makes the part of a member id after the client id (a random UUID). `wall_clock_ms` stamps
-    records. `topic_id_of` looks a topic up in the metadata; None for an unknown one. `topics` has what assignors need.
-    `times_of` has what is set for a group, which counts from the next heartbeat on; else `settings` go for all.
+    records; how old such stamps are is seen by `age_clock_ms`, or by the same. `topic_id_of` looks a topic up in the
+    metadata; None for an unknown one. `topics` has what assignors need. `times_of` has what is set for a group, which
+    counts from the next heartbeat on; else `settings` go for all.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class GroupCoordinator:
         topic_id_of: Callable[[str], UUID | None],
         topics: Topics | None = None,
         times_of: Callable[[str], MemberTimes] | None = None,
+        age_clock_ms: Callable[[], int] | None = None,
     ) -> None:
         times = MemberTimes(settings.consumer_session_timeout_ms, settings.consumer_heartbeat_interval_ms)
         self.phase = Phase.LOADING
@@ -108,6 +110,7 @@ class GroupCoordinator:
             topic_id_of,
             times_of or (lambda _group_id: times),
             topics or NoTopics(),
+            age_clock_ms or wall_clock_ms,
         )
         self._is_replayed = False
 
@@ -124,7 +127,7 @@ class GroupCoordinator:
         if record is None:
             return False
         self.shard.now_ms = now_ms
-        self.shard.replay(record, self.shard.wall_clock_ms(), producer_id)
+        self.shard.replay(record, self.shard.age_clock_ms(), producer_id)
         return True
 
     def finish_loading(self, now_ms: int) -> list[Effect]:

@@ -35,7 +35,7 @@ def _restore(shard: Shard, group: Group, persisted: GroupMetadataValue) -> None:
     group.protocol_type = persisted.protocol_type or None
     if not persisted.members:
         if persisted.current_state_timestamp != NO_TIMESTAMP:
-            group.empty_since_ms = shard.now_ms - max(0, shard.wall_clock_ms() - persisted.current_state_timestamp)
+            group.empty_since_ms = shard.now_ms - max(0, shard.age_clock_ms() - persisted.current_state_timestamp)
         return
     group.protocol_name = persisted.protocol
     for metadata in persisted.members:

@@ -18,7 +18,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.consumer.group import ConsumerGroup, Session
 from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.consumer.records import ConsumerGroupRecord, MemberState
-from minikafka.groups.consumer.topics import NoTopics, TopicHashes, Topics
+from minikafka.groups.consumer.topics import TopicHashes, Topics
 from minikafka.groups.effects import Effect, MakeAssignment, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.joins import Caller
@@ -85,7 +85,8 @@ class Shard:
     """The topic of this name that there is now."""
     times_of: Callable[[str], MemberTimes]
     """Of the members of a consumer group, by the group's settings of now."""
-    topics: Topics = field(default_factory=NoTopics)
+    topics: Topics
+    age_clock_ms: Callable[[], int]
     topics_version: int = 0
     """Rises with each change of topics."""
     topic_hashes: TopicHashes = field(init=False)

@@ -52,9 +52,20 @@ class TransactionCoordinator:
         memory: Memory,
         largest_batch: Callable[[], int],
         knows: Callable[[TopicPartition], bool],
+        age_clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self.phase = Phase.LOADING
-        self.shard = Shard(settings, wall_clock_ms, take_producer_id, transaction_version, memory, largest_batch, knows)
+        age_clock_ms = age_clock_ms or wall_clock_ms
+        self.shard = Shard(
+            settings,
+            wall_clock_ms,
+            take_producer_id,
+            transaction_version,
+            memory,
+            largest_batch,
+            knows,
+            age_clock_ms,
+        )
         self._is_replayed = False
 
     # -- the life of a shard ----------------------------------------------------------------------------------------

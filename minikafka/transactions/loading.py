@@ -22,7 +22,7 @@ def restore_some(shard: Shard) -> None:
 
 
 def _restore(shard: Shard, transaction: Transaction) -> None:
-    age_ms = max(0, shard.wall_clock_ms() - transaction.updated_ms)
+    age_ms = max(0, shard.age_clock_ms() - transaction.updated_ms)
     entry = Entry(transaction, idle_since_ms=shard.now_ms - age_ms)
     shard.entries[transaction.transactional_id] = entry
     shard.count(entry)
@@ -37,7 +37,7 @@ def _time_left(shard: Shard, transaction: Transaction) -> int:
     """However the clocks of two coordinators differ, it is no longer than the time-out."""
     if transaction.started_ms == NO_TIMESTAMP:
         return transaction.timeout_ms
-    passed_ms = shard.wall_clock_ms() - transaction.started_ms
+    passed_ms = shard.age_clock_ms() - transaction.started_ms
     return min(max(0, transaction.timeout_ms - passed_ms), transaction.timeout_ms)
 
 

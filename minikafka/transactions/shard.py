@@ -90,6 +90,8 @@ class Shard:
     """Bytes that the log takes at once."""
     knows: Callable[[TopicPartition], bool]
     """This node has heard of the partition. One that it has not heard of gets no marker: it counts as deleted."""
+    age_clock_ms: Callable[[], int]
+    """How old stamps of other coordinators are, by this node."""
     now_ms: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     replayed: dict[str, Transaction] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
 
 from minikafka.broker import control_plane
+from minikafka.broker.clock import Clock
 from minikafka.broker.drivers import metadata_copies
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode
@@ -50,8 +51,9 @@ def suite_of(name: str, what: str, *faults: str, scenes: Collection[str] = (), d
 POWER = suite_of("power", "whole clusters that lose power", "power loss", "power loss after a failover")
 OFFSETS = suite_of(
     "offsets",
-    "whole clusters whose leaders die, and a group that stores offsets",
+    "whole clusters whose leaders die and whose clocks jump, and a group that stores offsets",
     "kill leader",
+    "clock jump",
     scenes=("committed offsets",),
 )
 DELETIONS = suite_of(
@@ -126,6 +128,18 @@ def a_new_coordinator_takes_the_oldest_commits(patch: Any) -> None:
             replay(shard, group, record, wall_now_ms)
 
     patch.setattr(Shard, "_replay_offset", replay_first)
+
+
+@OFFSETS.replaces(Clock, "age_ms")
+def what_is_old_is_told_by_the_wall_clock(clock: Clock) -> int:
+    """A node whose clock has jumped ahead becomes coordinator, and all offsets are too old."""
+    return clock.wall_ms()
+
+
+@OFFSETS.replaces(Clock, "stamp_ms")
+def offsets_are_stamped_by_the_wall_clock(clock: Clock) -> int:
+    """What a coordinator stored whose clock has jumped back is too old for the next one."""
+    return clock.wall_ms()
 
 
 @RESTARTS.replaces(Replicas, "hand_over")

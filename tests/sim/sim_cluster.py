@@ -159,6 +159,8 @@ class Machine:
 
     async def _main(self, process: Process) -> None:
         cluster = self._cluster
+        if cluster.sets_clocks:
+            self.wall_offset_s = 0.0
         try:
             node = Node(
                 cluster.config(self.node_id),
@@ -271,6 +273,8 @@ class SimulatedCluster:
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
         self.has_noise = False
+        self.sets_clocks = False
+        """The wall clock of a node that starts is right: it will be believed."""
         self.has_users = False
         """Nodes have one more listener, where clients log in."""
         self.synced_on_loop: Counter[str] = Counter()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final, NamedTuple
 
+import sim_commits
 import sim_deletions
 import sim_noise
 import sim_rights
@@ -163,6 +164,8 @@ def simulate(
         node_settings["replica.high.watermark.checkpoint.interval.ms"] = 1000  # others must know what is missing
     if "acks of one" in scenes:
         node_settings["auto.leader.rebalance.enable"] = False
+    if "committed offsets" in scenes:
+        node_settings |= sim_commits.NODE_SETTINGS
     if "deleted records" in scenes:
         node_settings |= sim_deletions.NODE_SETTINGS
     if "transactions" in scenes:
@@ -179,6 +182,7 @@ def simulate(
         log_dirs = 2
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     cluster.has_users = "rights" in scenes
+    cluster.sets_clocks = "committed offsets" in scenes
     of_kernel = random.Random(f"kernel {seed}")
     cluster.network.timeout_s = of_kernel.choice((cluster.network.timeout_s, 5.0))
     cluster.network.backlog_max = of_kernel.choice((cluster.network.backlog_max, 2))

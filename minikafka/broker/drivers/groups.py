@@ -88,10 +88,11 @@ class Groups(Shards[GroupCoordinator]):
         return GroupCoordinator(
             self._settings,
             lambda: str(self._ports.new_uuid()),
-            clock.wall_ms,
+            clock.stamp_ms,
             self._topic_id_of,
             self._topics,
             self._times_of,
+            clock.age_ms,
         )
 
     def _times_of(self, group_id: str) -> MemberTimes:

@@ -71,12 +71,13 @@ class Transactions(Shards[TransactionCoordinator]):
     def _new(self, partition: Partition) -> TransactionCoordinator:
         return TransactionCoordinator(
             self._settings,
-            self._ports.clock.wall_ms,
+            self._ports.clock.stamp_ms,
             self._take_producer_id,
             self._transaction_version,
             self._memory,
             lambda: partition.config.segment_bytes,
             lambda tp: self._image().partition(tp) is not None,
+            self._ports.clock.age_ms,
         )
 
     def _transaction_version(self) -> int:

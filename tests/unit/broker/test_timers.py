@@ -184,3 +184,14 @@ async def test_the_clock_is_the_loops_and_the_walls() -> None:
     assert clock.wall_ms() == 12_345
     assert abs(clock.monotonic_ms() - loop.time() * 1000) < 1000
     assert Clock(loop).wall_ms() > 1_600_000_000_000
+
+
+async def test_a_jump_of_the_wall_clock_makes_nothing_look_old() -> None:
+    wall_s, day_s = [1_000_000.0], 86_400.0
+    clock = Clock(asyncio.get_running_loop(), lambda: wall_s[0])
+    wall_s[0] += day_s
+    assert 0 <= clock.age_ms() - 1_000_000_000 < 60_000
+    assert clock.stamp_ms() == clock.wall_ms()
+    wall_s[0] -= 2 * day_s
+    assert clock.age_ms() == clock.wall_ms()
+    assert 0 <= clock.stamp_ms() - 1_000_000_000 < 60_000

@@ -80,6 +80,7 @@ class Driver:
         self.auto_commit = auto_commit
         self.now_ms = 0
         self.wall_ms = WALL_START_MS
+        self.jumped_ms = 0  # ahead of what a node believes
         self.log: list[Logged] = []
         self.appended: list[Write | Marker] = []  # in the log, not committed yet
         self.timers: dict[TimerKey, int] = {}
@@ -108,7 +109,12 @@ class Driver:
         """A new coordinator on what the log holds."""
         self.timers.clear()
         self.coordinator = GroupCoordinator(
-            self.settings, lambda: str(next(self.suffixes)), lambda: self.wall_ms, self.topic_id, self.topics
+            self.settings,
+            lambda: str(next(self.suffixes)),
+            lambda: self.wall_ms,
+            self.topic_id,
+            self.topics,
+            age_clock_ms=lambda: self.wall_ms - self.jumped_ms,
         )
         self.replay_into(self.coordinator)
         while self.coordinator.phase is Phase.LOADING:

@@ -66,6 +66,19 @@ def test_ages_survive_a_failover_by_the_wall_clock(driver: Driver) -> None:
     assert driver.coordinator.list_groups() == []
 
 
+def test_a_new_coordinator_whose_wall_clock_has_jumped_expires_nothing(driver: Driver) -> None:
+    """All offsets of groups without members were gone after a failover."""
+    driver.commit({("t", 0): 1})
+    (member,) = driver.stable("a", group="h")
+    driver.commit({("t", 0): 2}, member, 1, group="h")
+    driver.leave((member, None), group="h")
+    driver.jumped_ms = 100 * DAY_MS
+    driver.wall_ms += driver.jumped_ms
+    driver.failover()
+    driver.advance(DAY_MS)
+    assert (driver.fetch(), driver.fetch(group="h")) == ({("t", 0): 1}, {("t", 0): 2})
+
+
 def test_a_wall_clock_that_went_back_makes_nothing_older(driver: Driver) -> None:
     driver.commit({("t", 0): 1})
     driver.wall_ms -= 10 * DAY_MS

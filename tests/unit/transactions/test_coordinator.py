@@ -414,6 +414,16 @@ def test_the_next_coordinator_goes_on_with_the_time_that_is_left(driver: Driver)
     assert driver.described().state is S.PREPARE_ABORT, "however the clock was set back"
 
 
+@pytest.mark.spec("T4")
+def test_a_new_coordinator_whose_wall_clock_has_jumped_aborts_nothing(driver: Driver) -> None:
+    begun(driver)
+    driver.jumped_ms = 3_600_000
+    driver.wall_ms += driver.jumped_ms
+    driver.failover()
+    driver.advance(59_000)
+    assert driver.described().state is S.ONGOING
+
+
 def test_an_abort_that_cannot_be_written_is_tried_again(driver: Driver) -> None:
     begun(driver)
     driver.auto_commit = False

@@ -32,6 +32,7 @@ class Driver:
         self.version = version
         self.now_ms = 0
         self.wall_ms = WALL_START_MS
+        self.jumped_ms = 0  # ahead of what a node believes
         self.log: list[Record] = []
         self.appended: list[Write] = []  # in the log, not committed yet
         self.timers: dict[TimerKey, int] = {}
@@ -69,6 +70,7 @@ class Driver:
             self.memory,
             lambda: self.largest_batch,
             lambda tp: tp not in self.unknown,
+            lambda: self.wall_ms - self.jumped_ms,
         )
         for key, value in self.log:
             assert self.coordinator.replay(key, value, self.now_ms)
