@@ -31,7 +31,9 @@ TARGETS = ("processes", "compose")
 
 
 def run(
-    duration: Annotated[float, typer.Option(metavar="S", help="Seconds of load in each round.", min=5)] = 60,
+    duration: Annotated[
+        float, typer.Option(metavar="S", help="Seconds of load in each round.", min=5, max=86_400)
+    ] = 60,
     seed: Annotated[
         int | None, typer.Option(help="Of the first round; each later one has the next.", show_default="random")
     ] = None,
@@ -42,7 +44,7 @@ def run(
     workload: Annotated[str, typer.Option(help=f"{', '.join(LOADS)}, or all of them in turn.")] = "produce",
     client: Annotated[str, typer.Option(help=f"Whose clients: {', '.join(CLIENTS)}.")] = CLIENTS[0],
     target: Annotated[str, typer.Option(help=f"What the cluster is made of: {', '.join(TARGETS)}.")] = TARGETS[0],
-    rate: Annotated[int, typer.Option(metavar="N", help="Records a second.", min=10)] = 2_000,
+    rate: Annotated[int, typer.Option(metavar="N", help="Records a second.", min=10, max=100_000)] = 2_000,
     rounds: Annotated[int, typer.Option(metavar="N", help="Rounds, each with a cluster of its own.", min=1)] = 1,
     out: Annotated[
         Path | None,
@@ -90,6 +92,7 @@ def run(
     from minikafka.chaos.rounds.trial import Options
 
     console = Console(stderr=as_json, highlight=False)
+    bootstrap = bootstrap or None  # an empty one is none, as in other verbs
     if bootstrap and (faults or rounds > 1 or target != TARGETS[0]):
         raise typer.BadParameter("the cluster, its faults and its rounds are yours", param_hint="--bootstrap-server")
     kinds = () if bootstrap else _kinds(faults)

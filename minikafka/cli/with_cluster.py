@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -23,6 +24,10 @@ SERVERS: Final = "KAFKA_BOOTSTRAP_SERVERS"
 PROPERTIES: Final = "KAFKA_CLIENT_PROPERTIES"
 NOT_FOUND: Final = 127  # the shell's exit code
 OF_SIGNALS: Final = 128  # it adds the signal's number
+
+
+class _NotBegunError(Exception):
+    """There is no such command."""
 
 
 def run(
@@ -51,6 +56,10 @@ def run(
     logs = f"{kafka.cluster.layout.directory}/node-*/broker.log"
     try:
         status = _finished(command, kafka.cluster.layout)
+    except _NotBegunError as error:
+        kafka.close()  # its logs have nothing to do with that
+        print_note(str(error))
+        raise typer.Exit(NOT_FOUND) from None
     except BaseException as error:
         kafka.close(error if isinstance(error, Exception) else None)
         raise
@@ -62,7 +71,7 @@ def run(
 
 
 def _finished(command: list[str], layout: ClusterLayout) -> int:
-    """Run the command; its exit code as a shell gives it."""
+    """Run the command; its exit code as a shell gives it. _NotBegunError: it cannot be run."""
     servers = layout.bootstrap_servers
     told = {SERVERS: servers, SERVERS_VARIABLE: servers, "MINIKAFKA_DIR": str(layout.directory)}
     if layout.secure:
@@ -70,8 +79,7 @@ def _finished(command: list[str], layout: ClusterLayout) -> int:
     try:
         process = subprocess.Popen(command, env={**os.environ, **told})
     except OSError as error:
-        print_note(f"cannot run {command[0]}: {error.strerror}")
-        return NOT_FOUND
+        raise _NotBegunError(f"cannot run {shlex.quote(command[0])}: {error.strerror}") from error
     with _passing_on(process):
         status = process.wait()
     return status if status >= 0 else OF_SIGNALS - status

@@ -155,5 +155,7 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     assert "'lightning' is none of kill, kill-all, pause" in said("--faults", "kill,lightning")
     assert "'sing' is none of produce, group, transactions, copy, all" in said("--workload", "sing")
     assert "'moon' is none of processes, compose" in said("--target", "moon")
+    assert "'--duration': Input should be less than or equal to 86400" in said("--duration", "inf")
+    assert "'lightning' is none of kill" in said("-b", "", "--faults", "lightning")  # of a new cluster, as without -b
     for yours in (("--faults", "kill"), ("--rounds", "2"), ("--target", "compose")):
         assert "the cluster, its faults and its rounds are yours" in said("-b", "127.0.0.1:1", *yours)

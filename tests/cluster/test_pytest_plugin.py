@@ -140,7 +140,7 @@ def test_a_command_has_a_cluster_for_as_long_as_it_runs(tmp_path: Path) -> None:
     assert Path(directory, "node-1", "broker.log").exists()
     done = run("minikafka", "run", "--brokers", "1", "no-such-command", directory=tmp_path)
     assert done.returncode == 127
-    assert "cannot run no-such-command: No such file or directory" in done.stderr
+    assert done.stderr == "cannot run no-such-command: No such file or directory\n"
 
 
 def test_a_command_hears_of_a_signal_that_was_sent_without_a_terminal(tmp_path: Path) -> None:
