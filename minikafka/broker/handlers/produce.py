@@ -60,7 +60,7 @@ from minikafka.wire.messages.produce import (
 
 AUTHORIZATION: Final = (
     ByHandler(
-        "WRITE on each topic; WRITE on the transactional id, if there is one",
+        "WRITE on each topic; WRITE on the transactional id, which records of a transaction must have",
         ((AclOperation.WRITE, ResourceType.TOPIC), (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)),
     ),
 )
