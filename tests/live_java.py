@@ -17,6 +17,9 @@ LIBRARIES_OF_CLIENTS: Final = (
     f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar",
     "org/slf4j/slf4j-api/1.7*/*.jar",
 )
+LIBRARIES_OF_TOKENS: Final = tuple(
+    f"com/fasterxml/jackson/core/jackson-{part}/*/*.jar" for part in ("annotations", "core", "databind")
+)
 LIBRARIES_OF_CODECS: Final = (
     "at/yawk/lz4/lz4-java/*/*.jar",
     "org/xerial/snappy/snappy-java/*/*.jar",

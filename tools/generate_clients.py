@@ -24,6 +24,7 @@ README: Final = ROOT / "README.md"
 
 CLIENTS: Final = ("confluent-kafka", "kcat", "aiokafka", "kafka-python", "Java", "franz-go", "kafkajs", "rskafka")
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FEATURES: Final = {
     "topics": "topics",
     "compression": "compression",
@@ -35,8 +36,12 @@ FEATURES: Final = {
     "resume": "commit, resume",
     "consumer protocol": "KIP-848",
     "transactions": "transactions",
+    "TLS": "TLS",
+    "login": "SASL",
 }
-"""What is tried, and the head of its column. The codecs share one."""
+"""What is tried, and the head of its column. The codecs share one, and so do the mechanisms of SASL."""
+LISTS: Final = {"compression": CODECS, "login": MECHANISMS}
+"""The columns that are shared, and by which features."""
 
 HEAD: Final = "| client | version | " + " | ".join(FEATURES.values()) + " |\n"
 RULE: Final = "|---|---|" + "---|" * len(FEATURES) + "\n"
@@ -44,11 +49,16 @@ YES, NO, ALL = "yes", "-", "all"
 
 
 def row(client: str, version: str, has: Iterable[str]) -> str:
-    """A client's line of the table: ``has`` are its features, each codec by its own name."""
+    """A client's line of the table: ``has`` are its features, each of a list by its own name."""
     features = set(has)
-    codecs = [codec for codec in CODECS if codec in features]
-    compression = (ALL if len(codecs) == len(CODECS) else ", ".join(codecs)) or NO
-    cells = [compression if name == "compression" else YES if name in features else NO for name in FEATURES]
+
+    def cell(name: str) -> str:
+        if name not in LISTS:
+            return YES if name in features else NO
+        found = [each for each in LISTS[name] if each in features]
+        return (ALL if len(found) == len(LISTS[name]) else ", ".join(found)) or NO
+
+    cells = map(cell, FEATURES)
     return f"| {client} | {version} | {' | '.join(cells)} |\n"
 
 
@@ -71,9 +81,10 @@ def read(readme: str) -> dict[str, set[str]]:
             break
         client, _, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         named = dict(zip(FEATURES, cells, strict=True))
-        compression = named.pop("compression")
-        codecs = CODECS if compression == ALL else [codec for codec in compression.split(", ") if codec != NO]
-        found[client] = {*codecs, *(feature for feature, cell in named.items() if cell == YES)}
+        lists = {name: named.pop(name) for name in LISTS}
+        listed = [LISTS[name] if cell == ALL else cell.split(", ") for name, cell in lists.items()]
+        features = {each for listing in listed for each in listing if each != NO}
+        found[client] = features | {feature for feature, cell in named.items() if cell == YES}
     return found
 
 

@@ -20,7 +20,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATOR: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "generate_clients.py"))
-FEATURES = [*GENERATOR["CODECS"], *(name for name in GENERATOR["FEATURES"] if name != "compression")]
+LISTS: dict[str, tuple[str, ...]] = GENERATOR["LISTS"]
+FEATURES = [each for name in GENERATOR["FEATURES"] for each in LISTS.get(name, (name,))]
 CLAIMS: dict[str, set[str]] = {}
 """The features that the tests of each client of Python's, and of kcat, are marked with, as far as collected."""
 HINT = "run: python tools/generate_clients.py"

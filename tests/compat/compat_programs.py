@@ -1,7 +1,8 @@
 """Clients of other languages: a program each, in ``programs/``, that tries every feature its client has.
 
-A program gets the servers and a prefix for its topics. It prints its client's version, and of each feature "ok" or what
-went wrong, in lines of JSON. A feature of which it says nothing is one that its client does not have.
+A program gets the servers and a prefix for its topics, and in variables what a secure node wants (``compat_secure``).
+It prints its client's version, and of each feature "ok" or what went wrong, in lines of JSON. A feature of which it
+says nothing is one that its client does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from live_java import FAST, LIBRARIES_OF_CLIENTS, LIBRARIES_OF_CODECS, VERSION, NotHereError, compiled
+from live_java import (
+    FAST,
+    LIBRARIES_OF_CLIENTS,
+    LIBRARIES_OF_CODECS,
+    LIBRARIES_OF_TOKENS,
+    VERSION,
+    NotHereError,
+    compiled,
+)
 
 SOURCES: Final = Path(__file__).with_name("programs")
 BUILT: Final = Path(sys.prefix) / "clients"
@@ -58,8 +67,8 @@ class JavaProgram(Program):
     def built(self, client: str) -> Sequence[str]:
         directory = BUILT / client
         directory.mkdir(parents=True, exist_ok=True)
-        wanted = f"org.apache.kafka:kafka-clients:{VERSION}"
-        libraries = (*LIBRARIES_OF_CLIENTS, *LIBRARIES_OF_CODECS)
+        wanted = f"org.apache.kafka:kafka-tools:{VERSION}"  # and what clients need for some features
+        libraries = (*LIBRARIES_OF_CLIENTS, *LIBRARIES_OF_CODECS, *LIBRARIES_OF_TOKENS)
         class_path = compiled(directory, SOURCES / client / "EveryFeature.java", libraries, wanted)
         return ["java", *FAST, "-cp", class_path, "EveryFeature"]
 
@@ -92,11 +101,14 @@ class Report:
     outcomes: dict[str, str] = field(default_factory=dict)
 
 
-def report_of(client: str, servers: str) -> Report:
+def report_of(client: str, servers: str, variables: Mapping[str, str]) -> Report:
     """Run a client's program. Raises NotHereError if that cannot be here; fails if it breaks off."""
     command = PROGRAMS[client].built(client)
     report = Report(client.lower())
-    ended = subprocess.run((*command, servers, report.prefix), capture_output=True, text=True, timeout=TIME_TO_RUN_S)
+    environment = {**os.environ, **variables}
+    ended = subprocess.run(
+        (*command, servers, report.prefix), capture_output=True, text=True, timeout=TIME_TO_RUN_S, env=environment
+    )
     for line in map(json.loads, ended.stdout.splitlines()):
         if "version" in line:
             report.version = line["version"]

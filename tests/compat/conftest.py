@@ -20,6 +20,7 @@ from minikafka.chaos.local_cluster import LocalCluster
 sys.path.insert(0, str(Path(__file__).parent))
 
 import clients_table  # from this folder
+from compat_secure import Secured, running_secured
 
 _numbers = count(1)
 
@@ -65,6 +66,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def servers(cluster: LocalCluster) -> str:
     """What a client is given to find the cluster."""
     return cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="package")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A node that asks clients who they are."""
+    with running_secured(tmp_path_factory.mktemp("secured")) as secured:
+        yield secured
 
 
 @pytest.fixture

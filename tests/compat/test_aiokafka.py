@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import ProducerFenced, TopicAlreadyExistsError
+from aiokafka.errors import KafkaConnectionError, ProducerFenced, TopicAlreadyExistsError
 from compat_records import CODECS, PARTITIONS, samples
+from compat_secure import LOGINS, PASSWORD, USER, Secured, unsigned_token
 from live_cluster import PATIENCE_S
 
 CLIENT = "aiokafka"
@@ -345,3 +347,47 @@ async def test_groups_are_listed_and_described(
     assert [each[1] for each in members] == ["tester"]
     offsets = await admin.list_consumer_group_offsets(group)
     assert offsets[TopicPartition(topic, 0)].offset == 1
+
+
+async def produce(topic: str, **settings: Any) -> None:
+    producer = AIOKafkaProducer(**settings)
+    try:
+        await producer.start()
+        await producer.send_and_wait(topic, b"v")
+    finally:
+        await producer.stop()
+
+
+@pytest.mark.feature("TLS")
+async def test_it_shows_a_certificate(topic: str, secured: Secured) -> None:
+    how = {"bootstrap_servers": secured.tls, "security_protocol": "SSL"}
+    with pytest.raises(KafkaConnectionError):
+        await produce(topic, **how, ssl_context=secured.context())
+    await produce(topic, **how, ssl_context=secured.certified_context())
+
+
+class Tokens(AbstractTokenProvider):
+    def __init__(self, lifetime_s: float) -> None:
+        self._lifetime_s = lifetime_s
+
+    async def token(self) -> str:
+        return unsigned_token(self._lifetime_s)
+
+
+@pytest.mark.parametrize("mechanism", LOGINS)
+async def test_it_logs_in(topic: str, secured: Secured, mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
+    how = {
+        "bootstrap_servers": secured.sasl,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": mechanism,
+        "ssl_context": secured.context(),
+    }
+    if mechanism == "OAUTHBEARER":
+        right, wrong = ({"sasl_oauth_token_provider": Tokens(lifetime_s)} for lifetime_s in (3600, -3600))
+    else:
+        right, wrong = ({"sasl_plain_username": USER, "sasl_plain_password": each} for each in (PASSWORD, "wrong"))
+    await produce(topic, **how, **right)
+    with pytest.raises(KafkaConnectionError):
+        await produce(topic, **how, **wrong)
+    if mechanism != "OAUTHBEARER":
+        assert "SaslAuthenticationFailed: Authentication failed" in caplog.text

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
 from compat_records import CODECS, NOTHING, PARTITIONS, samples
+from compat_secure import LOGINS, PASSWORD, USER, Secured, unsigned_token
 from confluent_kafka import (
     OFFSET_END,
     TIMESTAMP_CREATE_TIME,
@@ -17,6 +20,7 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     ElectionType,
     IsolationLevel,
+    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -591,3 +595,46 @@ def test_clients_go_on_when_their_topic_is_made_anew(
         goes_on(value + b" moved")
         admin.delete_topics([topic])[topic].result(PATIENCE_S)
         wait_until_known(cluster, topic, 0)
+
+
+def first_error(config: dict[str, Any], topic: str) -> KafkaError | None:
+    """What a producer is told; None: its record is written."""
+    told: list[KafkaError | None] = []
+    producer = Producer(config | {"log_level": 0, "error_cb": told.append})
+    producer.produce(topic, b"v", on_delivery=lambda error, _message: told.append(error))
+    eventually(lambda: producer.poll(0.1) or told, "an outcome")
+    producer.purge()
+    return told[0]
+
+
+@pytest.mark.feature("TLS")
+def test_it_shows_a_certificate(topic: str, secured: Secured) -> None:
+    config = {"bootstrap.servers": secured.tls, "security.protocol": "ssl", "ssl.ca.location": secured.authority}
+    without = first_error(config, topic)
+    assert without is not None
+    assert "certificate required" in without.str()
+    certificate = {"ssl.certificate.location": secured.certificate, "ssl.key.location": secured.certificate}
+    assert first_error(config | certificate, topic) is None
+
+
+def token(lifetime_s: float, _config: str) -> tuple[str, float]:
+    """It is told that the token is good, whatever it is: the broker must find out."""
+    return unsigned_token(lifetime_s), time.time() + 3600
+
+
+@pytest.mark.parametrize("mechanism", LOGINS)
+def test_it_logs_in(topic: str, secured: Secured, mechanism: str) -> None:
+    config: dict[str, Any] = {
+        "bootstrap.servers": secured.sasl,
+        "security.protocol": "sasl_ssl",
+        "ssl.ca.location": secured.authority,
+        "sasl.mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        right, wrong = ({"oauth_cb": partial(token, lifetime_s)} for lifetime_s in (3600, -3600))
+    else:
+        right, wrong = ({"sasl.username": USER, "sasl.password": each} for each in (PASSWORD, "wrong"))
+    assert first_error(config | right, topic) is None
+    refused = first_error(config | wrong, topic)
+    assert refused is not None
+    assert refused.code() == KafkaError._AUTHENTICATION

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from compat_records import CODECS, PARTITIONS, samples
+from compat_secure import LOGINS, PASSWORD, USER, Secured, unsigned_token
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -20,6 +21,7 @@ from kafka.errors import (
     ProducerFencedError,
     TopicAlreadyExistsError,
 )
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata
 from live_cluster import PATIENCE_S, eventually
@@ -417,3 +419,32 @@ def test_the_quorum_is_described(admin: KafkaAdminClient) -> None:
     assert partition["leader_id"] in (1, 2, 3)
     assert [voter["replica_id"] for voter in partition["current_voters"]] == [1, 2, 3]
     assert [node["node_id"] for node in described["nodes"]] == [1, 2, 3]
+
+
+def produce(topic: str, **settings: Any) -> None:
+    with closing(KafkaProducer(**settings)) as producer:
+        producer.send(topic, b"v").get(PATIENCE_S)
+
+
+@pytest.mark.feature("TLS")
+def test_it_shows_a_certificate(topic: str, secured: Secured) -> None:
+    produce(topic, bootstrap_servers=secured.tls, security_protocol="SSL", ssl_context=secured.certified_context())
+
+
+class Tokens(AbstractTokenProvider):
+    def token(self) -> str:
+        return unsigned_token()
+
+
+@pytest.mark.parametrize("mechanism", LOGINS)
+def test_it_logs_in(topic: str, secured: Secured, mechanism: str) -> None:
+    """Who is refused tries for 30 s, and then does not say why."""
+    password = {"sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+    produce(
+        topic,
+        bootstrap_servers=secured.sasl,
+        security_protocol="SASL_SSL",
+        sasl_mechanism=mechanism,
+        ssl_context=secured.context(),
+        **({"sasl_oauth_token_provider": Tokens()} if mechanism == "OAUTHBEARER" else password),
+    )

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import pytest
 from compat_records import CODECS, EVERY_BYTE, PARTITIONS
+from compat_secure import PASSWORD, SCRAM, USER, Secured
 from live_cluster import PATIENCE_S, eventually
 
 CLIENT = "kcat"
@@ -158,3 +159,64 @@ def test_a_group_of_two_rebalances(kcat: Start, run: Run, servers: str, topic: s
     eventually(lambda: len(third.share) == PARTITIONS, "a later member to have all partitions")
     produce_and_read(4, third)  # and nothing of what was committed before
     third.leave()
+
+
+def said_in_vain(kcat: Start, *arguments: str) -> str:
+    """What it says when it does not get in."""
+    process = kcat("-L", "-m", "1", *arguments)
+    _, complaints = process.communicate(b"", PATIENCE_S)
+    assert process.returncode != 0
+    return complaints.decode()
+
+
+@pytest.mark.feature("TLS")
+def test_it_shows_a_certificate(kcat: Start, topic: str, secured: Secured) -> None:
+    how = ("-b", secured.tls, "-X", "security.protocol=ssl", "-X", f"ssl.ca.location={secured.authority}")
+    assert "alert certificate required" in said_in_vain(kcat, *how)
+    certificate = tuple(f"ssl.{name}.location={secured.certificate}" for name in ("certificate", "key"))
+    process = kcat("-P", "-t", topic, *how, "-X", certificate[0], "-X", certificate[1])
+    _, complaints = process.communicate(b"v\n", PATIENCE_S)
+    assert process.returncode == 0, complaints.decode()
+
+
+def login(secured: Secured, mechanism: str, *more: str) -> list[str]:
+    given = ("security.protocol=sasl_ssl", f"ssl.ca.location={secured.authority}", f"sasl.mechanism={mechanism}", *more)
+    return ["-b", secured.sasl, *(word for each in given for word in ("-X", each))]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "right", "wrong"),
+    [
+        pytest.param(
+            "PLAIN",
+            (f"sasl.username={USER}", f"sasl.password={PASSWORD}"),
+            (f"sasl.username={USER}", "sasl.password=wrong"),
+            marks=pytest.mark.feature("PLAIN"),
+        ),
+        pytest.param(
+            "OAUTHBEARER",
+            ("enable.sasl.oauthbearer.unsecure.jwt=true", f"sasl.oauthbearer.config=principal={USER}"),
+            ("enable.sasl.oauthbearer.unsecure.jwt=true", f"sasl.oauthbearer.config=principal={USER} lifeSeconds=0"),
+            marks=pytest.mark.feature("OAUTHBEARER"),
+        ),
+    ],
+)
+def test_it_logs_in(
+    kcat: Start, topic: str, secured: Secured, mechanism: str, right: tuple[str, ...], wrong: tuple[str, ...]
+) -> None:
+    process = kcat("-P", "-t", topic, *login(secured, mechanism, *right))
+    _, complaints = process.communicate(b"v\n", PATIENCE_S)
+    assert process.returncode == 0, complaints.decode()
+    assert said_in_vain(kcat, *login(secured, mechanism, *wrong))
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_scram_is_refused_by_an_old_librdkafka_and_it_says_so(kcat: Start, secured: Secured, mechanism: str) -> None:
+    """That of kcat in Debian 12: as with Apache Kafka 4, whose words do not say why."""
+    given = kcat("-V").communicate(b"", PATIENCE_S)[0].decode()
+    found = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", given)
+    assert found is not None
+    if tuple(map(int, found.groups())) >= (2, 6, 1):
+        pytest.skip("it is mended")
+    said = said_in_vain(kcat, *login(secured, mechanism, f"sasl.username={USER}", f"sasl.password={PASSWORD}"))
+    assert "the client repeats its nonce" in said

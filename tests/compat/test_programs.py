@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from clients_table import CLAIMS, FEATURES, GENERATOR, has_no_others, has_none, tell
 from compat_programs import PROGRAMS, Report, report_of
+from compat_secure import Secured
 from live_cluster import batches_on_disk, eventually, leader_of
 from live_java import NotHereError
 
@@ -24,9 +25,9 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(client: str, servers: str) -> Report:
+def report(client: str, servers: str, secured: Secured) -> Report:
     try:
-        return report_of(client, servers)
+        return report_of(client, servers, secured.variables())
     except NotHereError as error:
         pytest.skip(str(error))
 

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -20,6 +21,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.SaslAuthenticationException;
+import org.apache.kafka.common.errors.SslAuthenticationException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -287,6 +290,69 @@ public final class EveryFeature {
         }
     }
 
+    // -- who it is ------------------------------------------------------------------------------------------------
+
+    static void write(String feature, Object... security) throws Exception {
+        try (var producer = producer(security)) {
+            producer.send(new ProducerRecord<>(prefix + "-" + feature, 0, null, bytes("v"))).get();
+        }
+    }
+
+    static <E extends Throwable> void expectRefusal(Class<E> why, Feature attempt) throws Exception {
+        try {
+            attempt.run();
+        } catch (ExecutionException refused) {
+            if (why.isInstance(refused.getCause())) {
+                return;
+            }
+            throw refused;
+        }
+        throw new IllegalStateException("it was let in");
+    }
+
+    static String given(String name) {
+        return System.getenv("SECURE_" + name);
+    }
+
+    static Map<String, Object> secured(String servers, String protocol, Object... more) {
+        Map<String, Object> settings = settings(more);
+        settings.put("bootstrap.servers", given(servers));
+        settings.put("security.protocol", protocol);
+        settings.put("ssl.truststore.type", "PEM");
+        settings.put("ssl.truststore.location", given("AUTHORITY"));
+        return settings;
+    }
+
+    static Object[] listed(Map<String, Object> settings) {
+        return settings.entrySet().stream().flatMap(each -> Stream.of(each.getKey(), each.getValue())).toArray();
+    }
+
+    static void tls() throws Exception {
+        var without = secured("TLS", "SSL");
+        expectRefusal(SslAuthenticationException.class, () -> write("TLS", listed(without)));
+        var own = secured("TLS", "SSL", "ssl.keystore.type", "PEM", "ssl.keystore.location", given("CERTIFICATE"));
+        write("TLS", listed(own));
+    }
+
+    static void login(String mechanism, String right, String wrong) throws Exception {
+        write(mechanism, listed(secured("SASL", "SASL_SSL", "sasl.mechanism", mechanism, "sasl.jaas.config", right)));
+        var other = secured("SASL", "SASL_SSL", "sasl.mechanism", mechanism, "sasl.jaas.config", wrong);
+        expectRefusal(SaslAuthenticationException.class, () -> write(mechanism, listed(other)));
+    }
+
+    static void password(String mechanism, String module) throws Exception {
+        String form = "org.apache.kafka.common.security." + module + " required username=\"%s\" password=\"%s\";";
+        String right = form.formatted(given("USER"), given("PASSWORD"));
+        login(mechanism, right, form.formatted(given("USER"), "wrong"));
+    }
+
+    static void token() throws Exception {
+        String form = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+                + " unsecuredLoginStringClaim_sub=\"%s\" unsecuredLoginNumberClaim_nbf=\"%s\";";
+        String right = form.formatted(given("USER"), "0");
+        login("OAUTHBEARER", right, form.formatted(given("USER"), "4000000000"));
+    }
+
     // -- the report ----------------------------------------------------------------------------------------------
 
     static void tell(String feature, Callable<?> attempt) {
@@ -327,6 +393,12 @@ public final class EveryFeature {
         tell("consumer protocol", of(() -> group("consumer", "group.protocol", "consumer")));
         tell("resume", of(EveryFeature::resume));
         tell("transactions", of(EveryFeature::transactions));
+        tell("TLS", of(EveryFeature::tls));
+        tell("PLAIN", of(() -> password("PLAIN", "plain.PlainLoginModule")));
+        for (String mechanism : List.of("SCRAM-SHA-256", "SCRAM-SHA-512")) {
+            tell(mechanism, of(() -> password(mechanism, "scram.ScramLoginModule")));
+        }
+        tell("OAUTHBEARER", of(EveryFeature::token));
         admin.close();
     }
 }

@@ -4,6 +4,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +20,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -307,7 +313,52 @@ func transactions() {
 	expect(values(found), append(numbers(0, 10), numbers(20, 5)...))
 }
 
-// -- the report ----------------------------------------------------------------------------------------------------
+// -- who it is ----------------------------------------------------------------------------------------------------
+
+func given(name string) string {
+	return os.Getenv("SECURE_" + name)
+}
+
+func trusting() *tls.Config {
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(must(os.ReadFile(given("AUTHORITY"))))
+	return &tls.Config{RootCAs: trusted}
+}
+
+func write(feature, servers string, security ...kgo.Opt) error {
+	quick := []kgo.Opt{kgo.SeedBrokers(given(servers)), kgo.AllowAutoTopicCreation(), kgo.RetryTimeout(10 * time.Second)}
+	producer := must(kgo.NewClient(append(quick, security...)...))
+	defer producer.Close()
+	if err := producer.Ping(patient); err != nil {
+		return err
+	}
+	return producer.ProduceSync(patient, &kgo.Record{Topic: prefix + "-" + feature, Value: []byte("v")}).FirstErr()
+}
+
+func tlsFeature() {
+	without := write("TLS", "TLS", kgo.DialTLSConfig(trusting()))
+	if without == nil || !strings.Contains(without.Error(), "certificate required") {
+		panic(fmt.Errorf("without a certificate: %v", without))
+	}
+	own := trusting()
+	own.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(given("CERTIFICATE"), given("CERTIFICATE")))}
+	check(write("TLS", "TLS", kgo.DialTLSConfig(own)))
+}
+
+func login(mechanism func(secret string) sasl.Mechanism, right, refused string) func() {
+	return func() {
+		in := func(secret string) error {
+			how := mechanism(secret)
+			return write(how.Name(), "SASL", kgo.DialTLSConfig(trusting()), kgo.SASL(how))
+		}
+		check(in(right))
+		if wrong := in("wrong"); wrong == nil || !strings.Contains(wrong.Error(), refused) {
+			panic(fmt.Errorf("who should be refused: %v", wrong))
+		}
+	}
+}
+
+// -- the report ---------------------------------------------------------------------------------------------------
 
 func say(line map[string]string) {
 	fmt.Println(string(must(json.Marshal(line))))
@@ -349,4 +400,18 @@ func main() {
 	tell("consumer protocol", consumerProtocol)
 	tell("resume", resume)
 	tell("transactions", transactions)
+	tell("TLS", tlsFeature)
+	user := given("USER")
+	tell("PLAIN", login(func(password string) sasl.Mechanism {
+		return plain.Auth{User: user, Pass: password}.AsMechanism()
+	}, given("PASSWORD"), "SASL_AUTHENTICATION_FAILED"))
+	tell("SCRAM-SHA-256", login(func(password string) sasl.Mechanism {
+		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
+	}, given("PASSWORD"), "SASL_AUTHENTICATION_FAILED"))
+	tell("SCRAM-SHA-512", login(func(password string) sasl.Mechanism {
+		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
+	}, given("PASSWORD"), "SASL_AUTHENTICATION_FAILED"))
+	tell("OAUTHBEARER", login(func(token string) sasl.Mechanism {
+		return oauth.Auth{Token: token}.AsMechanism()
+	}, given("TOKEN"), "unexpected data in oauth response")) // which says what is wrong with it
 }

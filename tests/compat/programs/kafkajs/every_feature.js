@@ -1,6 +1,7 @@
 // Tries every feature of kafkajs: node every_feature.js SERVERS PREFIX. A line of JSON tells of each.
 
 const assert = require("node:assert/strict");
+const { readFileSync } = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
 const SnappyCodec = require("kafkajs-snappy");
@@ -237,6 +238,49 @@ async function transactions() {
   assert.deepEqual(values(found), [...numbers(0, 10), ...numbers(20, 5)]);
 }
 
+// -- who it is ----------------------------------------------------------------------------------------------------
+
+const given = (name) => process.env[`SECURE_${name}`];
+const fileOf = (name) => readFileSync(given(name), "utf8");
+
+async function write(feature, security) {
+  const settings = { retry: { retries: 0 }, logLevel: logLevel.NOTHING, ...security };
+  const producer = new Kafka({ clientId: "tester", ...settings }).producer({ retry: { retries: 5 } });
+  await producer.connect();
+  try {
+    await producer.send({ topic: `${prefix}-${feature}`, messages: [{ value: "v" }] });
+  } finally {
+    await producer.disconnect();
+  }
+}
+
+async function tls() {
+  const brokers = given("TLS").split(",");
+  const without = { ca: fileOf("AUTHORITY") };
+  await assert.rejects(write("TLS", { brokers, ssl: without }), /certificate required/);
+  const certificate = fileOf("CERTIFICATE"); // with its key
+  await write("TLS", { brokers, ssl: { ...without, cert: certificate, key: certificate } });
+}
+
+function login(mechanism, right, wrong, why) {
+  const to = { brokers: given("SASL").split(","), ssl: { ca: fileOf("AUTHORITY") } };
+  return async () => {
+    await write(mechanism, { ...to, sasl: { mechanism, ...right } });
+    await assert.rejects(write(mechanism, { ...to, sasl: { mechanism, ...wrong } }), why);
+  };
+}
+
+function password(mechanism) {
+  const username = given("USER");
+  return login(mechanism, { username, password: given("PASSWORD") }, { username, password: "wrong" }, /Authentication/);
+}
+
+function token() {
+  const provider = (value) => ({ oauthBearerProvider: async () => ({ value }) });
+  // It takes the answer that says what is wrong with a token for a welcome.
+  return login("OAUTHBEARER", provider(given("TOKEN")), provider("no.such.token"), /Closed connection/);
+}
+
 // -- the report ---------------------------------------------------------------------------------------------------
 
 async function tell(feature, attempt) {
@@ -262,6 +306,11 @@ async function main() {
   await tell("groups", groups);
   await tell("resume", resume);
   await tell("transactions", transactions);
+  await tell("TLS", tls);
+  await tell("PLAIN", password("PLAIN"));
+  await tell("SCRAM-SHA-256", password("SCRAM-SHA-256"));
+  await tell("SCRAM-SHA-512", password("SCRAM-SHA-512"));
+  await tell("OAUTHBEARER", token());
   await admin.disconnect();
 }
 
