@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import select
 import time
@@ -96,6 +97,9 @@ def configure_logging(*, node_id: int, level: str = "info", as_json: bool = Fals
     ]
     root_logger.configure(level)
     write_to(LogLines(), node=node_id)
+    # It warns of each write to a connection whose peer has ended TLS: a client may have thousands. And it waits for who
+    # reads the log.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 def one_line(error: BaseException) -> str:

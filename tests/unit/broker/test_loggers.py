@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextvars import copy_context
 from typing import Any
@@ -79,8 +80,10 @@ async def test_what_is_wrong_changes_nothing(client: Client) -> None:
 
 def test_lines_below_the_level_are_dropped(capfd: pytest.CaptureFixture[str]) -> None:
     before = processors.copy()
+    of_loops = logging.getLogger("asyncio")
     try:
         copy_context().run(configure_logging, node_id=1, level="warning")
+        assert not of_loops.isEnabledFor(logging.WARNING), "clients could have it write at will, and wait"
         log = get_logger()
         for level in ("WARN", "TRACE", "FATAL"):
             root_logger.alter([change(level)], validate_only=False)
@@ -88,6 +91,7 @@ def test_lines_below_the_level_are_dropped(capfd: pytest.CaptureFixture[str]) ->
                 getattr(log, method)(f"{method} at {level}")
     finally:
         processors[:] = before
+        of_loops.setLevel(logging.NOTSET)
     lines = capfd.readouterr().err
     written = [line for line in lines.splitlines() if " at " in line]
     assert [next(level for level in ("WARN", "TRACE", "FATAL") if level in line) for line in written] == [
