@@ -34,8 +34,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * <p>What it does and is told goes to standard output, an event of the history per line: [process, type, function,
  * value]. What it is about to do it tells first, and waits until that is noted: a pipe may be slow, and another client may
- * see what this one does. It ends when standard input does; there "n" says that it is noted, and "s" that nobody sends any
- * more.
+ * see what this one does. On standard input "n" says that it is noted, "s" that nobody sends any more, and "e" that it is
+ * to end. When standard input ends before, nobody is interested any more, and it ends at once.
  */
 public final class ChaosClient {
     private static final Duration LIMIT = Duration.ofSeconds(120);
@@ -99,17 +99,21 @@ public final class ChaosClient {
                 if (got < 0) {
                     break;
                 }
-                if (got == 'n') {
-                    NOTED.release();
-                } else {
-                    sent = true;
+                switch (got) {
+                    case 'n' -> NOTED.release();
+                    case 's' -> sent = true;
+                    default -> {
+                        over = true;
+                        NOTED.release(Integer.MAX_VALUE / 2); // nobody notes any more
+                    }
                 }
             }
         } catch (java.io.IOException error) {
             // as its end
         }
-        over = true;
-        NOTED.release(Integer.MAX_VALUE / 2); // nobody notes any more
+        if (!over) {
+            Runtime.getRuntime().halt(1);
+        }
     }
 
     // -- kinds -----------------------------------------------------------------------------------------------------

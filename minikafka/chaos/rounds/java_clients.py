@@ -28,6 +28,7 @@ _FAST: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xsh
 _LAST_LINES: Final = 5
 _NOTED: Final = "n"
 _SENT: Final = "s"
+_END: Final = "e"
 _ARTIFACT: Final = "org.apache.kafka:kafka-clients:4.3.1"
 
 
@@ -114,12 +115,14 @@ class JavaWorker(Worker):
             raise ClusterError(f"{self.name}, a client in Java, ended with {_how(process)}:\n{''.join(last_lines)}")
 
     def _tell(self, stdin: IO[str]) -> None:
-        """That nobody sends any more; and its own end."""
+        """That nobody sends any more; and its own end. One that is abandoned is told nothing: it ends at once."""
         self.load.sending_is_over.wait()
         try:
             if not self._is_writer:
                 self._say(stdin, _SENT)
                 self.load.reading_is_over.wait()
+            if not self.load.is_abandoned:
+                self._say(stdin, _END)
             with self._lock:
                 stdin.close()
         except BrokenPipeError:  # its process has ended

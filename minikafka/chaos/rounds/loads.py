@@ -100,6 +100,7 @@ class Load(ABC):
         self.reading_is_over = Event()
         self.has_failed = Event()
         """A worker ended with an exception."""
+        self.is_abandoned = False
         self.acknowledged = 0
         self.read = 0
         self.writers: list[Worker] = []
@@ -158,7 +159,8 @@ class Load(ABC):
         self._end(self.readers)
 
     def abandon(self) -> None:
-        """End everything soon."""
+        """End everything soon: nobody will read its history."""
+        self.is_abandoned = True
         self.sending_is_over.set()
         self.reading_is_over.set()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,25 @@ def test_what_java_clients_lack_is_said_in_a_line(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("CLASSPATH", os.devnull)
     with pytest.raises(ClusterError, match=r"with the Java clients of CLASSPATH: package org\.a\.b does not exist$"):
         JavaClients(tmp_path)
+
+
+class Hearing(Produce):
+    """A client that says on standard error what it is told."""
+
+    def make_writers(self) -> list[Worker]:
+        return [Client(self, "writer", "import sys; sys.exit(repr(sys.stdin.read()))")]
+
+    def make_readers(self) -> list[Worker]:
+        return []
+
+
+@pytest.mark.parametrize(("end", "told"), [(Produce.stop_sending, "'e'"), (Produce.abandon, "''")])
+def test_a_client_whose_load_is_abandoned_is_not_told_to_end_in_order(end: Callable[[Load], None], told: str) -> None:
+    """After Ctrl-C Java's producers went on for two minutes: they had records for a cluster that was gone."""
+    load = Hearing(Reached("127.0.0.1:1"), History(), 10, 0, MinikafkaClients())
+    load.start()
+    with suppress(ClusterError):
+        end(load)
+    (writer,) = load.writers
+    writer.join(60)
+    assert str(writer.failure).endswith(f"ended with exit code 1:\n{told}\n")
