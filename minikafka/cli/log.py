@@ -202,11 +202,12 @@ def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator
 
 def _record(record: Record, explain: Explain) -> dict[str, Any]:
     explained = _or_why_not(explain, record)
+    is_told = explain is _explain_metadata  # all but keys of users, which people would show to others with the rest
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": text_or_base64(record.key),
-        "value": text_or_base64(record.value),
+        "value": None if is_told else text_or_base64(record.value),
         "headers": [[name, text_or_base64(value)] for name, value in record.headers],
     } | ({"meaning": explained} if explained else {})
 

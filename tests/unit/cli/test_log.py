@@ -11,11 +11,13 @@ from typer.testing import CliRunner, Result
 
 from minikafka.cli.main import app
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
+from minikafka.metadata.records import UserScramCredentialRecord, encode_record
 from minikafka.model import Compression
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
+from minikafka.sasl.scram import ScramMechanism
 
 
 def dump(*words: str | Path) -> Result:
@@ -47,6 +49,16 @@ def test_each_batch_is_a_line(segment: Path) -> None:
     assert "2 records" in first
     assert "2023-11-14T22:13:20.001+00:00" in first
     assert "zstd  producer 7/" in second
+
+
+def test_keys_of_users_are_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "__cluster_metadata-0" / "00000000000000000000.log"
+    path.parent.mkdir()
+    credential = UserScramCredentialRecord("alice", ScramMechanism.SCRAM_SHA_256, b"salt", b"stored", b"server", 4096)
+    path.write_bytes(build_batch([Record(0, 0, None, encode_record(credential))]))
+    *_, record = map(json.loads, dump("--json", "--records", path).output.splitlines())
+    assert (record["value"], record["meaning"]) == (None, repr(credential))
+    assert "b'" not in record["meaning"]
 
 
 def test_ends_of_transactions_and_the_index_of_aborted_ones_are_shown(tmp_path: Path) -> None:
