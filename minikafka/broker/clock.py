@@ -1,9 +1,9 @@
 """Time, handed in once at the composition root.
 
-Elections, sessions and expiry use :meth:`Clock.monotonic_ms` only; :meth:`Clock.wall_ms` stamps records. What an
-earlier process or another node stamped is old by :meth:`Clock.age_ms`, and what such a one will ask that of is stamped
-by :meth:`Clock.stamp_ms`: so no jump of the wall clock makes it look old (docs/decisions/0009). The monotonic side is
-the event loop's own clock, so a loop with virtual time carries the whole node.
+Elections, sessions and expiry use :meth:`Clock.monotonic_ms` only. Records are stamped by :meth:`Clock.stamp_ms`, and
+how old they are is seen by :meth:`Clock.age_ms`: so no jump of the wall clock makes them look old
+(docs/decisions/0009). The monotonic side is the event loop's own clock, so a loop with virtual time carries the whole
+node.
 """
 
 from __future__ import annotations

@@ -318,7 +318,7 @@ class Replicas:
         return rolls
 
     def _read_wall_ms(self) -> int:
-        self._wall_ms = self._clock.wall_ms()
+        self._wall_ms = self._clock.stamp_ms()  # other replicas will see how old a record is
         return self._wall_ms
 
     def on_follower_fetch(

@@ -293,8 +293,8 @@ class Shard(Generic[C]):
             log.error("skipping a damaged record", partition=tp, offset=record.offset, why=str(error))
 
     def _write(self, write: Write) -> Sequence[Any]:
-        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
-        records = [Record(index, wall_ms, record.key, record.value) for index, record in enumerate(write.records)]
+        now_ms, stamp_ms = self._clock.monotonic_ms(), self._clock.stamp_ms()
+        records = [Record(index, stamp_ms, record.key, record.value) for index, record in enumerate(write.records)]
         batch = memoryview(_batch(records, write.producer))
         partition = self._partition
         try:

@@ -474,10 +474,10 @@ async def test_a_result_may_turn_into_an_error(rig: Rig) -> None:
 
 async def test_the_wall_clock_is_read_once_per_read_event(rig: Rig) -> None:
     partition = rig.led(message_timestamp_type="LogAppendTime")
-    stamps = iter(range(1_700_000_000, 1_700_000_100))
+    stamps = iter(range(1_800_000_000, 1_800_000_100))
     rig.clock._wall_s = lambda: float(next(stamps))
     times = [rig.stage(partition, b"x").log_append_time for _ in range(3)]
     rig.replicas.commit_staged()
     times.append(rig.stage(partition, b"x").log_append_time)
-    assert times == [1_700_000_000_000] * 3 + [1_700_000_001_000]
+    assert times == [1_800_000_000_000] * 3 + [1_800_000_001_000]
     await asyncio.sleep(0)
