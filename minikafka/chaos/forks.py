@@ -181,7 +181,8 @@ class _OfThisProcess:
 
     def close(self) -> None:
         if self._server is not None:
-            self._server.close()
+            with suppress(KeyboardInterrupt):  # at the end of this process, which is no place for a traceback
+                self._server.close()
 
     def _belong_to_parent(self) -> None:
         """A child of this process must not keep the server or nodes alive, nor ask it: it has its own."""

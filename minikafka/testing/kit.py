@@ -121,14 +121,21 @@ class MiniKafka(Breakable):
         """
         if self._cluster is None or self._ports is None or self._ended or self._starter != os.getpid():
             return
-        self._cluster.end()
-        self._ended = True
-        self._ports.close()
-        directory = self._cluster.layout.directory
+        try:
+            self._end(self._cluster, self._ports, error)
+        except KeyboardInterrupt:  # it takes a moment, and nobody else removes what is left
+            self._end(self._cluster, self._ports, error)
+            raise
+
+    def _end(self, cluster: ManagedCluster, ports: ReservedPorts, error: BaseException | None) -> None:
+        cluster.end()
+        ports.close()
+        directory = cluster.layout.directory
         if error is not None:
             error.add_note(f"the brokers' logs: {directory}/node-*/broker.log")
-        elif self._directory is None:
+        elif self._directory is None and directory.exists():
             shutil.rmtree(directory)
+        self._ended = True
 
     def __enter__(self) -> Self:
         return self.start()

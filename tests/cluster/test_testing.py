@@ -155,6 +155,23 @@ def test_nothing_is_left_of_a_start_that_is_interrupted(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_is_left_of_an_end_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ctrl-C, when the tests are over."""
+    interruptions = iter([KeyboardInterrupt])
+    end = LocalCluster.end
+
+    def interrupted(cluster: LocalCluster) -> None:
+        end(cluster)
+        for each in interruptions:
+            raise each
+
+    monkeypatch.setattr(LocalCluster, "start", lambda _cluster: None)
+    monkeypatch.setattr(LocalCluster, "end", interrupted)
+    with pytest.raises(KeyboardInterrupt), MiniKafka(brokers=1):
+        assert list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:
     """A status said that it had been killed, a start that its port was in use, and a stop that no node was running."""
     with MiniKafka(brokers=1) as kafka:
