@@ -39,11 +39,11 @@ that listener is our own; the messages inside are Kafka's. A client that speaks 
 (`--bootstrap-controller`) is answered ApiVersions without anything else, so that it ends at once.
 
 Kafka's own command-line tools (4.3.1) are tested with every verb, by `tests/cluster/test_kafka_tools.py` and
-`test_kafka_tools_on_records.py`. What they cannot do here: delegation tokens, quotas of IP
-addresses, and changes of the quorum's voters. Of `broker-loggers` (`kafka-configs.sh`) a node has one, `root`.
+`test_kafka_tools_on_records.py`. What they cannot do here: delegation tokens (refused as by
+Apache Kafka without `delegation.token.secret.key`), quotas of IP addresses, and changes of the quorum's
+voters. Of `broker-loggers` (`kafka-configs.sh`) a node has one, `root`.
 
-Not served, and not announced:
-SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-932 and KIP-1071.
+Not served, and not announced: telemetry, and the group protocols of KIP-932 and KIP-1071.
 """
 
 

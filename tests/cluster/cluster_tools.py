@@ -52,6 +52,7 @@ CLASSES: Final = {
     "console-producer": f"{_TOOLS}.ConsoleProducer",
     "consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": f"{_TOOLS}.ConsumerPerformance",
+    "delegation-tokens": f"{_TOOLS}.DelegationTokenCommand",
     "delete-records": f"{_TOOLS}.DeleteRecordsCommand",
     "dump-log": f"{_TOOLS}.DumpLogSegments",
     "e2e-latency": f"{_TOOLS}.EndToEndLatency",

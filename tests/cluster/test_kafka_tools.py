@@ -88,7 +88,7 @@ def test_settings_of_topics_and_brokers(tools: Tools, tooled: LocalCluster) -> N
     tools("configs", "--alter", *loggers, "--add-config", "root=INFO")
 
 
-def test_quotas_of_clients_and_what_there_is_without_security(tools: Tools) -> None:
+def test_quotas_of_clients_and_what_there_is_without_security(tools: Tools, file: Path) -> None:
     client, both = ("--entity-type", "clients", "--entity-name", "c"), ("--user", "u", "--client", "c")
     tools("configs", "--alter", *client, "--add-config", "producer_byte_rate=1000000,consumer_byte_rate=2000000")
     tools("configs", "--alter", *both, "--add-config", "request_percentage=200")
@@ -116,6 +116,9 @@ def test_quotas_of_clients_and_what_there_is_without_security(tools: Tools) -> N
     assert tools("client-metrics", "--list").strip() == ""
     for verb in ("--list",), ("--add", "--allow-principal", "User:b", "--operation", "Read", "--topic", "t"):
         assert "SecurityDisabledException: No Authorizer is configured" in tools.refuses("acls", *verb)
+    file.touch()
+    create = ("--create", "--max-life-time-period", "-1", "--command-config", str(file))
+    assert "Delegation Token requests are not allowed on PLAINTEXT" in tools.refuses("delegation-tokens", *create)
 
 
 def test_placement_of_replicas(tools: Tools, tooled: LocalCluster, file: Path) -> None:
