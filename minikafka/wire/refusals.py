@@ -24,8 +24,10 @@ _NOT_WITH_ERRORS: Final[dict[str, Any]] = {
     **dict.fromkeys(("base_offset", "offset", "end_offset", "leader_epoch", "timestamp"), -1),
     **dict.fromkeys(("num_partitions", "replication_factor"), -1),
     "records": b"",
+    "error_message": None,
 }
-"""Fields that mean something without an error only, with their values."""
+"""Fields that mean something without an error only, with their values. Without a message clients have words of their
+own for a code; they show an empty one as it is."""
 
 
 def has_error(response: MessageType) -> bool:

@@ -163,6 +163,24 @@ def test_what_exists_looks_as_what_does_not(port: int) -> None:
         assert HIDDEN.encode() not in told[SECRET]
 
 
+def test_a_denial_leaves_the_words_to_the_client(port: int) -> None:
+    """Java's shows an empty message as it is; without one it says what is not authorized."""
+    for key, version in dict(ASKED).items():
+        told = ask(port, key, version, filled(key.request_class, version, SECRET, UNKNOWN_ID))
+        if told != b"closed":
+            _, position = decode_response_header(b"\0\0\0\0" + told, key, version)
+            answer = decode_exactly(key.response_class, version, b"\0\0\0\0" + told, position)
+            assert not _says_nothing(answer), f"{key.camel_name} version {version}: {answer}"
+
+
+def _says_nothing(answer: Message) -> bool:
+    """Of a denial, in it or in one of its elements."""
+    if getattr(answer, "error_code", 0) in DENIED and getattr(answer, "error_message", None) == "":
+        return True
+    arrays = (value for name in type(answer).SCHEMA if isinstance(value := getattr(answer, name), list))
+    return any(_says_nothing(each) for array in arrays for each in array if isinstance(each, Message))
+
+
 def test_who_asks_for_everything_is_told_nothing(port: int) -> None:
     for key, version in ASKED:
         told = ask(port, key, version, filled(key.request_class, version, "", UNKNOWN_ID, all_of_them=True))

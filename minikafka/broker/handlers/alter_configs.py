@@ -62,7 +62,7 @@ def _set_by(resource: AlterConfigsResource) -> dict[str, str]:
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=error.code,
-        error_message=error.message,
+        error_message=error.message or None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

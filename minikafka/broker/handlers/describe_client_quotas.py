@@ -46,7 +46,9 @@ async def handle(
     try:
         _check(request.components)
     except KafkaError as error:
-        context.send(DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None))
+        context.send(
+            DescribeClientQuotasResponse(error_code=error.code, error_message=error.message or None, entries=None)
+        )
         return
     entries: list[bytes] = []
     async with long_answers.prepare(context) as answer:

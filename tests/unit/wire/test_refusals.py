@@ -14,6 +14,7 @@ from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequ
 from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minikafka.wire.messages.describe_acls import DescribeAclsRequest
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -33,6 +34,14 @@ def test_every_api_is_refused_in_every_version(key: ApiKey) -> None:
         refusal = refuse(key.request_class(), key.response_class, CODE)
         there = decode_exactly(key.response_class, version, encode(refusal, version))
         assert set(errors_of(there)) <= {CODE}
+
+
+def test_clients_have_their_own_words_for_a_refusal() -> None:
+    """Java's show an empty message as it is."""
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+    (topic,) = refuse(request, ApiKey.CREATE_TOPICS.response_class, CODE).topics  # type: ignore[attr-defined]
+    assert topic.error_message is None
+    assert refuse(DescribeAclsRequest(), ApiKey.DESCRIBE_ACLS.response_class, CODE).error_message is None  # type: ignore[attr-defined]
 
 
 def shown(message: Message) -> Any:
