@@ -137,8 +137,8 @@ def what_is_old_is_told_by_the_wall_clock(clock: Clock) -> int:
 
 
 @OFFSETS.replaces(Clock, "stamp_ms")
-def offsets_are_stamped_by_the_wall_clock(clock: Clock) -> int:
-    """What a coordinator stored whose clock has jumped back is too old for the next one."""
+def stamps_are_those_of_the_wall_clock(clock: Clock) -> int:
+    """What a leader took whose clock has jumped back is too old for other replicas: offsets, and records."""
     return clock.wall_ms()
 
 
