@@ -296,11 +296,13 @@ async def test_a_limit_does_not_undo_what_is_written(
 
 
 async def test_a_log_that_stamps_says_when(start_node: StartNode, dial: Dial) -> None:
-    node = await start_node(wall_s=lambda: NOW_MS / 1000)
+    wall_s = [NOW_MS / 1000]
+    node = await start_node(wall_s=lambda: wall_s[0])
     client = await dial(node)
     await create_topic(node, "orders", message_timestamp_type="LogAppendTime")
+    wall_s[0] += 3600
     result = await client.produce("orders", b"x", timestamp=5)
-    assert (result.error_code, result.log_append_time_ms) == (0, NOW_MS)
+    assert (result.error_code, result.log_append_time_ms) == (0, NOW_MS + 3_600_000)
 
 
 async def test_what_a_producer_stamped_is_nothing_to_a_log_that_stamps(start_node: StartNode, dial: Dial) -> None:
