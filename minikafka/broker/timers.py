@@ -1,4 +1,10 @@
-"""Drives the timing wheel from the event loop: one timer, set to the wheel's next non-empty bucket (row D3)."""
+"""Drives the timing wheel from the event loop: one timer, set to the wheel's next non-empty bucket (row D3).
+
+A node that stood still, because its process or its machine was stopped, finds much overdue: sessions of members whose
+heartbeats wait to be read, in groups that another node coordinates by now. It hears what came meanwhile before anything
+goes off. A former coordinator ended all sessions at once and gave a static member another id, and the next one fenced
+it for good.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,11 @@ from minikafka.timing.wheel import TimerTask, TimingWheel
 EXPIRED_AT_ONCE: Final = 100
 """In one turn of the loop, by weight. Thousands may be due at once: requests and members that came together end
 together."""
+
+STOOD_STILL_MS: Final = 1_000
+"""A node whose timer is so late did not run."""
+HEARING_MS: Final = 1_000
+"""For what came meanwhile. A node hears from the controller within a third of that who leads now."""
 
 
 class _WatchedWheel(TimingWheel):
@@ -52,7 +63,8 @@ class Timers:
         self._loop = loop
         self._wheel = _WatchedWheel(clock.monotonic_ms(), self._arm)
         self._handle: asyncio.TimerHandle | None = None
-        self._armed_ms = 0
+        self._due_ms = 0  # when the handle goes off
+        self._hears_until_ms = 0
         self._is_closed = False
 
     def purgatory(self) -> Purgatory[object]:
@@ -76,20 +88,26 @@ class Timers:
             self._handle = None
 
     def _arm(self, deadline_ms: int) -> None:
+        deadline_ms = max(deadline_ms, self._hears_until_ms)
         if self._handle is not None:
-            if deadline_ms >= self._armed_ms:
+            if deadline_ms >= self._due_ms:
                 return
             self._handle.cancel()
         if self._is_closed:
             return
-        self._armed_ms = deadline_ms
-        delay_s = max(0, deadline_ms - self._clock.monotonic_ms()) / 1000
-        self._handle = self._loop.call_later(delay_s, self._fire)
+        now_ms = self._clock.monotonic_ms()
+        due_ms = self._due_ms = max(deadline_ms, now_ms)
+        self._handle = self._loop.call_later((due_ms - now_ms) / 1000, self._fire)
 
     def _fire(self) -> None:
         self._handle = None
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._due_ms >= STOOD_STILL_MS and self._due_ms != self._hears_until_ms:
+            self._hears_until_ms = now_ms + HEARING_MS
+            self._arm(now_ms)
+            return
         try:
-            self._wheel.expire_due(self._clock.monotonic_ms(), EXPIRED_AT_ONCE)
+            self._wheel.expire_due(now_ms, EXPIRED_AT_ONCE)
         finally:
             next_ms = self._wheel.next_deadline_ms()
             if next_ms is not None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 from broker_node import eventually, in_time
@@ -21,6 +22,32 @@ async def clock() -> Clock:
 @pytest.fixture
 async def timers(clock: Clock) -> Timers:
     return Timers(clock, asyncio.get_running_loop())
+
+
+class ManualLoop:
+    """A clock, and the timers of a loop that runs when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._calls: list[tuple[float, asyncio.TimerHandle]] = []
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        at_ms = self.now_ms + delay_s * 1000
+        handle = asyncio.TimerHandle(at_ms, call, (), asyncio.get_running_loop())
+        self._calls.append((at_ms, handle))
+        return handle
+
+    def run_at(self, now_ms: int) -> None:
+        """One turn."""
+        self.now_ms = now_ms
+        due = [handle for at_ms, handle in self._calls if at_ms <= now_ms]
+        self._calls = [each for each in self._calls if each[0] > now_ms]
+        for handle in due:
+            if not handle.cancelled():
+                handle._run()
 
 
 class Rung:
@@ -137,6 +164,23 @@ async def test_one_that_raises_does_not_stop_the_others(timers: Timers, rung: Ru
     rung.set("later", 15)
     await eventually(lambda: len(rung.order) == 2, "the others")
     assert [type(error) for error in seen] == [ZeroDivisionError]
+
+
+async def test_a_node_that_stood_still_hears_first_what_came_meanwhile() -> None:
+    """And what is set meanwhile waits, too. Slow once more, it does not wait for ever."""
+    loop = ManualLoop()
+    timers = Timers(loop, loop)  # type: ignore[arg-type]
+    order: list[str] = []
+    timers.set(Alarm(lambda: order.append("session")), 100)
+    loop.run_at(4_000)
+    timers.set(Alarm(lambda: order.append("next")), 4_010)
+    loop.run_at(4_900)
+    assert order == []
+    loop.run_at(9_000)
+    assert order == ["session", "next"]
+    timers.set(Alarm(lambda: order.append("in time")), 9_100)
+    loop.run_at(9_900)
+    assert order == ["session", "next", "in time"]
 
 
 async def test_after_the_end_nothing_goes_off(timers: Timers, rung: Rung) -> None:
