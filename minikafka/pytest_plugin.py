@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from minikafka.testing import MiniKafka
+    from minikafka.testing.log_lines import LogLines
 
 MARKER: Final = "minikafka_topic(partitions, replication_factor, settings): how the topic of the test is created"
 _CLUSTER: Final = pytest.StashKey["MiniKafka"]()
-_LOGS: Final = pytest.StashKey[list["Path"]]()
-_LOG_STARTS: Final = pytest.StashKey[dict["Path", int]]()
-_LINES_MAX: Final = 40
+_LINES: Final[pytest.StashKey[LogLines]] = pytest.StashKey()  # since the test began, or since the cluster was ready
 _NAME_MAX: Final = 100
 
 
@@ -51,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def minikafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniKafka]:
     """A cluster for all tests of the run: ``minikafka.bootstrap_servers``, ``minikafka.kill(1)``, ..."""
     from minikafka.testing import ClusterError, MiniKafka
+    from minikafka.testing.log_lines import LogLines
 
     brokers = request.config.getoption("--minikafka-brokers")
     in_process = request.config.getoption("--minikafka-in-process")
@@ -63,9 +61,8 @@ def minikafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     except ClusterError as error:
         _fail(error)
     with closing(cluster):
-        layout = cluster.cluster.layout
         request.config.stash[_CLUSTER] = cluster
-        request.config.stash[_LOGS] = [layout.log_file(node_id) for node_id in layout.node_ids]
+        request.config.stash[_LINES] = LogLines(cluster)
         yield cluster
         del request.config.stash[_CLUSTER]
 
@@ -91,30 +88,25 @@ def minikafka_topic(request: pytest.FixtureRequest, minikafka: MiniKafka) -> str
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Heal the cluster, and note where its logs are."""
+    """Heal the cluster, and note where its logs end."""
     cluster = item.config.stash.get(_CLUSTER, None)
     if cluster is not None and _uses(item):
         from minikafka.testing import ClusterError
+        from minikafka.testing.log_lines import LogLines
 
         try:
             cluster.heal()
         except ClusterError as error:
             _fail(error)
-        item.stash[_LOG_STARTS] = {path: path.stat().st_size for path in item.config.stash[_LOGS] if path.exists()}
+        item.config.stash[_LINES] = LogLines(cluster)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Attach which brokers are not up, and what they logged."""
     report = yield
-    cluster = item.config.stash.get(_CLUSTER, None)
-    if report.failed and cluster is not None and _uses(item):
-        if state := _state(cluster):
-            report.sections.append(("minikafka", state))
-        starts = item.stash.get(_LOG_STARTS, {})
-        for path in item.config.stash[_LOGS]:
-            if lines := _lines_since(path, starts.get(path, 0)):
-                report.sections.append((f"minikafka {path.parent.name}", "\n".join(lines)))
+    if report.failed and _CLUSTER in item.config.stash and _uses(item):
+        report.sections += item.config.stash[_LINES].sections()
     return report
 
 
@@ -135,27 +127,3 @@ def _fail(error: Exception) -> NoReturn:
 
 def _uses(item: pytest.Item) -> bool:
     return "minikafka" in getattr(item, "fixturenames", ())
-
-
-def _state(cluster: MiniKafka) -> str:
-    """Which brokers a test has left down or paused: these log nothing."""
-    from minikafka.testing import ClusterError
-
-    try:
-        running = cluster.cluster.running()
-    except ClusterError as error:  # the test has ended it
-        return str(error)
-    down = [f"broker {node_id} is down" for node_id in cluster.cluster.node_ids if node_id not in running]
-    return "; ".join(down + [f"broker {node_id} is paused" for node_id, node in running.items() if node.paused])
-
-
-def _lines_since(path: Path, offset: int) -> list[str]:
-    """The last lines; none of a log that a test has removed."""
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            lines = file.read().decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
-    more = [f"({len(lines) - _LINES_MAX} more lines in {path})"] if len(lines) > _LINES_MAX else []
-    return more + lines[-_LINES_MAX:]

@@ -3,7 +3,7 @@
 * ``with MiniKafka() as kafka:`` starts three brokers on free ports, and ends them (``kit``; ``reading``: its
   records; ``resetting``: begin anew; ``in_process``: its brokers as threads)
 * the fixtures ``minikafka`` and ``minikafka_topic`` come with a plugin of pytest (``minikafka.pytest_plugin``)
-* ``class TestOrders(MiniKafkaCase)`` is the same for unittest (``case``)
+* ``class TestOrders(MiniKafkaCase)`` is the same for unittest (``case``); what failing tests show: ``log_lines``
 * ``minikafka run -- COMMAND`` is the same for tests in any language
 """
 

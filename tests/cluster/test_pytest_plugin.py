@@ -75,6 +75,8 @@ class TestOrders(MiniKafkaCase):
     def test_two(self):
         self.kafka.create_topic("t")
         self.assertEqual(self.kafka.leader_of("t", 1), 1)
+        self.kafka.pause(1)
+        self.fail("on purpose")
 """
 
 
@@ -116,7 +118,10 @@ def test_a_case_of_unittest_has_a_cluster_that_each_test_finds_healed(tmp_path: 
     tmp_path.joinpath("test_case.py").write_text(CASE)
     done = run("unittest", "-q", "test_case", directory=tmp_path)
     assert "Ran 2 tests" in done.stderr
-    assert done.returncode == 0, done.stderr
+    assert "FAILED (failures=1)" in done.stderr, done.stderr
+    shown = done.stderr.partition("AssertionError: on purpose\n")[2]
+    assert shown.startswith("minikafka:\nbroker 1 is paused\nminikafka node-1:\n")
+    assert "partition=t-1" in shown
 
 
 def test_a_command_has_a_cluster_for_as_long_as_it_runs(tmp_path: Path) -> None:
