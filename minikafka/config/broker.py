@@ -251,6 +251,12 @@ def _check_security(config: BrokerConfig) -> Iterator[str]:
     for name in config.listener_security_protocol_map:
         if name not in config.listeners:
             yield f"listener.security.protocol.map: {name} is not one of listeners ({', '.join(config.listeners)})"
+    between, said = config.security_protocol(REPLICATION), config.security_inter_broker_protocol
+    if said not in (None, between):
+        yield (
+            f"security.inter.broker.protocol = {said}: must be {between}, which REPLICATION speaks; "
+            f"set listener.security.protocol.map=REPLICATION:{said} on all nodes"
+        )
     secured = [name for name in config.listeners if config.security_protocol(name) in WITH_TLS]
     if secured and config.ssl_keystore_location is None:
         yield f"ssl.keystore.location is not set; listener {secured[0]} needs a key and a certificate"

@@ -122,6 +122,17 @@ def only_false(why: str) -> Kind[bool]:
     return Kind(ConfigType.BOOLEAN, "false", parse, boolean().format)
 
 
+def only(word: str, why: str) -> Kind[str]:
+    """A setting of Kafka's that has one value here, and why."""
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str) or raw.strip() != word:
+            raise ValueError(f"{word}: {why}")
+        return word
+
+    return Kind(ConfigType.STRING, word, parse)
+
+
 def text(pattern: str = r".+", allowed: str = "text") -> Kind[str]:
     """Text that matches a pattern in full."""
 

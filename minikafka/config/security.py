@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.config.kinds import boolean, choice, nullable, principals, protocols, secret, text, words
+from minikafka.config.kinds import boolean, choice, nullable, only, principals, protocols, secret, text, words
+from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.config.principals import PrincipalRules, principal_rules
 from minikafka.config.setting import Setting, SettingGroup
 from minikafka.config.stores import PEM, store_format
@@ -34,6 +35,27 @@ class SecuritySettings(SettingGroup):
         whose name it is called, and otherwise PLAINTEXT. With REPLICATION:SSL,CONTROLLER:SSL, the same on all nodes,
         these encrypt what they send to each other; both ends need certificates by ssl.truststore.location, beside the
         cluster's secret.""",
+    )
+    inter_broker_listener_name = Setting(
+        only(
+            REPLICATION, "so nodes call their listener for each other; listener.security.protocol.map has its protocol"
+        ),
+        REPLICATION,
+        kafka="empty",
+        doc="The listener by which brokers reach each other. Its name is the same in every cluster.",
+    )
+    security_inter_broker_protocol = Setting(
+        nullable(choice(*PROTOCOLS)),
+        None,
+        kafka=PLAINTEXT,
+        doc="""The protocol of REPLICATION. It need not be set: listener.security.protocol.map says it, and nothing
+        else may be said here.""",
+    )
+    controller_listener_names = Setting(
+        only(CONTROLLER, "so nodes call the listener of the quorum; listener.security.protocol.map has its protocol"),
+        CONTROLLER,
+        kafka="empty",
+        doc="The listener of the controller quorum. Its name is the same in every cluster.",
     )
     ssl_keystore_type = Setting(
         store_format(),

@@ -82,6 +82,9 @@ def test_a_secret_is_in_no_message() -> None:
         ({"metrics.listener": "9404"}, "metrics.listener = '9404': must be host:port"),
         ({"listeners": "CLIENT://a..b:1,REPLICATION://h:2,CONTROLLER://h:3"}, "a host name with parts of 1 to 63"),
         ({"broker.heartbeat.interval.ms": 3000}, "must be below broker.session.timeout.ms = 3000"),
+        ({"inter.broker.listener.name": "CLIENT"}, "must be REPLICATION: so nodes call their listener for each other"),
+        ({"controller.listener.names": "CTRL"}, "must be CONTROLLER: so nodes call the listener of the quorum"),
+        ({"security.inter.broker.protocol": "SSL"}, "set listener.security.protocol.map=REPLICATION:SSL on all nodes"),
         ({"group.min.session.timeout.ms": 2_000_000}, "must be below group.max.session.timeout.ms"),
         ({"replica.lag.time.max.ms": 500}, "must be below replica.lag.time.max.ms"),
         ({"controller.quorum.fetch.timeout.ms": 1}, "a whole number of 2 or more"),
@@ -91,6 +94,14 @@ def test_settings_that_do_not_go_together(settings: dict[str, object], problem: 
     with pytest.raises(ConfigError) as raised:
         BrokerConfig(settings)
     assert problem in str(raised.value)
+
+
+def test_settings_of_kafka_that_say_what_is_so_are_taken() -> None:
+    names = {"inter.broker.listener.name": "REPLICATION", "controller.listener.names": "CONTROLLER"}
+    assert BrokerConfig(names | {"security.inter.broker.protocol": "PLAINTEXT"}).security_protocol("REPLICATION")
+    over_tls = {"listener.security.protocol.map": "REPLICATION:SSL", "security.inter.broker.protocol": "SSL"}
+    stores = {"ssl.keystore.location": "k.pem", "ssl.truststore.location": "t.pem"}
+    assert BrokerConfig(over_tls | stores).security_inter_broker_protocol == "SSL"
 
 
 def test_a_node_outside_of_the_quorum_is_a_broker_only() -> None:
