@@ -1,7 +1,7 @@
 """Every API as a user with no rights, on a node with an authorizer: nothing is read, changed or revealed.
 
 The oracle: what is told of a name that exists is what is told of one that does not, byte by byte, in every version of
-every API; and the files of the node's logs, metadata included, are the same afterwards.
+every API; and the cluster's metadata and the files of all partitions are the same afterwards.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.config.node import CLIENT
 from minikafka.config.security import STANDARD_AUTHORIZER
 from minikafka.errors import ErrorCode
+from minikafka.metadata.delta import replay_records
+from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
+from minikafka.metadata.records import decode_record
+from minikafka.model import OffsetAndEpoch
+from minikafka.records.batch import iter_batches
+from minikafka.records.read import iter_records
 from minikafka.security.acls import CLUSTER_NAME, EVERYONE, AclOperation, AclPermission, PatternType, ResourceType
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
@@ -41,6 +47,7 @@ SECRET: Final = "secret"  # a topic, a group and a transactional id
 ABSENT: Final = "absent"  # none, and as long
 HIDDEN: Final = "hidden"  # exists, and nobody asks for it
 VALUE: Final = b"for your eyes only"
+METADATA: Final = "__cluster_metadata-0"
 UNKNOWN_ID: Final = UUID(int=77)
 DENIED: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -134,20 +141,33 @@ def ask(port: int, key: ApiKey, version: int, request: Message) -> bytes:
             return b"closed"
 
 
+def image_of(cluster: LocalCluster) -> MetadataImage:
+    """The cluster's metadata, of their log, which may have grown by records that change nothing."""
+    log = cluster.layout.data_directory(1) / METADATA / f"{0:020}.log"
+    data = log.read_bytes()
+    batches = [(header, position) for position, header in iter_batches(data) if not header.is_control]
+    records = [
+        decode_record(record.value or b"") for header, at in batches for record in iter_records(data, at, header)
+    ]
+    return replay_records(EMPTY_IMAGE, records, OffsetAndEpoch(0, 0))
+
+
 def files_of(cluster: LocalCluster) -> dict[Path, str]:
-    """What is in the logs of the node."""
-    logs = sorted(cluster.layout.data_directory(1).rglob("*.log"))
-    assert any(path.parent.name == "__cluster_metadata-0" for path in logs)
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in logs}
+    """All of the node's partitions. Beside their directories are checkpoints, which it writes now and then."""
+    partitions = [each for each in cluster.layout.data_directory(1).glob("*-*/") if each.name != METADATA]
+    files = sorted(file for partition in partitions for file in (partition, *partition.rglob("*")))
+    assert any(file.suffix == ".log" for file in files)
+    return {file: hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files}
 
 
 @pytest.fixture
 def port(barred: tuple[LocalCluster, UUID]) -> Iterator[int]:
-    """Of the node; afterwards its logs are what they were."""
+    """Of the node; afterwards its metadata and files are what they were."""
     cluster, _ = barred
-    before = files_of(cluster)
+    image, files = image_of(cluster), files_of(cluster)
     yield cluster.layout.client_port(1)
-    assert files_of(cluster) == before, "something was changed"
+    assert image_of(cluster) == image, "something was changed"
+    assert files_of(cluster) == files, "something was written"
 
 
 def test_what_exists_looks_as_what_does_not(port: int) -> None:
