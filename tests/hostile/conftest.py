@@ -6,7 +6,6 @@ how long the honest producer waited.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from minikafka.chaos.local_cluster import LocalCluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
+from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target, is_long
 
 
 @pytest.fixture(scope="package")
@@ -60,8 +59,3 @@ def target(attacked: LocalCluster, quiet_s: float) -> Iterator[Target]:
     assert "Traceback" not in said
     assert "[critical" not in said
     assert target.peak_memory() < MEMORY_MAX
-
-
-def is_long() -> bool:
-    """Run by ``make hostile``: alone on its machine, with large counts."""
-    return "HOSTILE_SENT" in os.environ

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,11 @@ MIB: Final = 1 << 20
 MEMORY_MAX: Final = 200 * MIB
 HONEST_TOPIC: Final = "honest"
 HONEST_PAUSE_S: Final = 0.01
+
+
+def is_long() -> bool:
+    """Run by ``make hostile``: alone on its machine, with large counts."""
+    return "HOSTILE_SENT" in os.environ
 
 
 class Target:

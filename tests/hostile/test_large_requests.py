@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 
 import pytest
-from hostile_node import MEMORY_MAX, MIB, Target
+from hostile_node import MEMORY_MAX, MIB, Target, is_long
 from hostile_requests import LARGEST, MOST, metadata, names
 from live_cluster import eventually
 from live_wire import ClosedError, Wire, api_key, batch, produce_request
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.spec("P6")
 
 WIDE = 500
 """Partitions of a large topic."""
-TAKEN = (100 if "HOSTILE_SENT" in os.environ else 40) * MIB
+TAKEN = (100 if is_long() else 40) * MIB
 """How much of one frame a node must have taken before its memory is judged."""
 
 

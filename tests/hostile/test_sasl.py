@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
-from hostile_node import HONEST_TOPIC, Honest, Target
+from hostile_node import HONEST_TOPIC, MIB, Honest, Target, is_long
 from hostile_requests import LARGEST
 from live_cluster import PATIENCE_S, assert_no_complaints, eventually, free_base_port, turn_max_ms
 from live_wire import ClosedError, Wire, api_key
@@ -42,6 +44,8 @@ PASSWORD: Final = "correct horse battery staple"
 SALT: Final = b"s" * SALT_SIZE
 SHA_256, SHA_512 = ScramMechanism
 FAILED: Final = ErrorCode.SASL_AUTHENTICATION_FAILED
+LEFT: Final = 10_000 if is_long() else 200
+HOLDING: Final = 500
 MAY_ASK: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
@@ -205,14 +209,30 @@ def test_frames_of_strangers_are_small(target: Target) -> None:
 
 
 def test_who_begins_and_leaves_keeps_nobody_out(target: Target) -> None:
-    strangers = [Stranger(target) for _ in range(200)]
-    for stranger in strangers[::2]:
-        stranger.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
-    with Stranger(target) as honest:
-        honest.log_in()
-        assert honest.is_in()
-    for stranger in strangers:
+    """At the connection, before the exchange or in it; meanwhile many others hold on, and honest ones log in."""
+    target.forget_peak_memory()
+    before = target.peak_memory()
+    holding: deque[Stranger] = deque()
+    logins_s: list[float] = []
+    for number in range(LEFT):
+        stranger = Stranger(target)
+        holding.append(stranger)
+        if number % 3:
+            stranger.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
+        if number % 3 == 2:
+            stranger.send(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=x"), 2)
+        if len(holding) > HOLDING:
+            holding.popleft().socket.close()
+        if number % (LEFT // 4) == 0:
+            began_s = time.monotonic()
+            with Stranger(target) as honest:
+                honest.log_in()
+                assert honest.is_in()
+            logins_s.append(time.monotonic() - began_s)
+    for stranger in holding:
         stranger.socket.close()
+    assert target.peak_memory() - before < 50 * MIB
+    assert not is_long() or max(logins_s) < max(10 * logins_s[0], 1), "of the first, nobody was in the way"
 
 
 def test_mutated_exchanges_through_sockets(target: Target) -> None:
