@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from statistics import mean, median, stdev
 from typing import Final
 
 import pytest
@@ -46,6 +47,9 @@ SHA_256, SHA_512 = ScramMechanism
 FAILED: Final = ErrorCode.SASL_AUTHENTICATION_FAILED
 LEFT: Final = 10_000 if is_long() else 200
 HOLDING: Final = 500
+BLOCKS: Final = 20
+OF_BLOCK: Final = 100
+"""Attempts of each user, in a block."""
 MAY_ASK: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
@@ -233,6 +237,39 @@ def test_who_begins_and_leaves_keeps_nobody_out(target: Target) -> None:
         stranger.socket.close()
     assert target.peak_memory() - before < 50 * MIB
     assert not is_long() or max(logins_s) < max(10 * logins_s[0], 1), "of the first, nobody was in the way"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mechanism", ScramMechanism, ids=lambda each: each.mechanism_name)
+def test_an_unknown_user_takes_as_long_as_a_wrong_password(target: Target, mechanism: ScramMechanism) -> None:
+    """Medians of attempts by turns. Hashes are counted in tests/unit/sasl: this is for what no count finds."""
+    passwords = {user: SaltedPasswords("wrong") for user in ("alice", "nobod")}
+    differences_s: list[float] = []
+    for _ in range(BLOCKS):
+        took_s: dict[str, list[float]] = {user: [] for user in passwords}
+        for number in range(2 * OF_BLOCK):
+            user = list(passwords)[(number + number // 2) % 2]
+            client = ScramClient(mechanism, user, passwords[user], f"n{number:04}")
+            with Stranger(target) as stranger:
+                stranger.begin(mechanism.mechanism_name)
+                took_s[user].append(refused_s(stranger, client))
+        known_s, unknown_s = map(median, took_s.values())
+        differences_s.append(unknown_s - known_s)
+    noise_s = stdev(differences_s) / BLOCKS**0.5
+    assert abs(mean(differences_s)) < max(5 * noise_s, 0.01 * known_s), differences_s
+
+
+def refused_s(stranger: Stranger, client: ScramClient) -> float:
+    """How long the node took for both of its answers."""
+    first = client.first()
+    began_s = time.perf_counter()
+    challenge = bytes(stranger.say(first).auth_bytes)
+    first_s = time.perf_counter() - began_s
+    proof = client.receive(challenge)
+    assert proof is not None
+    began_s = time.perf_counter()
+    assert stranger.say(proof).error_code == FAILED
+    return first_s + time.perf_counter() - began_s
 
 
 def test_mutated_exchanges_through_sockets(target: Target) -> None:
