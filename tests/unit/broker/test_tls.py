@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
@@ -265,14 +266,29 @@ async def test_handshakes_that_are_begun_count_for_their_address(start_secure: S
     left[0][1].close()
 
 
-async def test_a_handshake_that_is_not_finished_ends(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "HANDSHAKE_TIMEOUT_S", 0.01)
+@pytest.mark.parametrize(
+    ("has_begun", "why"),
+    [(False, "nothing came within"), (True, "handshake is taking longer")],
+    ids=["silent", "begun"],
+)
+async def test_a_handshake_that_is_not_finished_ends(
+    has_begun: bool, why: str, start_secure: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "HANDSHAKE_TIMEOUT_S", 0.1)
     node = await start_secure()
     with capture_logs() as logs:
         reader, writer = await asyncio.open_connection("127.0.0.1", listener_of(node, "SSL").endpoint.port)
-        assert await reader.read() == b""
+        writer.write(first_message() if has_begun else b"")
+        await reader.read()
         writer.close()
-    assert any("handshake is taking longer" in str(each.get("why")) for each in logs)
+    assert any(why in str(each.get("why")) for each in logs)
+
+
+def first_message() -> bytes:
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+    return sent.read()
 
 
 async def test_a_node_stops_while_somebody_shakes_hands(start_secure: StartNode) -> None:

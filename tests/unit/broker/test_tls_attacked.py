@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -154,7 +155,8 @@ async def test_a_version_that_is_too_old(start_secure: StartNode, files: Files) 
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await in_time(asyncio.open_connection("127.0.0.1", listener_of(node, "SSL").endpoint.port, ssl=context))
         await eventually(lambda: any(each["event"] == "connection closed" for each in logs), "a line")
-    assert [each["why"] for each in logs] == ["TLS handshake: it speaks a version of TLS that is not allowed here"]
+    closed = [each["why"] for each in logs if each["event"] == "connection closed"]
+    assert closed == ["TLS handshake: it speaks a version of TLS that is not allowed here"]
 
 
 async def test_another_protocol_on_either_side(start_secure: StartNode, files: Files) -> None:
@@ -175,7 +177,8 @@ async def test_a_handshake_that_breaks_off_or_is_nonsense(begin: bytes, start_se
     reader, writer = await asyncio.open_connection("127.0.0.1", listener_of(node, "SSL").endpoint.port)
     writer.write(begin)
     writer.write_eof()
-    await in_time(reader.read())
+    with suppress(ConnectionResetError):  # what is no whole record is not read
+        await in_time(reader.read())
     writer.close()
     await eventually(lambda: listener_of(node, "SSL").arriving_count == 0, "it to be gone")
     await honest(node, files)
