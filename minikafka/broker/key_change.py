@@ -1,8 +1,9 @@
 """Certificates of a node that runs are changed as in Kafka: their settings are set, to a new file or to the same again.
 
 The node that is named looks at the files before anything is written down: what cannot be used is refused with the
-reason, and what it has stays. What others wrote down, or was there when it started, it takes up from the metadata.
-Files are read in a thread, and taken up one after the other: the last that was set is the last that is used.
+reason, and what it has stays. What it takes up is what the metadata say, so that of two clients at once neither undoes
+what the other did; it has changes wait for each other, since each is looked at with what was there before. Files are
+read in a thread.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import broker_config
-from minikafka.metadata.image import ConfigResource
+from minikafka.metadata.image import ConfigResource, MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.messages.incremental_alter_configs import AlterableConfig
@@ -56,6 +57,8 @@ class KeyChange:
         self._run_in_thread = run_in_thread
         self._tasks = tasks
         self._taking_up = asyncio.Lock()
+        self.turn = asyncio.Lock()
+        """For a change: from the look at its files until they are taken up."""
         self._used = _files(config)
 
     @staticmethod
@@ -86,17 +89,20 @@ class KeyChange:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         return config
 
+    def is_in_force(self, config: BrokerConfig, image: MetadataImage) -> bool:
+        """Whether the metadata say of the files what these settings do."""
+        return _files(broker_config(image, self._config)) == _files(config)
+
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Settings of this node may have changed."""
         if any(resource.resource_type is ConfigResourceType.BROKER for resource in delta.configs):
-            config = broker_config(delta.after, self._config)
-            if _files(config) != self._used:
-                self._used = _files(config)
-                self._tasks.start(self.take_up(config), "certificates")
+            files = _files(broker_config(delta.after, self._config))
+            if files != self._used:
+                self._used = files
+                self._tasks.start(self.take_up(), "certificates")
 
-    async def take_up(self, config: BrokerConfig) -> None:
+    async def take_up(self) -> None:
         """Read the files: the settings were set, maybe to what they were, with something else in the files."""
-        self._used = _files(config)
         tls = self._tls
         if tls is None:
             return
@@ -107,6 +113,7 @@ class KeyChange:
             return contexts
 
         async with self._taking_up:
+            config = broker_config(self._metadata.image, self._config)
             try:
                 tls.use(await self._run_in_thread(read))
             except ConfigError as error:

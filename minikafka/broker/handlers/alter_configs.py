@@ -6,12 +6,14 @@ Certificates are changed once this node can use them (KIP-226).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
-from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, wait_until_seen
 from minikafka.broker.key_change import KeyChange
 from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
@@ -29,7 +31,11 @@ AUTHORIZATION: Final = (EachConfigResource("resources", AclOperation.ALTER_CONFI
 
 
 async def handle(
-    request: AlterConfigsRequest, context: RequestContext, controller: ControllerClient, keys: KeyChange
+    request: AlterConfigsRequest,
+    context: RequestContext,
+    controller: ControllerClient,
+    keys: KeyChange,
+    metadata: Metadata,
 ) -> AlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
 
@@ -39,11 +45,13 @@ async def handle(
         return (await controller.call(forwarded, AlterConfigsResponse, timeout_s=timeout_s)).responses
 
     async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
-        checked = [await keys.checked(each.resource_name, _set_by(each)) for each in resources]
-        responses = await ask(resources)
-        if not request.validate_only and not any(each.error_code for each in responses):
-            for config in checked:
-                await keys.take_up(config)
+        async with keys.turn:
+            checked = [await keys.checked(each.resource_name, _set_by(each)) for each in resources]
+            responses = await ask(resources)
+            if not request.validate_only and not any(each.error_code for each in responses):
+                for config in checked:
+                    await wait_until_seen(metadata, partial(keys.is_in_force, config))
+                    await keys.take_up()
         return responses
 
     of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
-from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, wait_until_seen
 from minikafka.broker.key_change import KeyChange
 from minikafka.broker.loggers import BROKER_LOGGER, RootLogger, check_node
 from minikafka.broker.pacing import portions
@@ -39,6 +41,7 @@ async def handle(
     config: BrokerConfig,
     logger: RootLogger,
     keys: KeyChange,
+    metadata: Metadata,
 ) -> IncrementalAlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
 
@@ -48,11 +51,13 @@ async def handle(
         return (await controller.call(forwarded, IncrementalAlterConfigsResponse, timeout_s=timeout_s)).responses
 
     async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
-        checked = [await keys.check(resource.resource_name, resource.configs) for resource in resources]
-        responses = await ask(resources)
-        if not request.validate_only and not any(each.error_code for each in responses):
-            for config in checked:
-                await keys.take_up(config)
+        async with keys.turn:
+            checked = [await keys.check(resource.resource_name, resource.configs) for resource in resources]
+            responses = await ask(resources)
+            if not request.validate_only and not any(each.error_code for each in responses):
+                for config in checked:
+                    await wait_until_seen(metadata, partial(keys.is_in_force, config))
+                    await keys.take_up()
         return responses
 
     async def alter_loggers(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:

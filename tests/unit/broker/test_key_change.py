@@ -148,6 +148,17 @@ async def replace(client: Client, key_store: str) -> AlterConfigsResourceRespons
     return answer.responses[0]
 
 
+async def test_two_clients_change_a_node_at_once(start_secure: StartNode, files: Files) -> None:
+    """The settings of both hold; a node that took up what each had looked at lost one of them."""
+    node = await start_secure(ssl_client_auth="required")
+    before = await presented(node)
+    eve = security(files, ssl_keystore_location=files.of("eve", by="other"), ssl_endpoint_identification_algorithm="")
+    stores = change(node, KEY_STORE, files.of("localhost")), change(node, TRUST_STORE, files.authority_of("other"))
+    await asyncio.gather(*stores)
+    await _connects(node, eve)
+    assert await presented(node) != before
+
+
 async def test_a_node_starts_with_what_was_set(start_secure: StartNode, files: Files) -> None:
     node = await start_secure()
     other = Path(files.of("localhost"))
