@@ -49,14 +49,18 @@ def warn_of_readers(config: BrokerConfig, settings: Iterable[Setting[str | None]
     """Say of each file with a secret whether others than its owner may read it."""
     for setting in settings:
         path = getattr(config, setting.attribute)
-        if path is None:
-            continue
-        try:
-            mode = os.stat(path).st_mode
-        except OSError:
-            continue  # it is gone; it was read before
-        if mode & FOR_OTHERS_TO_READ:
-            log.warning("others may read a secret", setting=setting.name, path=path, mode=f"{stat.S_IMODE(mode):04o}")
+        if path is not None:
+            warn_if_others_read(path, setting.name)
+
+
+def warn_if_others_read(path: str, setting: str) -> None:
+    """Say whether others than its owner may read the file that a setting names, or in which a secret setting is."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # it is gone; it was read before
+    if mode & FOR_OTHERS_TO_READ:
+        log.warning("others may read a secret", setting=setting, path=path, mode=f"{stat.S_IMODE(mode):04o}")
 
 
 def secret_of(config: BrokerConfig) -> bytes:

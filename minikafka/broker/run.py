@@ -19,14 +19,14 @@ from uuid import uuid4
 import uvloop
 
 from minikafka.broker.clock import Clock
-from minikafka.broker.credentials import Credentials, credentials_of, warn_of_readers
+from minikafka.broker.credentials import Credentials, credentials_of, warn_if_others_read, warn_of_readers
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.logs import configure_logging, keep_standard_descriptors, one_line
 from minikafka.broker.loop_watch import LoopWatch
 from minikafka.broker.node import Node
-from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
+from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml, secrets_in
 from minikafka.errors import KafkaError
 from minikafka.event_log import get_logger
 from minikafka.storage.disk import OsDisk
@@ -43,24 +43,28 @@ START_AGAIN: Final = 3
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
+def settings_in(path: str | None) -> dict[str, object]:
+    """What a file says, by names or tables that spell them. Raises ConfigError."""
+    if path is None:
+        return {}
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([f"cannot read {path}: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"cannot read {path}: it is not UTF-8 text"]) from error
+    return dict(parse_toml(text)) if path.endswith(".toml") else dict(parse_properties(text))
+
+
 def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
     """File, then ``MINIKAFKA_*`` environment, then ``name=value`` overrides. ConfigError names every problem."""
-    file: dict[str, object] = {}
-    if path is not None:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError([f"cannot read {path}: {error.strerror}"]) from error
-        except UnicodeDecodeError as error:
-            raise ConfigError([f"cannot read {path}: it is not UTF-8 text"]) from error
-        file = dict(parse_toml(text)) if path.endswith(".toml") else dict(parse_properties(text))
     flags: dict[str, str] = {}
     for override in overrides:
         name, separator, value = override.partition("=")
         if not separator:
             raise ConfigError([f"--set {override!r} is not NAME=VALUE"])
         flags[name.strip()] = value.strip()
-    return BrokerConfig(file, environment_settings(os.environ), flags)
+    return BrokerConfig(settings_in(path), environment_settings(os.environ), flags)
 
 
 def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = False) -> int:
@@ -72,10 +76,13 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     try:
         config = load_config(path, overrides)
         credentials = credentials_of(config)
+        secrets = secrets_in(settings_in(path))
     except ConfigError as error:
         print(f"minikafka broker: {error}", file=sys.stderr)
         return 2
     configure_logging(node_id=config.node_id, level=config.logging_level, as_json=config.logging_format == "json")
+    if path is not None and secrets:
+        warn_if_others_read(path, secrets[0])
     raise_limit()
     _give_memory_back()
     try:

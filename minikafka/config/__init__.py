@@ -25,7 +25,7 @@ Nothing here reads a file, the environment or a clock: the caller does, and hand
 
 from __future__ import annotations
 
-from minikafka.config.broker import BrokerConfig
+from minikafka.config.broker import BrokerConfig, secrets_in
 from minikafka.config.group import GroupConfig
 from minikafka.config.setting import ConfigEntry, ConfigError, ConfigSource, ConfigSynonym
 from minikafka.config.sources import environment_settings, parse_properties, parse_toml
@@ -42,4 +42,5 @@ __all__ = [
     "environment_settings",
     "parse_properties",
     "parse_toml",
+    "secrets_in",
 ]

@@ -171,6 +171,12 @@ def _parse_of_listeners(given: Mapping[str, object], listeners: Mapping[str, End
     return found
 
 
+def secrets_in(settings: Mapping[str, object]) -> list[str]:
+    """The names of those that must not be shown, also of one listener's."""
+    secrets = tuple(f".{name}" for name, row in BrokerConfig.rows().items() if row.is_sensitive)
+    return [name for name, value in settings.items() if value and f".{name}".endswith(secrets)]
+
+
 def parse_dynamic_setting(name: str, value: str) -> Any:
     """The value of a setting that is to be changed on the running cluster; ConfigError when it cannot be."""
     values = parse_settings(BrokerConfig.rows(), {name: value})

@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from captured_logs import capture_logs
 
 from minikafka.broker import run
 from minikafka.broker.credentials import secret_of
@@ -57,6 +58,37 @@ def test_a_secret_is_read_from_its_file_or_taken_as_it_is_given(tmp_path: Path) 
     assert secret_of(run.load_config(None, ["cluster.secret=another one of some length"])).startswith(b"another")
     first, second = (secret_of(run.load_config(None, [])) for _ in range(2))
     assert first != second, "a single node proves itself to nobody"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("node.id=1\ncluster.secret=a secret of some length", "cluster.secret"),
+        (
+            "listeners=CLIENT://h:1,REPLICATION://h:2,CONTROLLER://h:3\nlistener.name.client.plain.sasl.jaas.config="
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";',
+            "listener.name.client.plain.sasl.jaas.config",
+        ),
+        ("node.id=1\nssl.key.password=", None),
+    ],
+)
+def test_it_is_said_that_others_may_read_the_secrets_in_a_nodes_own_file(
+    text: str, secret: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def started(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr(run, "_run", started)
+    for name in ("keep_standard_descriptors", "configure_logging", "raise_limit", "_give_memory_back"):
+        monkeypatch.setattr(run, name, lambda **_: None)
+    file = tmp_path / "node.properties"
+    file.write_text(text)
+    for mode, said in ((0o644, [secret] if secret else []), (0o600, [])):
+        file.chmod(mode)
+        with capture_logs() as logs:
+            assert run.run_node(str(file), []) == 0
+        assert [each["setting"] for each in logs if each["event"] == "others may read a secret"] == said
+        assert not logs or logs[0]["path"] == str(file)
 
 
 def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
