@@ -38,7 +38,7 @@ test: $(DEV) $(CLASSES)  ## run the tests, four at a time (ARGS='-k fetch' narro
 test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make test` leaves out
 	@$(BIN)/pytest -n 2 -m long $(ARGS)
 
-hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets and 10,000 logins begun and left
+hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets and 10,000 logins and handshakes left half-way
 	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it, PIN=1 finds quick seeds)
