@@ -90,7 +90,9 @@ class Breakable(ABC):
     # -- the rest of a node -----------------------------------------------------------------------------------------
 
     def clock(self, node: int, off_ms: int = 0, *, drift: float = 0.0) -> None:
-        """Make a node's wall clock wrong by ``off_ms``, and by ``drift`` seconds more every second."""
+        """Make a node's wall clock wrong by ``off_ms``, and by ``drift`` seconds more every second.
+
+        Records get no old times because a clock is set back (docs/decisions/0009)."""
         self._tell([node], {"do": "clock", "off_ms": off_ms, "drift": drift})
 
     def disk(

@@ -42,9 +42,11 @@ async def test_an_application_goes_on_when_its_leader_dies(
             if number < 2:
                 await asyncio.to_thread(minikafka.kill, minikafka.leader_of(orders))
                 await asyncio.to_thread(minikafka.heal)
-        # aiokafka's consumer never ends its stop() if it has not found its coordinator again since that died.
-        for topic in (orders, answers):
-            await all_is_committed(minikafka.bootstrap_servers, topic)
+        if broker_type is KafkaBroker:
+            # aiokafka's consumer never ends its stop() if it has not found its coordinator again since that died.
+            # FastStream does not wait for librdkafka's commits, nor send one again: when it stops it commits anew.
+            for topic in (orders, answers):
+                await all_is_committed(minikafka.bootstrap_servers, topic)
     told = await asyncio.to_thread(minikafka.records, answers)
     assert {record.value for record in told} == {b'{"answered":%d}' % number for number in range(3)}
 

@@ -58,8 +58,12 @@ NEVER_REFUSED: Final = {
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
-"""They answer with less."""
+"""They answer with less, or the same to everyone."""
 VERSIONS: Final = NEWEST_BY_NAME | {ApiKey.FETCH: 12, ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.DELETE_TOPICS: 5}
 """The last that clients may use, or that names topics, where there are later ones."""
 ASKED: Final = [key for key in ApiKey if CLIENT in key.listeners and key not in AUTHENTICATION]
