@@ -22,5 +22,6 @@ def read_with(connecting: Mapping[str, Any], topic: str, partitions: int, record
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     left = records
     while left > 0:
-        left -= sum(message.error() is None for message in consumer.consume(10_000, 1.0))
+        # It waits for as many as are asked for.
+        left -= sum(message.error() is None for message in consumer.consume(min(left, 10_000), 1.0))
     consumer.close()
