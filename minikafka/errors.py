@@ -224,5 +224,10 @@ class KafkaError(Exception):
         """True when the operation may succeed if repeated."""
         return self.code.retriable
 
+    @property
+    def told(self) -> str | None:
+        """The sentence, as an answer has it. None: clients have words of their own for the code, an empty text none."""
+        return self.message or None
+
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name

@@ -48,7 +48,7 @@ class ProduceResult:
     def fail(self, error: KafkaError) -> None:
         """Replace the answer by an error."""
         self.error = error.code
-        self.message = error.message or None
+        self.message = error.told
         self.wrong_records = error.indexes if isinstance(error, RecordsError) else ()
         self.base_offset = -1
         self.log_append_time = -1

@@ -70,6 +70,6 @@ def _shows(image: MetadataImage, entry: EntryData) -> bool:
 def _refused(entry: EntryData, error: KafkaError) -> AlteredEntryData:
     return AlteredEntryData(
         error_code=error.code,
-        error_message=error.message or None,
+        error_message=error.told,
         entity=[AlteredEntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity],
     )

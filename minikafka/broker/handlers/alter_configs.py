@@ -5,17 +5,17 @@ Certificates are changed once this node can use them (KIP-226).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, wait_until_seen
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, with_keys_taken_up
 from minikafka.broker.key_change import KeyChange
 from minikafka.broker.pacing import portions
+from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.security.acls import AclOperation, ResourceType
@@ -44,15 +44,11 @@ async def handle(
         timeout_s = LONGEST_TIMEOUT_S / 2
         return (await controller.call(forwarded, AlterConfigsResponse, timeout_s=timeout_s)).responses
 
-    async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
-        async with keys.turn:
-            checked = [await keys.checked(each.resource_name, _set_by(each)) for each in resources]
-            responses = await ask(resources)
-            if not request.validate_only and not any(each.error_code for each in responses):
-                for config in checked:
-                    await wait_until_seen(metadata, partial(keys.is_in_force, config))
-                    await keys.take_up()
-        return responses
+    async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> Sequence[AlterConfigsResourceResponse]:
+        def look(resource: AlterConfigsResource) -> Awaitable[BrokerConfig]:
+            return keys.checked(resource.resource_name, _set_by(resource))
+
+        return await with_keys_taken_up(resources, look, ask, keys, metadata, validate_only=request.validate_only)
 
     of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]
     of_others = [each for each in request.resources if each not in of_keys]
@@ -70,7 +66,7 @@ def _set_by(resource: AlterConfigsResource) -> dict[str, str]:
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=error.code,
-        error_message=error.message or None,
+        error_message=error.told,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

@@ -38,7 +38,7 @@ async def handle(
             request, AlterPartitionReassignmentsResponse, timeout_s=controller_timeout_s(request.timeout_ms)
         )
     except KafkaError as error:
-        return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message or None)
+        return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.told)
     begun = _accepted(request, answer)
     await wait_until_seen(metadata, lambda image: _shows(image, begun))
     return answer

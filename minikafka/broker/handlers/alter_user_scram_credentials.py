@@ -70,4 +70,4 @@ def _shows(image: MetadataImage, change: Alteration) -> bool:
 
 
 def _refused(change: Alteration, error: KafkaError) -> AlterUserScramCredentialsResult:
-    return AlterUserScramCredentialsResult(user=change.name, error_code=error.code, error_message=error.message or None)
+    return AlterUserScramCredentialsResult(user=change.name, error_code=error.code, error_message=error.told)

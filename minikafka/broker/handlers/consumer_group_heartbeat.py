@@ -46,7 +46,7 @@ def handle(
             if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     except KafkaError as error:
-        context.send(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None))
+        context.send(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.told))
         return
     connection = context.connection
     caller = Caller(context.client_id or "", connection.peer_host, context.version, connection.user)

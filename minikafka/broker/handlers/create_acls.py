@@ -56,4 +56,4 @@ async def handle(
 
 
 def _refused(_creation: AclCreation, error: KafkaError) -> AclCreationResult:
-    return AclCreationResult(error_code=error.code, error_message=error.message or None)
+    return AclCreationResult(error_code=error.code, error_message=error.told)

@@ -51,7 +51,7 @@ async def handle(
 
 
 def _refused(topic: CreatePartitionsTopic, error: KafkaError) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message or None)
+    return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.told)
 
 
 def _has(image: MetadataImage, totals: dict[str, int]) -> bool:

@@ -84,7 +84,7 @@ async def handle(
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message or None)
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.told)
 
 
 def _configs(overrides: dict[str, str], broker: BrokerConfig) -> list[CreatableTopicConfigs]:

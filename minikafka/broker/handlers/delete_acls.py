@@ -56,4 +56,4 @@ async def handle(
 
 
 def _refused(_filter: DeleteAclsFilter, error: KafkaError) -> DeleteAclsFilterResult:
-    return DeleteAclsFilterResult(error_code=error.code, error_message=error.message or None)
+    return DeleteAclsFilterResult(error_code=error.code, error_message=error.told)

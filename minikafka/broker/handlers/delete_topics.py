@@ -74,5 +74,5 @@ def _why_not(
 
 def _refused(named: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
     return DeletableTopicResult(
-        name=named.name, topic_id=named.topic_id, error_code=error.code, error_message=error.message or None
+        name=named.name, topic_id=named.topic_id, error_code=error.code, error_message=error.told
     )

@@ -42,7 +42,7 @@ async def handle(
             raise NO_AUTHORIZER
         wanted = filter_of(request)
     except KafkaError as error:
-        return DescribeAclsResponse(error_code=error.code, error_message=error.message or None)
+        return DescribeAclsResponse(error_code=error.code, error_message=error.told)
     by_pattern: defaultdict[ResourcePattern, list[AclBinding]] = defaultdict(list)
     resources: list[bytes] = []
     async with long_answers.prepare(context) as answer:

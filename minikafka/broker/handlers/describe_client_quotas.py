@@ -46,9 +46,7 @@ async def handle(
     try:
         _check(request.components)
     except KafkaError as error:
-        context.send(
-            DescribeClientQuotasResponse(error_code=error.code, error_message=error.message or None, entries=None)
-        )
+        context.send(DescribeClientQuotasResponse(error_code=error.code, error_message=error.told, entries=None))
         return
     entries: list[bytes] = []
     async with long_answers.prepare(context) as answer:

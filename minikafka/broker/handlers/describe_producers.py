@@ -55,9 +55,7 @@ def _describe(replicas: Replicas, tp: TopicPartition) -> PartitionResponse:
     try:
         entries = replicas.replica_of(tp).log.producers.entries
     except KafkaError as error:
-        return PartitionResponse(
-            partition_index=tp.partition, error_code=error.code, error_message=error.message or None
-        )
+        return PartitionResponse(partition_index=tp.partition, error_code=error.code, error_message=error.told)
     return PartitionResponse(partition_index=tp.partition, active_producers=[_state(entry) for entry in entries])
 
 

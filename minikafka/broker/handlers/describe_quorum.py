@@ -36,7 +36,7 @@ async def handle(
     try:
         report = await quorum.describe()
     except KafkaError as error:
-        return DescribeQuorumResponse(error_code=error.code, error_message=error.message or None)
+        return DescribeQuorumResponse(error_code=error.code, error_message=error.told)
     return DescribeQuorumResponse(
         error_message=None,
         topics=[

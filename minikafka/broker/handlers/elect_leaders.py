@@ -57,7 +57,7 @@ def _refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersRes
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=[
-                    PartitionResult(partition_id=index, error_code=error.code, error_message=error.message or None)
+                    PartitionResult(partition_id=index, error_code=error.code, error_message=error.told)
                     for index in topic.partitions
                 ],
             )

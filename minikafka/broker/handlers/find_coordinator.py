@@ -90,6 +90,4 @@ async def _find(
             raise KafkaError(ERRORS[kind])
         return await locator.find(key, key_type, context.listener)
     except KafkaError as error:
-        return Coordinator(
-            key=key, error_code=error.code, error_message=error.message or None, node_id=-1, host="", port=-1
-        )
+        return Coordinator(key=key, error_code=error.code, error_message=error.told, node_id=-1, host="", port=-1)

@@ -7,15 +7,14 @@ them (KIP-226).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from minikafka.broker.authorization import EachConfigResource
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, wait_until_seen
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions, with_keys_taken_up
 from minikafka.broker.key_change import KeyChange
 from minikafka.broker.loggers import BROKER_LOGGER, RootLogger, check_node
 from minikafka.broker.pacing import portions
@@ -50,15 +49,11 @@ async def handle(
         timeout_s = LONGEST_TIMEOUT_S / 2
         return (await controller.call(forwarded, IncrementalAlterConfigsResponse, timeout_s=timeout_s)).responses
 
-    async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
-        async with keys.turn:
-            checked = [await keys.check(resource.resource_name, resource.configs) for resource in resources]
-            responses = await ask(resources)
-            if not request.validate_only and not any(each.error_code for each in responses):
-                for config in checked:
-                    await wait_until_seen(metadata, partial(keys.is_in_force, config))
-                    await keys.take_up()
-        return responses
+    async def ask_about_keys(resources: Sequence[AlterConfigsResource]) -> Sequence[AlterConfigsResourceResponse]:
+        def look(resource: AlterConfigsResource) -> Awaitable[BrokerConfig]:
+            return keys.check(resource.resource_name, resource.configs)
+
+        return await with_keys_taken_up(resources, look, ask, keys, metadata, validate_only=request.validate_only)
 
     async def alter_loggers(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
         return _altered(resources, config.node_id, logger, validate_only=request.validate_only)
@@ -96,7 +91,7 @@ def _altered(
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=error.code,
-        error_message=error.message or None,
+        error_message=error.told,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

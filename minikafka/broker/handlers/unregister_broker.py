@@ -26,6 +26,6 @@ async def handle(
     try:
         answer = await controller.call(request, UnregisterBrokerResponse, timeout_s=LONGEST_TIMEOUT_S / 2)
     except KafkaError as error:
-        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message or None)
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.told)
     await wait_until_seen(metadata, lambda image: image.broker(request.broker_id) is None)
     return answer

@@ -33,7 +33,7 @@ async def handle(
             request, UpdateFeaturesResponse, timeout_s=controller_timeout_s(request.timeout_ms)
         )
     except KafkaError as error:
-        answer = UpdateFeaturesResponse(error_code=error.code, error_message=error.message or None)
+        answer = UpdateFeaturesResponse(error_code=error.code, error_message=error.told)
     answer.results = [  # before version 2, each feature says so, too
         UpdatableFeatureResult(feature=update.feature, error_code=answer.error_code, error_message=answer.error_message)
         for update in request.feature_updates
