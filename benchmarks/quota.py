@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import quantiles
 from typing import Final
 
 from confluent_kafka import Producer
 
 from benchmarks.clusters import create_topic, running_cluster
+from benchmarks.latencies import latencies_ms
 from benchmarks.report import Figure, Run, Target
 from minikafka.client import Admin
 from minikafka.client.admin import QuotaEntity
@@ -22,7 +20,6 @@ SUMMARY = "a flood under a quota of 10 MB/s, and the latency of another client"
 RATE: Final = 10_000_000
 VALUE: Final = bytes(1000)
 FLOOD_S: Final = 30.0
-PAUSE_S: Final = 0.01
 
 
 def run(run: Run) -> list[Figure]:
@@ -34,9 +31,9 @@ def run(run: Run) -> list[Figure]:
         create_topic(cluster, "other", copies=1)
         asyncio.run(_bound(servers))
         run.say(f"{seconds / 2:g} s quiet, {seconds:g} s of flood")
-        with _latencies_ms(servers) as quiet:
+        with latencies_ms({"bootstrap.servers": servers}, "other") as quiet:
             time.sleep(seconds / 2)
-        with _latencies_ms(servers) as beside:
+        with latencies_ms({"bootstrap.servers": servers}, "other") as beside:
             rate = _flood(servers, seconds)
     before, during = (quantiles(each, n=100)[98] for each in (quiet, beside))
     return [
@@ -72,26 +69,3 @@ def _flood(servers: str, seconds: float) -> float:
     producer.purge()
     producer.flush(10)
     return rate
-
-
-@contextmanager
-def _latencies_ms(servers: str) -> Iterator[list[float]]:
-    """Of one record after another, in a thread."""
-    took: list[float] = []
-    ended = threading.Event()
-
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": servers, "client.id": "other", "linger.ms": 0})
-        while not ended.wait(PAUSE_S):
-            began = time.perf_counter()
-            producer.produce("other", b"x")
-            producer.flush(10)
-            took.append((time.perf_counter() - began) * 1000)
-
-    writer = threading.Thread(target=write, name="other")
-    writer.start()
-    try:
-        yield took
-    finally:
-        ended.set()
-        writer.join()

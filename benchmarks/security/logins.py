@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from statistics import quantiles
 from typing import Final
 
-from confluent_kafka import Producer
-
 from benchmarks.clusters import broker_cpu, create_topic, leader_of, of_librdkafka, running_cluster, spent
+from benchmarks.latencies import latencies_ms
 from benchmarks.report import Figure, Run, Target
 from minikafka.chaos.layout import HOST
-from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Security
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.model import Endpoint
@@ -30,7 +25,6 @@ SUMMARY = "1,000 clients that connect and log in at once over TLS, and the laten
 CLIENTS: Final = 1000
 STORMS: Final = 5
 QUIET_S: Final = 10.0
-PAUSE_S: Final = 0.01
 CONNECT_S: Final = 30.0
 
 
@@ -44,11 +38,11 @@ def run(run: Run) -> list[Figure]:
         leader = leader_of(cluster, "honest")
         asked = Endpoint(HOST, cluster.layout.client_port(leader)), cluster.layout.security
         others.submit(storm, *asked, 10).result()
-        with _latencies_ms(cluster) as quiet:
+        with latencies_ms(of_librdkafka(cluster), "honest") as quiet:
             time.sleep(QUIET_S)
         before = broker_cpu(cluster)
         for _ in range(run.times(STORMS)):
-            with _latencies_ms(cluster) as during:
+            with latencies_ms(of_librdkafka(cluster), "honest") as during:
                 took_s.append(others.submit(storm, *asked, CLIENTS).result())
             beside += during
             run.say(f"{CLIENTS:,} clients are in after {took_s[-1]:.1f} s")
@@ -77,28 +71,3 @@ def storm(endpoint: Endpoint, security: Security, clients: int) -> float:
         return seconds
 
     return asyncio.run(open_all())
-
-
-@contextmanager
-def _latencies_ms(cluster: LocalCluster) -> Iterator[list[float]]:
-    """Of one record after another, in a thread; the client is connected before."""
-    producer = Producer(of_librdkafka(cluster) | {"linger.ms": 0, "log_level": 0})
-    producer.produce("honest", b"x")
-    assert producer.flush(10) == 0
-    took: list[float] = []
-    ended = threading.Event()
-
-    def write() -> None:
-        while not ended.wait(PAUSE_S):
-            began = time.perf_counter()
-            producer.produce("honest", b"x")
-            producer.flush(30)
-            took.append((time.perf_counter() - began) * 1000)
-
-    writer = threading.Thread(target=write, name="honest")
-    writer.start()
-    try:
-        yield took
-    finally:
-        ended.set()
-        writer.join()

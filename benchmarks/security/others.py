@@ -8,44 +8,24 @@ those of Apache Kafka do neither.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from benchmarks.apache_kafka import NotHereError, class_path, running_apache_kafka
-from benchmarks.clusters import broker_cpu, of_librdkafka, running_cluster
-from benchmarks.replication import RECORD_SIZE, producer_with, send
+from benchmarks.clusters import running_cluster
 from benchmarks.report import Figure, Run, Target
-from benchmarks.security.reading import read_with
+from benchmarks.security.turns import PARTITIONS, Side, Turn, middle, ratios, side_of, turn
 
 SUMMARY = "TLS against Apache Kafka with TLS: writing and reading"
 RECORDS: Final = 50_000
-PARTITIONS: Final = 3
 COPIES: Final = 3
 WARM: Final = 4
 PAIRS: Final = 7
 OURS: Final = "minikafka"
 THEIRS: Final = "Apache Kafka"
-
-
-class Side(NamedTuple):
-    """A cluster: its name, how to connect, and the CPU seconds that its nodes have used."""
-
-    name: str
-    connecting: dict[str, Any]
-    cpu_seconds: Callable[[], float]
-
-
-class Turn(NamedTuple):
-    """Megabytes a second, and CPU seconds of all nodes."""
-
-    written_mb_per_s: float
-    writing_cpu_s: float
-    read_mb_per_s: float
-    reading_cpu_s: float
 
 
 def run(run: Run) -> list[Figure]:
@@ -59,7 +39,7 @@ def run(run: Run) -> list[Figure]:
             for number in range(run.times(PAIRS)):
                 for side in sides if number % 2 else reversed(sides):
                     turns[side.name].append(_turn(side))
-                    run.say(f"{side.name}: {_line(turns[side.name][-1])}")
+                    run.say(f"{side.name}: {turns[side.name][-1]}")
     except NotHereError as error:
         run.say(f"not compared: {error}")
         return []
@@ -73,7 +53,7 @@ def _sides() -> Iterator[tuple[Side, Side]]:
         theirs = stack.enter_context(running_apache_kafka(jars, {}, tls=True))
         ours = stack.enter_context(running_cluster(secure=True))
         yield (
-            Side(OURS, of_librdkafka(ours), lambda: sum(broker_cpu(ours).values())),
+            side_of(OURS, ours),
             Side(THEIRS, theirs.connecting, theirs.cpu_seconds),
         )
 
@@ -83,39 +63,19 @@ def _turn(side: Side) -> Turn:
     topic = f"t{time.time_ns()}"  # deleting takes its time
     settings = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(topic, PARTITIONS, COPIES, config=settings)])[topic].result(timeout=60)
-    producer = producer_with(side.connecting, topic, PARTITIONS)
-    cpu_s, began = side.cpu_seconds(), time.monotonic()
-    send(producer, topic, PARTITIONS, RECORDS)
-    writing_s, writing_cpu_s = time.monotonic() - began, side.cpu_seconds() - cpu_s
-    cpu_s, began = side.cpu_seconds(), time.monotonic()
-    read_with(side.connecting, topic, PARTITIONS, RECORDS)
-    reading_s, reading_cpu_s = time.monotonic() - began, side.cpu_seconds() - cpu_s
+    measured = turn(side, topic, RECORDS)
     admin.delete_topics([topic])[topic].result(timeout=60)
     time.sleep(1)
-    megabytes = RECORDS * RECORD_SIZE / 1e6
-    return Turn(megabytes / writing_s, writing_cpu_s, megabytes / reading_s, reading_cpu_s)
-
-
-def _line(turn: Turn) -> str:
-    return (
-        f"written {turn.written_mb_per_s:.0f} MB/s (nodes {turn.writing_cpu_s:.2f} CPU s), "
-        f"read {turn.read_mb_per_s:.0f} MB/s ({turn.reading_cpu_s:.2f} CPU s)"
-    )
+    return measured
 
 
 def _figures(turns: dict[str, list[Turn]]) -> list[Figure]:
-    pairs = list(zip(turns[OURS], turns[THEIRS], strict=True))
-    note = f"median of {len(pairs)} pairs of turns"
-    written, writing, read_back, reading = (
-        median(ours[field] / theirs[field] for ours, theirs in pairs) for field in range(len(Turn._fields))
-    )
+    pairs = list(zip(turns[THEIRS], turns[OURS], strict=True))
+    found, note = ratios(pairs), f"median of {len(pairs)} pairs of turns"
     return [
-        Figure("written over TLS, RF 3, to Apache Kafka", written, "", Target(">=", 1.0), note),
-        Figure("read over TLS, to Apache Kafka", read_back, "", Target(">=", 1.0), note),
-        Figure("CPU of all nodes, writing, to Apache Kafka", writing, "", None, note),
-        Figure("CPU of all nodes, reading, to Apache Kafka", reading, "", None, note),
-        *(
-            Figure(f"  {name}", median(turn.written_mb_per_s for turn in of), "MB/s", note=_line(of[-1]))
-            for name, of in turns.items()
-        ),
+        Figure("written over TLS, RF 3, to Apache Kafka", found.written_mb_per_s, "", Target(">=", 1.0), note),
+        Figure("read over TLS, to Apache Kafka", found.read_mb_per_s, "", Target(">=", 1.0), note),
+        Figure("CPU of all nodes, writing, to Apache Kafka", found.writing_cpu_s, "", None, note),
+        Figure("CPU of all nodes, reading, to Apache Kafka", found.reading_cpu_s, "", None, note),
+        *(Figure(f"  {name}", middle(of).written_mb_per_s, "MB/s", note=str(middle(of))) for name, of in turns.items()),
     ]

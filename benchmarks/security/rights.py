@@ -11,12 +11,11 @@ import asyncio
 import time
 from contextlib import ExitStack
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
-from benchmarks.clusters import broker_cpu, create_topic, delete_topic, running_cluster, spent
-from benchmarks.replication import RECORD_SIZE, connected_producer, send
+from benchmarks.clusters import create_topic, delete_topic, running_cluster
 from benchmarks.report import Figure, Run, Target
-from benchmarks.security.reading import read
+from benchmarks.security.turns import PARTITIONS, Turn, ratios, side_of, turn
 from benchmarks.small_requests import ACKS_LEADER, requests_cost_us
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
@@ -29,7 +28,6 @@ ACLS: Final = 10_000
 USERS: Final = 100
 AT_ONCE: Final = 1000
 RECORDS: Final = 100_000
-PARTITIONS: Final = 3
 ROUNDS: Final = 9
 QUESTIONS: Final = 10_000
 WITHOUT: Final = "without"
@@ -41,32 +39,24 @@ SETTINGS: Final = {
 }
 
 
-class Turn(NamedTuple):
-    """Megabytes a second, and CPU of the brokers."""
-
-    written_mb_per_s: float
-    read_mb_per_s: float
-    cpu_s: float
-    request_us: float  # of CPU of the leader, for a request of one record
-
-
 def run(run: Run) -> list[Figure]:
     """Turns of two clusters that are both up."""
-    turns: dict[str, list[Turn]] = {WITHOUT: [], WITH: []}
+    turns: dict[str, list[tuple[Turn, float]]] = {WITHOUT: [], WITH: []}
     with ExitStack() as stack:
         clusters = {name: stack.enter_context(running_cluster(settings)) for name, settings in SETTINGS.items()}
         before_mb = _rss_mb(clusters[WITH])
         asyncio.run(_create(clusters[WITH].bootstrap_servers))
         time.sleep(2)  # all nodes know them
         more_mb = max(after - before for before, after in zip(before_mb, _rss_mb(clusters[WITH]), strict=True))
-        for cluster in clusters.values():
-            _turn(cluster, RECORDS // 10)  # warms everything up
+        for name, cluster in clusters.items():
+            _turn(name, cluster, RECORDS // 10)  # warms everything up
         for number in range(run.times(ROUNDS)):
             for name in (WITHOUT, WITH) if number % 2 else (WITH, WITHOUT):
-                turns[name].append(_turn(clusters[name], RECORDS))
-                run.say(f"{name}: {_line(turns[name][-1])}")
+                measured, request_us = _turn(name, clusters[name], RECORDS)
+                turns[name].append((measured, request_us))
+                run.say(f"{name}: {measured}; {request_us:.1f} us a small request")
     return [
-        *_figures(turns),
+        *_figures(turns[WITHOUT], turns[WITH]),
         Figure("RSS of a node, more with 10,000 ACLs", more_mb, "MB", Target("<", 30)),
         *_checks(),
     ]
@@ -96,47 +86,30 @@ async def _create(servers: str) -> None:
             await admin.create_acls(acls[first : first + AT_ONCE])
 
 
-def _turn(cluster: LocalCluster, records: int) -> Turn:
-    topic = "free"
-    create_topic(cluster, topic, partitions=PARTITIONS)
-    producer = connected_producer(cluster, topic, PARTITIONS)
-    before, began = broker_cpu(cluster), time.monotonic()
-    send(producer, topic, PARTITIONS, records)
-    written_s = time.monotonic() - began
-    began = time.monotonic()
-    read(cluster, topic, PARTITIONS, records)
-    read_s = time.monotonic() - began
-    cpu_s = sum(spent(before, broker_cpu(cluster)).values())
-    delete_topic(cluster, topic)
+def _turn(name: str, cluster: LocalCluster, records: int) -> tuple[Turn, float]:
+    """And CPU of the leader for a request of one record, in microseconds."""
+    create_topic(cluster, "free", partitions=PARTITIONS)
+    measured = turn(side_of(name, cluster), "free", records)
+    delete_topic(cluster, "free")
     create_topic(cluster, "free-small", copies=1)
     request_us, _ = requests_cost_us(cluster, "free-small", ACKS_LEADER)
     delete_topic(cluster, "free-small")
-    megabytes = records * RECORD_SIZE / 1e6
-    return Turn(megabytes / written_s, megabytes / read_s, cpu_s, request_us)
+    return measured, request_us
 
 
 def _rss_mb(cluster: LocalCluster) -> list[float]:
     return [process.rss_bytes / 1e6 for process in cluster.running().values()]
 
 
-def _line(turn: Turn) -> str:
-    return (
-        f"written {turn.written_mb_per_s:.0f} MB/s, read {turn.read_mb_per_s:.0f} MB/s, "
-        f"brokers {turn.cpu_s:.2f} CPU s; {turn.request_us:.1f} us a small request"
-    )
-
-
-def _figures(turns: dict[str, list[Turn]]) -> list[Figure]:
-    pairs = list(zip(turns[WITHOUT], turns[WITH], strict=True))
-    note = f"median of {len(pairs)} pairs of turns"
-
-    written, read_back, cpu, request = (
-        median(two[field] / one[field] for one, two in pairs) for field in range(len(Turn._fields))
-    )
+def _figures(without: list[tuple[Turn, float]], with_acls: list[tuple[Turn, float]]) -> list[Figure]:
+    pairs = list(zip(without, with_acls, strict=True))
+    found, note = ratios([(one, two) for (one, _), (two, _) in pairs]), f"median of {len(pairs)} pairs of turns"
+    request = median(two_us / one_us for (_, one_us), (_, two_us) in pairs)
     return [
-        Figure("written with ACLs to without, RF 3", written, "", Target(">=", 0.97), note),
-        Figure("read with ACLs to without", read_back, "", Target(">=", 0.97), note),
-        Figure("CPU of all brokers for these, with ACLs to without", cpu, "", None, note),
+        Figure("written with ACLs to without, RF 3", found.written_mb_per_s, "", Target(">=", 0.97), note),
+        Figure("read with ACLs to without", found.read_mb_per_s, "", Target(">=", 0.97), note),
+        Figure("CPU of all brokers, writing, with ACLs to without", found.writing_cpu_s, "", None, note),
+        Figure("CPU of all brokers, reading, with ACLs to without", found.reading_cpu_s, "", None, note),
         Figure("CPU of the leader for a request of one record, the same", request, "", None, note),
     ]
 

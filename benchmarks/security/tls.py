@@ -10,34 +10,23 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
-from benchmarks.clusters import broker_cpu, create_topic, delete_topic, running_cluster, spent
-from benchmarks.replication import RECORD_SIZE, connected_producer, send
+from benchmarks.clusters import create_topic, delete_topic, running_cluster
 from benchmarks.report import Figure, Run
-from benchmarks.security.reading import read
+from benchmarks.security.turns import PARTITIONS, Turn, middle, ratios, side_of, turn
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.testing import MiniKafka
 
 SUMMARY = "TLS everywhere against none: writing, reading, starting"
 RECORDS: Final = 50_000
-PARTITIONS: Final = 3
 ROUNDS: Final = 5
 STARTS: Final = 5
 
 
-class Sample(NamedTuple):
-    """One turn: megabytes a second, and CPU seconds of all brokers."""
-
-    written_mb_per_s: float
-    writing_cpu_s: float
-    read_mb_per_s: float
-    reading_cpu_s: float
-
-
 def run(run: Run) -> list[Figure]:
     """In turns, with one copy and with three; then clusters that are made and started."""
-    samples: dict[tuple[bool, int], list[Sample]] = {}
+    samples: dict[tuple[bool, int], list[Turn]] = {}
     with ExitStack() as stack:
         clusters = {secure: stack.enter_context(running_cluster(secure=secure)) for secure in (False, True)}
         for cluster in clusters.values():
@@ -47,7 +36,7 @@ def run(run: Run) -> list[Figure]:
                 for secure in (False, True) if number % 2 else (True, False):
                     sample = _measure(clusters[secure], copies=copies, records=RECORDS)
                     samples.setdefault((secure, copies), []).append(sample)
-                    run.say(f"{'TLS' if secure else 'plain'}, RF {copies}: {_line(sample)}")
+                    run.say(f"{'TLS' if secure else 'plain'}, RF {copies}: {sample}")
     ready: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(run.times(STARTS)):
         for secure, seconds in ready.items():
@@ -61,20 +50,13 @@ def run(run: Run) -> list[Figure]:
     ]
 
 
-def _measure(cluster: LocalCluster, *, copies: int, records: int) -> Sample:
+def _measure(cluster: LocalCluster, *, copies: int, records: int) -> Turn:
     topic = f"rf{copies}"
     create_topic(cluster, topic, partitions=PARTITIONS, copies=copies)
-    producer = connected_producer(cluster, topic, PARTITIONS)
-    brokers, began = broker_cpu(cluster), time.monotonic()
-    send(producer, topic, PARTITIONS, records)
-    writing_s, writing_cpu_s = time.monotonic() - began, sum(spent(brokers, broker_cpu(cluster)).values())
-    brokers, began = broker_cpu(cluster), time.monotonic()
-    read(cluster, topic, PARTITIONS, records)
-    reading_s, reading_cpu_s = time.monotonic() - began, sum(spent(brokers, broker_cpu(cluster)).values())
+    measured = turn(side_of(topic, cluster), topic, records)
     delete_topic(cluster, topic)
     time.sleep(0.5)
-    megabytes = records * RECORD_SIZE / 1e6
-    return Sample(megabytes / writing_s, writing_cpu_s, megabytes / reading_s, reading_cpu_s)
+    return measured
 
 
 def _ready_s(*, secure: bool) -> float:
@@ -86,25 +68,14 @@ def _ready_s(*, secure: bool) -> float:
     return seconds
 
 
-def _line(sample: Sample) -> str:
-    return (
-        f"written {sample.written_mb_per_s:.0f} MB/s (brokers {sample.writing_cpu_s:.2f} CPU s), "
-        f"read {sample.read_mb_per_s:.0f} MB/s ({sample.reading_cpu_s:.2f} CPU s)"
-    )
-
-
-def _figures(samples: dict[tuple[bool, int], list[Sample]], copies: int) -> list[Figure]:
+def _figures(samples: dict[tuple[bool, int], list[Turn]], copies: int) -> list[Figure]:
     plain, secured = samples[False, copies], samples[True, copies]
-    pairs = list(zip(plain, secured, strict=True))
-    middle = [Sample(*map(median, zip(*of, strict=True))) for of in (plain, secured)]
-    note = f"median of {len(pairs)} pairs of turns"
-    written = median(two.written_mb_per_s / one.written_mb_per_s for one, two in pairs)
-    read = median(two.read_mb_per_s / one.read_mb_per_s for one, two in pairs)
+    found, note = ratios(list(zip(plain, secured, strict=True))), f"median of {len(plain)} pairs of turns"
     return [
-        Figure(f"written with TLS to without, RF {copies}", written, "", note=note),
-        Figure(f"read with TLS to without, RF {copies}", read, "", note=note),
+        Figure(f"written with TLS to without, RF {copies}", found.written_mb_per_s, "", note=note),
+        Figure(f"read with TLS to without, RF {copies}", found.read_mb_per_s, "", note=note),
         *(
-            Figure(f"  RF {copies}, {how}", of.written_mb_per_s, "MB/s", note=_line(of))
-            for how, of in zip(("plain", "TLS"), middle, strict=True)
+            Figure(f"  RF {copies}, {how}", middle(of).written_mb_per_s, "MB/s", note=str(middle(of)))
+            for how, of in (("plain", plain), ("TLS", secured))
         ),
     ]

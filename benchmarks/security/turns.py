@@ -1,0 +1,77 @@
+"""A topic is written and read once by librdkafka; of two clusters, by turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from benchmarks.clusters import broker_cpu, of_librdkafka
+from benchmarks.replication import RECORD_SIZE, producer_with, send
+from minikafka.chaos.local_cluster import LocalCluster
+
+PARTITIONS: Final = 3
+
+
+class Side(NamedTuple):
+    """A cluster: its name, how to connect, and the CPU seconds that its nodes have used."""
+
+    name: str
+    connecting: dict[str, Any]
+    cpu_seconds: Callable[[], float]
+
+
+class Turn(NamedTuple):
+    """Megabytes a second, and CPU seconds of all nodes."""
+
+    written_mb_per_s: float
+    writing_cpu_s: float
+    read_mb_per_s: float
+    reading_cpu_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"written {self.written_mb_per_s:.0f} MB/s (nodes {self.writing_cpu_s:.2f} CPU s), "
+            f"read {self.read_mb_per_s:.0f} MB/s ({self.reading_cpu_s:.2f} CPU s)"
+        )
+
+
+def side_of(name: str, cluster: LocalCluster) -> Side:
+    """One of ours."""
+    return Side(name, of_librdkafka(cluster), lambda: sum(broker_cpu(cluster).values()))
+
+
+def turn(side: Side, topic: str, records: int) -> Turn:
+    """With a topic of PARTITIONS that is there and empty."""
+    producer = producer_with(side.connecting, topic, PARTITIONS)
+    cpu_s, began = side.cpu_seconds(), time.monotonic()
+    send(producer, topic, PARTITIONS, records)
+    writing_s, writing_cpu_s = time.monotonic() - began, side.cpu_seconds() - cpu_s
+    cpu_s, began = side.cpu_seconds(), time.monotonic()
+    _read(side.connecting, topic, records)
+    reading_s, reading_cpu_s = time.monotonic() - began, side.cpu_seconds() - cpu_s
+    megabytes = records * RECORD_SIZE / 1e6
+    return Turn(megabytes / writing_s, writing_cpu_s, megabytes / reading_s, reading_cpu_s)
+
+
+def middle(turns: Sequence[Turn]) -> Turn:
+    """The median of each number."""
+    return Turn(*map(median, zip(*turns, strict=True)))
+
+
+def ratios(pairs: Sequence[tuple[Turn, Turn]]) -> Turn:
+    """The median of each number of the second, to that of the first."""
+    return middle([Turn(*(two / one for one, two in zip(*pair, strict=True))) for pair in pairs])
+
+
+def _read(connecting: Mapping[str, Any], topic: str, records: int) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({**connecting, "group.id": "none", "fetch.message.max.bytes": 1 << 20, "log_level": 0})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    left = records
+    while left > 0:
+        # It waits for as many as are asked for.
+        left -= sum(message.error() is None for message in consumer.consume(min(left, 10_000), 1.0))
+    consumer.close()
