@@ -1,6 +1,6 @@
 """TLS of who accepts connections. Event loops carry it out with memory for a socket, and leave to OpenSSL what it says.
 
-What is more is here: who is turned away is told (``alerts``), and nobody renews keys for ever (``tls_records``).
+What is more is here: who is turned away is told (``alerts``), and nobody's records cost too much (``tls_records``).
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ class AcceptingContext(ssl.SSLContext):
         taken = ssl.MemoryBIO()
         accepted = super().wrap_bio(taken, outgoing, server_side, server_hostname, session)
         assert isinstance(accepted, _Accepted)
-        accepted.take_from(incoming, taken)
+        accepted.take_from(incoming, taken, outgoing)
         accepted.tell(outgoing, ARRIVING.get(None))
         return accepted

@@ -4,6 +4,10 @@ In TLS 1.3 either side may renew its keys at any time (RFC 8446, 4.6.3). A recor
 this node some 60 us: more per byte than a handshake. OpenSSL sets no bound, and event loops give it all that has
 arrived: 256 KiB of such records held the loop for more than half a second, before their sender had logged in. So
 OpenSSL gets few records at once, and a connection ends whose records bring nothing too often.
+
+During the handshake it gets one at a time: what came behind the last one is none of the handshake. That is dear, too,
+where a message comes in pieces of a byte: so a handshake has a bound. And OpenSSL looks for each key share of the first
+message in the list of its groups: 64 KiB of both took 0.2 s. So that message has one, too.
 """
 
 from __future__ import annotations
@@ -16,7 +20,13 @@ FRUITLESS_MAX: Final = 32
 """Records that bring no bytes: renewed keys, or empty ones."""
 FRUITFUL_FOR_ONE_MORE: Final = 1_000
 """Implementations renew their keys after millions."""
-_WHY: Final = "too many records without data: it renews its keys"
+SHAKING_HANDS_MAX: Final = 128
+"""Records of a handshake. It takes four, and a few more for a long chain of certificates."""
+HELLO_BYTES_MAX: Final = 8 * 1024
+"""Of what comes before the first answer. Clients send hundreds; with post-quantum keys and a ticket, some thousands."""
+_RENEWS: Final = "too many records without data: it renews its keys"
+_IN_PIECES: Final = "too many records in a handshake"
+_LONG_HELLO: Final = "the first message is too long"
 _HEADER_BYTES: Final = 5
 _KINDS: Final = range(20, 25)
 _LARGEST: Final = (1 << 14) + 2048
@@ -27,20 +37,26 @@ class FewRecords(ssl.SSLObject):
 
     _arrived: ssl.MemoryBIO
     _taken: ssl.MemoryBIO
+    _answers: ssl.MemoryBIO
     _held: bytes
     _at: int
     _handed_over: int
     _fruitful: int
     _left: int
+    _shaking_hands: int
+    _hello_bytes: int
+    _is_answered: bool
     _has_ended: bool
 
-    def take_from(self, arrived: ssl.MemoryBIO, taken: ssl.MemoryBIO) -> None:
-        """``taken`` is what OpenSSL reads."""
-        self._arrived, self._taken = arrived, taken
+    def take_from(self, arrived: ssl.MemoryBIO, taken: ssl.MemoryBIO, answers: ssl.MemoryBIO) -> None:
+        """``taken`` is what OpenSSL reads, ``answers`` what it writes."""
+        self._arrived, self._taken, self._answers = arrived, taken, answers
         self._held = b""  # has arrived; from ``_at`` on OpenSSL has not got it
         self._at = 0
         self._handed_over = self._fruitful = 0  # records of the last time
         self._left = FRUITLESS_MAX * FRUITFUL_FOR_ONE_MORE  # each fruitless record takes FRUITFUL_FOR_ONE_MORE of it
+        self._shaking_hands = self._hello_bytes = 0
+        self._is_answered = False
         self._has_ended = False
 
     def do_handshake(self) -> None:
@@ -49,8 +65,10 @@ class FewRecords(ssl.SSLObject):
             try:
                 return super().do_handshake()
             except ssl.SSLWantReadError:
+                self._is_answered = self._is_answered or self._answers.pending > 0
                 if not self._hand_over(1):
                     raise
+                self._note_of_handshake()
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
         """As the base class, but with a ``buffer`` as many records as there are: each call costs more than a record."""
@@ -118,11 +136,25 @@ class FewRecords(ssl.SSLObject):
             self._at = end
         return number
 
+    def _note_of_handshake(self) -> None:
+        """One more record was handed over."""
+        self._shaking_hands += 1
+        if self._shaking_hands > SHAKING_HANDS_MAX:
+            raise _refused(_IN_PIECES) from None
+        if not self._is_answered:
+            self._hello_bytes += self._taken.pending
+            if self._hello_bytes > HELLO_BYTES_MAX:
+                raise _refused(_LONG_HELLO) from None
+
     def _settle(self) -> None:
         """OpenSSL is done with the records of the last time."""
         self._left += self._fruitful - FRUITFUL_FOR_ONE_MORE * (self._handed_over - self._fruitful)
         self._handed_over = self._fruitful = 0
         if self._left < 0:
-            error = ssl.SSLError(ssl.SSL_ERROR_SSL, _WHY)
-            error.reason = _WHY  # OpenSSL's have one
-            raise error
+            raise _refused(_RENEWS)
+
+
+def _refused(why: str) -> ssl.SSLError:
+    error = ssl.SSLError(ssl.SSL_ERROR_SSL, why)
+    error.reason = why  # OpenSSL's have one
+    return error

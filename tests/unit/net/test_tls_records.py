@@ -19,7 +19,7 @@ from minikafka.net.accepting import AcceptingContext
 from minikafka.net.connection import Connection
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
-from minikafka.net.tls_records import AT_ONCE, FRUITFUL_FOR_ONE_MORE, FRUITLESS_MAX
+from minikafka.net.tls_records import AT_ONCE, FRUITFUL_FOR_ONE_MORE, FRUITLESS_MAX, SHAKING_HANDS_MAX
 
 HANDSHAKE, DATA = 22, 23
 RENEW = b"\x18\x00\x00\x01\x00"
@@ -178,6 +178,39 @@ def test_what_is_not_tls_is_refused_at_once() -> None:
     server.arrived.write(b"GET / HTTP/1.1\r\n\r\n")
     with pytest.raises(ssl.SSLError):
         server.tls.do_handshake()
+
+
+def test_a_handshake_does_not_come_in_thousands_of_records() -> None:
+    """An event loop hands over 256 KiB at once: 43,000 of these held it for a second."""
+    client_hello = b"\x01" + (100_000).to_bytes(3, "big") + b"\x03\x03" + bytes(10_000)
+    records = [b"\x16\x03\x01\x00\x01" + bytes([byte]) for byte in client_hello]
+    server = Server()
+    server.arrived.write(b"".join(records))
+    with pytest.raises(ssl.SSLError, match="too many records in a handshake"):
+        server.tls.do_handshake()
+    rest = (len(records) - SHAKING_HANDS_MAX) * len(records[0])
+    assert server.tls.pending() == rest, "it is not even looked at"
+
+
+def test_a_first_message_is_no_longer_than_clients_send() -> None:
+    """OpenSSL compares each of its key shares with each of its groups."""
+    server = Server()
+    server.arrived.write(b"\x16\x03\x01\x3f\xff" + b"\x01\x00\xff\xff\x03\x03" + bytes((1 << 14) - 7))
+    with pytest.raises(ssl.SSLError, match="first message is too long"):
+        server.tls.do_handshake()
+    assert not server.sent.pending
+
+
+def test_a_handshake_may_come_in_pieces(client: Client) -> None:
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    begin = client.sent.read()
+    pieces = [begin[at : at + 30] for at in range(5, len(begin), 30)]
+    server = Server()
+    server.arrived.write(b"".join(begin[:3] + len(piece).to_bytes(2, "big") + piece for piece in pieces))
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.do_handshake()
+    assert server.sent.pending, "it was answered"
 
 
 class Frames:
