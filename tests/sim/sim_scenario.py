@@ -378,12 +378,15 @@ def wait_for(
 
 
 def is_healed(cluster: SimulatedCluster) -> bool:
-    """Every machine is up and every node sees every replica in sync."""
+    """Every machine is up, moves none of its replicas, and sees every one in sync."""
     nodes = [node for _, node in cluster.nodes()]
     return len(nodes) == len(cluster.machines) and all(
-        len(partition.isr) == len(partition.replicas) and partition.leader >= 0
+        not node.store.moves()
+        and all(
+            len(partition.isr) == len(partition.replicas) and partition.leader >= 0
+            for _, _, partition in node.image.partitions()
+        )
         for node in nodes
-        for _, _, partition in node.image.partitions()
     )
 
 
@@ -400,7 +403,7 @@ def state_of(cluster: SimulatedCluster) -> str:
             for topic, number, partition in node.image.partitions()
             if len(partition.isr) < len(partition.replicas) or partition.leader < 0
         ]
-        lines.append(f"{machine.host} sees {'; '.join(seen) or 'all in sync'}")
+        lines.append(f"{machine.host} sees {'; '.join(seen) or 'all in sync'}, and moves {len(node.store.moves())}")
     return "\n  ".join(["", *lines])
 
 
