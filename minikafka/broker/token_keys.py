@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
-from urllib.request import urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from minikafka.broker.logs import one_line
 from minikafka.broker.threads import RunInThread
@@ -141,9 +141,21 @@ def _algorithms(key: Any) -> list[str]:
 def _read(url: str) -> bytes:
     if url.startswith("file:"):
         return Path(unquote(urlsplit(url).path)).read_bytes()
-    with urlopen(url, timeout=READ_TIMEOUT_S) as answer:  # noqa: S310 - the setting takes no other scheme
+    with build_opener(_Redirects).open(url, timeout=READ_TIMEOUT_S) as answer:
         text: bytes = answer.read(SIZE_MAX)
     return text
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Followed, but not from https to where anybody on the way could put keys of his own."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        if urlsplit(newurl).scheme not in ("https", req.type):
+            fp.close()
+            raise ValueError(f"it redirects to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _jwt() -> Any:

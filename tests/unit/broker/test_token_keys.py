@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import ssl
 import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ from typing import Any
 import jwt
 import pytest
 from broker_node import ANY_PORTS, eventually, listener_of
+from broker_tls import Files
 from captured_logs import capture_logs
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -151,18 +153,48 @@ async def test_an_unknown_key_has_them_read_again(tmp_path: Path, monkeypatch: p
     ],
 )
 async def test_whatever_an_address_answers_leaves_the_keys_as_they_were(keys: TokenKeys, answer: bytes) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        keys.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys"
+    async with await serving(answer) as server:
+        keys.url = f"http://127.0.0.1:{port_of(server)}/keys"
         keys._run_in_thread = asyncio.to_thread
         with capture_logs() as logs:
             await keys.read()
     assert [each["event"] for each in logs] == ["keys of tokens cannot be read"]
     assert keys.claims_of(signed())["sub"] == "alice"
+
+
+async def test_no_key_is_taken_from_where_whoever_is_on_the_way_may_change_it(
+    keys: TokenKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, foreign = Files(tmp_path), jwks(row(OTHER, "curve"))
+    monkeypatch.setenv("SSL_CERT_FILE", files.authority)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.node)
+    plain = await serving(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(foreign), foreign))
+    elsewhere = f"http://127.0.0.1:{port_of(plain)}/keys"
+    encrypted = await serving(f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}\r\n\r\n".encode(), ssl=context)
+    async with plain, encrypted:
+        keys.url = f"https://127.0.0.1:{port_of(encrypted)}/keys"
+        keys._run_in_thread = asyncio.to_thread
+        with capture_logs() as logs:
+            await keys.read()
+    assert [each["why"] for each in logs] == [f"ValueError: it redirects to {elsewhere}, which is not https"]
+    assert keys.claims_of(signed())["sub"] == "alice"
+
+
+async def serving(answer: bytes, **how: Any) -> asyncio.Server:
+    """Gives each request this answer."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", 0, **how)
+
+
+def port_of(server: asyncio.Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port
 
 
 async def test_a_client_with_a_signed_token_is_let_in(start_node: StartNode, tmp_path: Path) -> None:
