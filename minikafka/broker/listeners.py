@@ -101,7 +101,7 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
             logins[name] = Logins()
             offered = mechanisms.of(settings)
             handler = SaslAuthenticator(clients, offered, settings, ports.clock, ports.timers, logins[name])
-        elif config.security_protocol(name) == SSL and config.ssl_client_auth != NO_CLIENT_AUTH:
+        elif config.security_protocol(name) == SSL and config.client_auth(name) != NO_CLIENT_AUTH:
             logins[name] = Logins()
             handler = CertifiedClients(clients, config.ssl_principal_mapping_rules, logins[name])
         return listener(name, handler, replace(limits, asks_who=asks_who), addresses)

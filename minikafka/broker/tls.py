@@ -7,42 +7,39 @@ that cannot be used leave everything as it was.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
-from minikafka.config.security import NO_CLIENT_AUTH, SASL_SSL, WITH_TLS
+from minikafka.config.security import NO_CLIENT_AUTH, REQUIRED, WITH_TLS
 from minikafka.net.accepting import AcceptingContext
 from minikafka.net.stores import Store, StoreError, load_key, with_trusted
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_CLIENT_AUTH: Final = {
+_VERIFY_MODES: Final = {
     NO_CLIENT_AUTH: ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
+    REQUIRED: ssl.CERT_REQUIRED,
 }
 
 
 class Contexts(NamedTuple):
     """Of one state of the settings and files."""
 
-    clients: ssl.SSLContext
-    users: ssl.SSLContext
-    """Of listeners where clients log in: who says who it is by SASL is not asked for a certificate besides."""
-    peers: ssl.SSLContext | None
-    """Of listeners for other nodes, which must have certificates."""
+    accepting: Mapping[str, ssl.SSLContext]
+    """By what listeners ask for: ``ssl.client.auth``."""
     dialling: ssl.SSLContext | None
-    """To such listeners of other nodes."""
+    """To listeners of other nodes; None: these speak no TLS."""
 
 
 class Tls:
     """Raises ConfigError, which names the file, when it is made and by :meth:`contexts_of`."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._secured = {name for name in config.listeners if config.security_protocol(name) in WITH_TLS}
-        self._with_login = {name for name in self._secured if config.security_protocol(name) == SASL_SSL}
-        self._is_for_peers = any(name in self._secured for name in FOR_PEERS)
+        secured = (name for name in config.listeners if config.security_protocol(name) in WITH_TLS)
+        self._client_auth = {name: config.client_auth(name) for name in secured}
         self._contexts = self.contexts_of(config)
 
     def use(self, contexts: Contexts) -> None:
@@ -51,30 +48,23 @@ class Tls:
 
     def accepting(self, listener: str) -> ssl.SSLContext:
         """For a connection to a listener that speaks TLS."""
-        contexts = self._contexts
-        if listener in FOR_PEERS:
-            found = contexts.peers
-        else:
-            found = contexts.users if listener in self._with_login else contexts.clients
-        assert found is not None, f"listener {listener} speaks TLS"
-        return found
+        return self._contexts.accepting[self._client_auth[listener]]
 
     def dialling(self, listener: str) -> ssl.SSLContext | None:
         """For a connection to another node's listener of that name. They speak what this one's do: None, if plain."""
-        return self._contexts.dialling if listener in self._secured else None
+        return self._contexts.dialling if listener in self._client_auth else None
 
     def contexts_of(self, config: BrokerConfig) -> Contexts:
         """Of the files as they are now. It reads them, and may decrypt keys: a node that runs does so in a thread."""
-        clients = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
-        clients.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
-        users = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
-        if not self._is_for_peers:
-            return Contexts(clients, users, None, None)
-        peers = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
-        peers.verify_mode = ssl.CERT_REQUIRED
+        accepting = {}
+        for wanted in set(self._client_auth.values()):
+            accepting[wanted] = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
+            accepting[wanted].verify_mode = _VERIFY_MODES[wanted]
+        if self._client_auth.keys().isdisjoint(FOR_PEERS):
+            return Contexts(accepting, None)
         dialling = _set_up(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
         dialling.check_hostname = config.ssl_endpoint_identification_algorithm is not None
-        return Contexts(clients, users, peers, dialling)
+        return Contexts(accepting, dialling)
 
 
 def _set_up(context: ssl.SSLContext, config: BrokerConfig) -> ssl.SSLContext:

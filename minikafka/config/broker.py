@@ -12,7 +12,17 @@ from minikafka.config.logs import LogSettings
 from minikafka.config.node import CONTROLLER, LISTENER_NAMES, REPLICATION, NodeSettings
 from minikafka.config.quorum import QuorumSettings
 from minikafka.config.sasl import LOGIN, PREFIX, SaslSettings, problems_of
-from minikafka.config.security import NO_CLIENT_AUTH, PLAINTEXT, PROTOCOLS, WITH_SASL, WITH_TLS, SecuritySettings
+from minikafka.config.security import (
+    CLIENT_AUTH,
+    NO_CLIENT_AUTH,
+    PLAINTEXT,
+    PROTOCOLS,
+    REQUIRED,
+    SASL_SSL,
+    WITH_SASL,
+    WITH_TLS,
+    SecuritySettings,
+)
 from minikafka.config.setting import (
     ConfigEntry,
     ConfigError,
@@ -27,6 +37,11 @@ from minikafka.config.topics import QuotaSettings, ReplicationSettings, TopicDef
 from minikafka.config.transactions import TransactionSettings
 from minikafka.model import Endpoint
 
+OF_LISTENERS: Final[Mapping[str, Setting[Any]]] = {
+    **SaslSettings.rows(),
+    CLIENT_AUTH: SecuritySettings.rows()[CLIENT_AUTH],
+}
+"""What may also be set for one listener."""
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named, not bound
 
 
@@ -110,6 +125,15 @@ class BrokerConfig(
             vars(settings)[row.attribute] = own.get(name, getattr(self, row.attribute))
         return settings
 
+    def client_auth(self, listener: str) -> str:
+        """Whether the listener asks clients for certificates. Where they log in, only its own setting counts, as in
+        Apache Kafka (KIP-684)."""
+        if listener in (REPLICATION, CONTROLLER):
+            return REQUIRED
+        for_all = NO_CLIENT_AUTH if self.security_protocol(listener) == SASL_SSL else self.ssl_client_auth
+        own: str = self._of_listeners.get(listener, {}).get(CLIENT_AUTH, for_all)
+        return own
+
     @property
     def voters(self) -> Mapping[int, Endpoint]:
         """The controller quorum by node id; this node alone when none is configured."""
@@ -159,15 +183,15 @@ def _parse_of_listeners(given: Mapping[str, object], listeners: Mapping[str, End
     found: dict[str, dict[str, Any]] = {}
     for name, raw in given.items():
         rest = name.removeprefix(PREFIX)
-        setting = max((row for row in SaslSettings.rows() if rest.endswith(f".{row}")), key=len, default=None)
+        setting = max((row for row in OF_LISTENERS if rest.endswith(f".{row}")), key=len, default=None)
         if setting is None:
-            known = ", ".join(row for row in SaslSettings.rows() if row.endswith(LOGIN) or not rest.endswith(LOGIN))
+            known = ", ".join(row for row in OF_LISTENERS if row.endswith(LOGIN) or not rest.endswith(LOGIN))
             raise ConfigError([f"setting {name!r} not found; for one listener there are {known}"])
         wanted = rest.removesuffix(f".{setting}").lower().replace("_", ".")
         listener = next((each for each in listeners if each.lower().replace("_", ".") == wanted), None)
         if listener is None:
             raise ConfigError([f"{name}: there is no such listener among {', '.join(listeners)}"])
-        found.setdefault(listener, {}).update(parse_settings(SaslSettings.rows(), {setting: raw}))
+        found.setdefault(listener, {}).update(parse_settings(OF_LISTENERS, {setting: raw}))
     return found
 
 
@@ -266,11 +290,13 @@ def _check_security(config: BrokerConfig) -> Iterator[str]:
     secured = [name for name in config.listeners if config.security_protocol(name) in WITH_TLS]
     if secured and config.ssl_keystore_location is None:
         yield f"ssl.keystore.location is not set; listener {secured[0]} needs a key and a certificate"
-    if secured and config.ssl_client_auth != NO_CLIENT_AUTH and config.ssl_truststore_location is None:
-        yield f"ssl.truststore.location is not set; ssl.client.auth={config.ssl_client_auth} needs it"
-    for name in {REPLICATION, CONTROLLER}.intersection(secured):
-        if config.ssl_truststore_location is None:
-            yield f"ssl.truststore.location is not set; listener {name} needs it to check the other nodes"
+    for name in secured:
+        if config.ssl_truststore_location is None and (wanted := config.client_auth(name)) != NO_CLIENT_AUTH:
+            why = "to check the other nodes" if name in (REPLICATION, CONTROLLER) else f"for ssl.client.auth={wanted}"
+            yield f"ssl.truststore.location is not set; listener {name} needs it {why}"
+    for name in (REPLICATION, CONTROLLER):
+        if config._of_listeners.get(name, {}).get(CLIENT_AUTH, REQUIRED) != REQUIRED:
+            yield f"ssl.client.auth at listener {name} must be {REQUIRED}: nodes prove themselves by certificates there"
     for name in config.listeners:
         if config.security_protocol(name) not in WITH_SASL:
             continue

@@ -17,7 +17,9 @@ SASL_SSL: Final = "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 WITH_TLS: Final = (SSL, SASL_SSL)
 WITH_SASL: Final = (SASL_PLAINTEXT, SASL_SSL)
+CLIENT_AUTH: Final = "ssl.client.auth"
 NO_CLIENT_AUTH: Final = "none"
+REQUIRED: Final = "required"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -100,10 +102,11 @@ class SecuritySettings(SettingGroup):
         certificate will do that ssl.truststore.location vouches for.""",
     )
     ssl_client_auth = Setting(
-        choice(NO_CLIENT_AUTH, "requested", "required"),
+        choice(NO_CLIENT_AUTH, "requested", REQUIRED),
         NO_CLIENT_AUTH,
         doc="""Whether a client needs a certificate of its own: none, requested (one that is given must be good) or
-        required. At SASL_SSL it needs none, whatever this says: there it logs in.""",
+        required. It may be set for one listener: `listener.name.ssl.ssl.client.auth`. At SASL_SSL, where clients log
+        in, only that counts (`listener.name.sasl_ssl.ssl.client.auth`).""",
     )
     ssl_principal_mapping_rules = Setting(
         principal_rules(),

@@ -87,7 +87,7 @@ def test_it_is_said_which_secrets_others_may_read(tmp_path: Path) -> None:
         ),
         (
             {"ssl_keystore_location": "/k", "ssl_client_auth": "required"},
-            "ssl.truststore.location is not set; ssl.client.auth=required needs it",
+            "ssl.truststore.location is not set; listener SSL needs it for ssl.client.auth=required",
         ),
         (
             {"ssl_keystore_type": "JKS"},

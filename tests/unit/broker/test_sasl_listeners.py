@@ -247,14 +247,18 @@ async def test_a_user_that_was_removed_does_not_get_in_any_more(start_secure: St
 
 
 async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path) -> None:
-    """Who logs in is not asked for a certificate, as at Apache Kafka."""
+    """Who logs in is not asked for a certificate, as at Apache Kafka, but where a listener wants both (KIP-684)."""
     files = Files(tmp_path)
     node = await start_secure(
-        listeners=f"{WITH_SASL},SASL_SSL://127.0.0.1:0",
+        listeners=f"{WITH_SASL},SASL_SSL://127.0.0.1:0,BOTH://127.0.0.1:0",
+        listener_security_protocol_map="BOTH:SASL_SSL",
         ssl_keystore_location=files.node,
         ssl_truststore_location=files.authority,
         ssl_client_auth="required",
-        **{"listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+        **{
+            "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.both.ssl.client.auth": "required",
+        },
     )
     login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "alice", "sasl_password": "secret"}
     how = Security(security_protocol="SASL_SSL", ssl_truststore_location=files.authority, **login)
@@ -263,6 +267,12 @@ async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path) -> No
         assert await admin.describe_cluster()
     plain = await refusal(node, replace(how, sasl_mechanism="PLAIN"), "SASL_SSL")
     assert "it offers SCRAM-SHA-512" in plain.message
+    both = replace(how, ssl_keystore_location=files.client)
+    async with Admin(servers(node, "BOTH"), security=both) as admin:
+        assert [each.user for each in listener_of(node, "BOTH")._connections] == ["alice"]
+        assert await admin.describe_cluster()
+    await refusal(node, replace(both, sasl_password="wrong"), "BOTH")
+    await refusal(node, how, "BOTH")
 
 
 async def test_quotas_hold_for_the_user_who_logs_in(start_secure: StartNode, dial: Dial) -> None:

@@ -14,7 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from broker_node import create_topic, eventually, listener_of
 from broker_scrape import LISTENS, scrape, value
-from broker_tls import Files, security, servers
+from broker_tls import PLAIN_AND_SSL, Files, security, servers
 from captured_logs import capture_logs
 from confluent_kafka import Producer as ConfluentProducer
 
@@ -135,8 +135,12 @@ async def test_who_takes_a_listener_for_another_is_told(start_secure: StartNode,
 
 
 async def test_a_listener_asks_clients_for_certificates(start_secure: StartNode, files: Files) -> None:
+    """All that speak SSL, unless one has a setting of its own."""
+    listeners = f"{PLAIN_AND_SSL},OTHER://127.0.0.1:0"
     for wanted, with_none in (("required", False), ("requested", True), ("none", True)):
-        node = await start_secure(ssl_client_auth=wanted)
+        other = "required" if with_none else "none"
+        settings = {"listener.name.other.ssl.client.auth": other, "listener.security.protocol.map": "OTHER:SSL"}
+        node = await start_secure(ssl_client_auth=wanted, listeners=listeners, **settings)
         for own, is_let_in in ((None, with_none), (files.client, True), (files.of("eve", by="bad"), wanted == "none")):
             how = security(files, ssl_keystore_location=own)
             if is_let_in:
@@ -144,6 +148,11 @@ async def test_a_listener_asks_clients_for_certificates(start_secure: StartNode,
                     assert await admin.describe_cluster()
             else:
                 await refusal(node, how)
+        if other == "required":
+            await refusal(node, security(files), "OTHER")
+        how = security(files, ssl_keystore_location=files.client if other == "required" else None)
+        async with Admin(servers(node, "OTHER"), security=how) as admin:
+            assert await admin.describe_cluster()
         await node.stop()
 
 

@@ -128,6 +128,10 @@ def test_a_listener_is_found_by_the_name_that_the_environment_can_spell() -> Non
         ({"listener.name.nowhere.sasl.enabled.mechanisms": "PLAIN"}, "there is no such listener among CLIENT"),
         ({"listener.name.sasl_ssl.log.dirs": "x"}, "not found; for one listener there are sasl.enabled.mechanisms"),
         ({"listener.name.sasl_ssl.connections.max.reauth.ms": "x"}, "must be a whole number"),
+        ({"listener.name.sasl_ssl.ssl.client.auth": "x"}, "must be one of none, requested, required"),
+        ({"listener.name.sasl_ssl.ssl.client.auth": "required"}, "listener SASL_SSL needs it for ssl.client.auth=req"),
+        ({"listener.name.controller.ssl.client.auth": "none"}, "at listener CONTROLLER must be required"),
+        ({"listener.name.sasl_ssl.ssl.keystore.location": "/k"}, "ssl.keystore.location' not found; for one"),
         ({"listener_security_protocol_map": "REPLICATION:SASL_SSL"}, "REPLICATION"),
     ],
 )
