@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SIZE_MAX: Final = 1 << 23
+"""Bytes of a store. All whom a system trusts have a fifth of a MiB."""
 _ENCRYPTED_KEY: Final = re.compile("^-----BEGIN ENCRYPTED PRIVATE KEY|^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _PKCS12: Final = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
@@ -50,6 +53,7 @@ class Store(NamedTuple):
 
 def load_key(context: ssl.SSLContext, store: Store) -> None:
     """The key and certificate to prove oneself with. Raises StoreError."""
+    _check_size(store)
     if store.format == PKCS12:
         with in_memory(_key_pem(store, _opened(store))) as path:
             context.load_cert_chain(path)
@@ -64,6 +68,7 @@ def load_key(context: ssl.SSLContext, store: Store) -> None:
 def with_trusted(take: Callable[..., T], store: Store) -> T:
     """Have a context take the certificates of those who may vouch for others: its method that takes a file or text, or
     the function that makes one of these. Raises StoreError."""
+    _check_size(store)
     if store.format == PKCS12:
         return take(cadata=trusted_pem(store))
     try:
@@ -91,6 +96,19 @@ def in_memory(text: str) -> Iterator[str]:
         file.write(text)
         file.flush()
         yield f"/proc/self/fd/{file.fileno()}"
+
+
+def _check_size(store: Store) -> None:
+    """Whoever may set a node's settings names the file. OpenSSL reads on while a line has no end: a device, until no
+    memory is left."""
+    try:
+        found = os.stat(store.location)
+    except OSError as error:
+        raise store.error(error.strerror or str(error)) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise store.error("it is not a file")
+    if found.st_size > SIZE_MAX:
+        raise store.error(f"it has {found.st_size} bytes; {SIZE_MAX} are allowed")
 
 
 def _opened(store: Store) -> PKCS12KeyAndCertificates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import sys
 from base64 import b64decode
@@ -23,7 +24,7 @@ from minikafka.broker.tls import Tls
 from minikafka.client import Security
 from minikafka.config import BrokerConfig
 from minikafka.net.certificates import distinguished_name
-from minikafka.net.stores import Store, StoreError, load_key, trusted_pem, with_trusted
+from minikafka.net.stores import SIZE_MAX, Store, StoreError, load_key, trusted_pem, with_trusted
 
 PASSWORD = "a secret"
 ROOT = trustme.CA()
@@ -144,6 +145,21 @@ def test_a_file_that_cannot_be_used_is_named(
     if store_format == "PEM":
         with pytest.raises(StoreError, match=r"it is|it must have certificates"):
             with_trusted(context.load_verify_locations, Store("ssl.truststore", str(path)))
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_what_has_no_end_is_not_read(tmp_path: Path, kind: str) -> None:
+    """OpenSSL would read it until no memory is left, or wait for ever."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with large.open("wb") as file:
+        file.truncate(SIZE_MAX + 1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for path, said in ((Path("/dev/zero"), "not a file"), (pipe, "not a file"), (large, f"{SIZE_MAX + 1} bytes")):
+        with pytest.raises(StoreError, match=f"{path}: it (is|has) {said}"):
+            load_key(context, Store("ssl.keystore", str(path), kind))
+        with pytest.raises(StoreError, match=f"{path}: it (is|has) {said}"):
+            with_trusted(context.load_verify_locations, Store("ssl.truststore", str(path), kind))
 
 
 def test_a_file_without_what_is_looked_for_is_named(tmp_path: Path) -> None:
