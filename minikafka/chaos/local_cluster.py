@@ -99,7 +99,7 @@ class LocalCluster(ManagedCluster):
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
         """Start one more node, a broker without a vote. Returns its id once it is a live member."""
-        if not self._has_quorum():
+        if self.quorum_shortage() is not None:
             raise ClusterError(
                 f"no controller quorum to join; start the first nodes: {self.layout.command('cluster start')}"
             )

@@ -98,9 +98,12 @@ class ManagedCluster(Breakable, ObservedCluster):
         restart = self.remedy(f"cluster restart {node_id}", f"restart({node_id})")
         return NodeDownError(f"node {node_id} is down; start it with: {restart}")
 
-    def _has_quorum(self) -> bool:
+    def quorum_shortage(self) -> str | None:
+        """Why there can be no controller, if too few nodes run. A node without one does not yet listen for clients."""
         voters = self.layout.voter_ids
-        return len({*self.responsive()} & {*voters}) > len(voters) // 2
+        needed = len(voters) // 2 + 1
+        running = len({*self.responsive()} & {*voters})
+        return None if running >= needed else f"an election needs {needed} of nodes {', '.join(map(str, voters))}"
 
     # --- starting and ending ---
 
@@ -141,7 +144,7 @@ class ManagedCluster(Breakable, ObservedCluster):
         self._spawn_missing([node_id], started)
         if not started:
             raise ClusterError(f"node {node_id} is already up")
-        if self._has_quorum():
+        if self.quorum_shortage() is None:
             self.wait_ready([node_id], timeout_s)
 
     def spawn(self, *node_ids: int) -> None:

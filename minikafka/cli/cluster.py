@@ -148,7 +148,8 @@ def restart(nodes: Nodes, directory: Directory = None) -> None:
             status = cluster.layout.command("cluster status")
             print_note(f"interrupted: node {node_id} may be down, or still starting; see {status}")
             raise
-        print_line(f"node {node_id} is up")
+        waits = cluster.quorum_shortage()
+        print_line(f"node {node_id} is up" + (f", but waits for others: {waits}" if waits else ""))
 
 
 def open_cluster(directory: Path | None) -> LocalCluster:

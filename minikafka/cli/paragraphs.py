@@ -20,7 +20,6 @@ from minikafka.cli.elsewhere import ELSEWHERE, NOT_HERE, command_line, spelled_a
 
 NARROW_COLUMNS: Final = 76
 NARROW_NAME_COLUMNS: Final = 24
-VALIDATOR_WORDS: Final = "Value error, "  # what pydantic, which Typer may ask, says before what is wrong
 
 
 class FittingCommand(TyperCommand):
@@ -46,7 +45,7 @@ class FittingCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            error.message = error.message.removeprefix(VALIDATOR_WORDS)
+            error.message = _without_words_of_the_validator(error)
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -59,7 +58,8 @@ class FittingGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0].startswith("--") and args[0][2:] in self.commands:  # as to Kafka's own tools
-            ctx.fail(f"No such option: {args[0]}. Try: {command_line(ctx.command_path, [args[0][2:]], args[1:])}")
+            instead = command_line(ctx.command_path, *with_action(self, [args[0][2:]], args[1:]))
+            ctx.fail(f"No such option: {args[0]}. Try: {instead}")
         if args and args[0].startswith("-") and not _takes(self, args[0]) and any(_verbs_that_take(self, args[0])):
             ctx.fail(f"No such option: {args[0]}. It belongs behind the verb: {ctx.command_path} ... {args[0]} ...")
         return super().parse_args(ctx, args)
@@ -98,6 +98,14 @@ def _fitted(command: Any, ctx: Any, formatter: Any) -> Iterator[None]:
                 undoing.callback(setattr, each, name, getattr(each, name))
                 setattr(each, name, value)
         yield
+
+
+def _without_words_of_the_validator(error: typer.BadParameter) -> str:
+    """``'x' should be a valid integer``: pydantic, which Typer may ask, says ``Input should be``, and more."""
+    message = error.message.removeprefix("Value error, ")
+    for found in getattr(error.__cause__, "errors", list)():
+        message = message.replace("Input should be", f"{found['input']!r} should be").partition(", unable to parse")[0]
+    return message
 
 
 def _takes(command: Any, option: str) -> bool:

@@ -156,11 +156,13 @@ def _print(cluster: LocalCluster, seen: ClusterStatus, held: list[HeldBack]) -> 
             print_line(f"node {node.node_id} reports lost records: {node.losses}")
             print_line(f"read {losses_file(cluster, node.node_id)}; remove it once you have dealt with the loss")
     if seen.view is None:
-        if running := [node.node_id for node in seen.nodes if node.state == "up"]:
-            names = ", ".join(map(str, running))
-            print_line(f"no node answers, though up: {names}; see {cluster.layout.command('cluster logs')}")
+        start, logs = map(cluster.layout.command, ("cluster start", "cluster logs"))
+        if running := ", ".join(str(node.node_id) for node in seen.nodes if node.state == "up"):
+            waits = cluster.quorum_shortage()
+            why = f": {waits}; start the others with: {start}" if waits else f", though up: {running}; see {logs}"
+            print_line(f"no node answers{why}")
         else:
-            print_line(f"no node answers; start the cluster with: {cluster.layout.command('cluster start')}")
+            print_line(f"no node answers; start the cluster with: {start}")
     elif seen.controller_id is None:
         print_line(f"no active controller{f': {seen.trouble}' if seen.trouble else ''}")
         print_line("an election needs more than half of the voters; leaders and in-sync replicas are as last known")

@@ -98,8 +98,11 @@ def remove(
 
     async def verb(admin: Admin) -> None:
         from minikafka.client.admin import ScramDeletion
+        from minikafka.errors import ErrorCode, KafkaError
 
-        known = (await admin.describe_user_scram_credentials([user]))[user]
+        known = (await admin.describe_user_scram_credentials()).get(user)
+        if known is None:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"user {user!r} not found; see minikafka user list")
         for name in _chosen(mechanism, tuple(known)):
             await admin.alter_user_scram_credentials([ScramDeletion(user, name)])
             print_line(f"user {user} may not log in with {name} any more")

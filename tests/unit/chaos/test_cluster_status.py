@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ from minikafka.chaos.cluster_status import cluster_status, losses_file
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.probe import ClusterView, PartitionView, QuorumView
 from minikafka.chaos.processes import RunningProcess
+from minikafka.cli import cluster as cluster_verbs
 from minikafka.cli import main
 from minikafka.cli import status as status_verb
+
+RUNNING = RunningProcess(100, "python", paused=False, rss_bytes=1 << 20)
 
 
 class StagedCluster(LocalCluster):
@@ -22,6 +26,10 @@ class StagedCluster(LocalCluster):
 
     def process(self, node_id: int) -> RunningProcess | None:
         return self.processes.get(node_id)
+
+    def _spawn(self, node_ids: Iterable[int], started: list[int]) -> None:
+        self.processes.update(dict.fromkeys(node_ids, RUNNING))
+        started += node_ids
 
     def view(self) -> ClusterView | None:
         return self.staged_view
@@ -78,6 +86,20 @@ def test_a_lost_quorum_is_named_though_metadata_names_a_controller(
     assert "leaders and in-sync replicas are as last known" in said.output
     assert "*" not in said.output
     assert '"controller": null' in CliRunner().invoke(main.app, ["cluster", "status", "--json"]).output
+
+
+def test_a_node_that_waits_for_a_majority_is_explained(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not listen for clients before there is a controller, so that nobody can be asked."""
+    monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
+    monkeypatch.setattr(cluster_verbs, "open_cluster", lambda _directory: cluster)
+    cluster.processes = {}
+    cluster.staged_view = None
+    restarted = CliRunner().invoke(main.app, ["cluster", "restart", "2"])
+    assert restarted.output == "node 2 is up, but waits for others: an election needs 2 of nodes 1, 2, 3\n"
+    said = CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "\nno node answers: an election needs 2 of nodes 1, 2, 3; start the others with: minikafka cluster" in said
+    cluster.processes[1] = RUNNING
+    assert "\nno node answers, though up: 1, 2; see" in CliRunner().invoke(main.app, ["cluster", "status"]).output
 
 
 def test_a_paused_node_is_shown_with_the_way_out(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,7 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
         ("version", "minikafka --version"),
         ("help", "minikafka --help"),
         ("topic --create --topic x", "minikafka topic create --topic x"),
+        ("--topic x --describe", "minikafka topic describe x"),
     ],
 )
 def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) -> None:
@@ -149,6 +150,14 @@ def test_what_is_not_here_is_told_with_the_reason(words: str, why: str) -> None:
     said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "150"})
     assert said.exit_code == 2
     assert why in said.output
+
+
+@pytest.mark.parametrize("words", ["topic create t --partitions abc", "topic create t -p -1", "cluster kill abc"])
+def test_a_number_that_is_none_is_named(words: str) -> None:
+    said = CliRunner().invoke(app, words.split(), env={"COLUMNS": "150"})
+    assert said.exit_code == 2
+    assert "abc" in said.output or "-1" in said.output
+    assert not re.search("Input|unable to parse", said.output)  # the words of a library about its own work
 
 
 @pytest.mark.parametrize("option", ["--bootstrap-servers", "--bootstrap.servers=127.0.0.1:1", "--broker-list", "-b"])
