@@ -7,25 +7,21 @@ those of Apache Kafka do neither.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
 from benchmarks.apache_kafka import NotHereError, class_path, running_apache_kafka
+from benchmarks.beside.sides import OURS, THEIRS, Side, of_cluster
 from benchmarks.clusters import running_cluster
 from benchmarks.report import Figure, Run, Target
-from benchmarks.security.turns import PARTITIONS, Side, Turn, middle, ratios, side_of, turn
+from benchmarks.security.turns import Turn, middle, ratios, turn
 
 SUMMARY = "TLS against Apache Kafka with TLS: writing and reading"
 RECORDS: Final = 50_000
 COPIES: Final = 3
 WARM: Final = 4
 PAIRS: Final = 7
-OURS: Final = "minikafka"
-THEIRS: Final = "Apache Kafka"
 
 
 def run(run: Run) -> list[Figure]:
@@ -53,20 +49,14 @@ def _sides() -> Iterator[tuple[Side, Side]]:
         theirs = stack.enter_context(running_apache_kafka(jars, {}, tls=True))
         ours = stack.enter_context(running_cluster(secure=True))
         yield (
-            side_of(OURS, ours),
+            of_cluster(OURS, ours),
             Side(THEIRS, theirs.connecting, theirs.cpu_seconds),
         )
 
 
 def _turn(side: Side) -> Turn:
-    admin = AdminClient(side.connecting | {"log_level": 0})
-    topic = f"t{time.time_ns()}"  # deleting takes its time
-    settings = {"min.insync.replicas": "2"}
-    admin.create_topics([NewTopic(topic, PARTITIONS, COPIES, config=settings)])[topic].result(timeout=60)
-    measured = turn(side, topic, RECORDS)
-    admin.delete_topics([topic])[topic].result(timeout=60)
-    time.sleep(1)
-    return measured
+    with side.topic(COPIES) as topic:
+        return turn(side, topic, RECORDS)
 
 
 def _figures(turns: dict[str, list[Turn]]) -> list[Figure]:

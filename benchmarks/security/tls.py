@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from statistics import median
 from typing import Final
 
+from benchmarks.beside.sides import PARTITIONS, of_cluster
 from benchmarks.clusters import create_topic, delete_topic, running_cluster
 from benchmarks.report import Figure, Run
-from benchmarks.security.turns import PARTITIONS, Turn, middle, ratios, side_of, turn
+from benchmarks.security.turns import Turn, middle, ratios, turn
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.testing import MiniKafka
 
@@ -53,7 +54,7 @@ def run(run: Run) -> list[Figure]:
 def _measure(cluster: LocalCluster, *, copies: int, records: int) -> Turn:
     topic = f"rf{copies}"
     create_topic(cluster, topic, partitions=PARTITIONS, copies=copies)
-    measured = turn(side_of(topic, cluster), topic, records)
+    measured = turn(of_cluster(topic, cluster), topic, records)
     delete_topic(cluster, topic)
     time.sleep(0.5)
     return measured

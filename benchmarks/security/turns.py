@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from benchmarks.clusters import broker_cpu, of_librdkafka
+from benchmarks.beside.sides import PARTITIONS, Side
 from benchmarks.replication import RECORD_SIZE, producer_with, send
-from minikafka.chaos.local_cluster import LocalCluster
-
-PARTITIONS: Final = 3
-
-
-class Side(NamedTuple):
-    """A cluster: its name, how to connect, and the CPU seconds that its nodes have used."""
-
-    name: str
-    connecting: dict[str, Any]
-    cpu_seconds: Callable[[], float]
 
 
 class Turn(NamedTuple):
@@ -35,11 +24,6 @@ class Turn(NamedTuple):
             f"written {self.written_mb_per_s:.0f} MB/s (nodes {self.writing_cpu_s:.2f} CPU s), "
             f"read {self.read_mb_per_s:.0f} MB/s ({self.reading_cpu_s:.2f} CPU s)"
         )
-
-
-def side_of(name: str, cluster: LocalCluster) -> Side:
-    """One of ours."""
-    return Side(name, of_librdkafka(cluster), lambda: sum(broker_cpu(cluster).values()))
 
 
 def turn(side: Side, topic: str, records: int) -> Turn:

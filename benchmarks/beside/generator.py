@@ -1,0 +1,109 @@
+"""The program that makes the load: compiled by the machine's compiler, with librdkafka's headers, once a process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.apache_kafka import NotHereError
+
+SOURCE: Final = Path(__file__).with_suffix(".c")
+COMPILE: Final = ("cc", "-O2", "-Wall", "-Wextra", "-o")
+LIBRARIES: Final = ("-lrdkafka", "-lpthread")
+_QUIET: Final = {"log_level": 0}
+_PATIENCE_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is written: records of so many bytes, a second (0: as fast as they are taken), and how many without an
+    answer (0: as many as the client's queue takes); ``warm`` more go before. ``properties`` are librdkafka's."""
+
+    records: int
+    size: int
+    rate: int = 0
+    depth: int = 0
+    warm: int = 0
+    properties: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the program saw: seconds in all, and microseconds from each record to its answer, by thousandths."""
+
+    seconds: float
+    us: tuple[int, ...]
+
+    def ms(self, permille: int) -> float:
+        """A quantile of the latency: 500 is the median."""
+        return self.us[permille] / 1000
+
+
+@cache
+def program() -> Path:
+    """The compiled program. NotHereError without a compiler, or without librdkafka's headers."""
+    directory = Path(tempfile.mkdtemp(prefix="minikafka-bench-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    found = directory / SOURCE.stem
+    try:
+        done = subprocess.run([*COMPILE, found, SOURCE, *LIBRARIES], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise NotHereError("no C compiler (cc) is installed") from None
+    if done.returncode:
+        raise NotHereError(f"librdkafka's headers (librdkafka-dev) are not installed: {done.stderr.splitlines()[0]}")
+    return found
+
+
+def write(
+    connecting: Mapping[str, Any], topic: str, partitions: int, load: Load, on_warm: Callable[[], None]
+) -> Written:
+    """Write it; ``on_warm`` is called when what goes before is written."""
+    numbers = (partitions, load.records, load.size, load.rate, load.depth, load.warm)
+    with _started("produce", topic, *numbers, properties={**connecting, **(load.properties or {})}) as process:
+        assert process.stdout
+        if process.stdout.readline() == "warm\n":
+            on_warm()
+        seen = json.loads(process.communicate("\n", timeout=_PATIENCE_S)[0])
+    assert not seen["failed"], f"{seen['failed']} records were not taken: {seen['error']}"
+    return Written(seen["seconds"], tuple(seen["us"]))
+
+
+def read(connecting: Mapping[str, Any], topic: str, partitions: int, records: int) -> float:
+    """Read so many records from the beginning; seconds."""
+    properties = {**connecting, "group.id": "none"}
+    with _started("consume", topic, partitions, records, properties=properties) as process:
+        seen = json.loads(process.communicate(timeout=_PATIENCE_S)[0])
+    return float(seen["seconds"])
+
+
+@contextmanager
+def running_mock(brokers: int) -> Iterator[tuple[str, int]]:
+    """librdkafka's mock cluster, in a process of its own: its bootstrap servers, and the process's id."""
+    with _started("mock", brokers, properties={}) as process:
+        assert process.stdout
+        yield process.stdout.readline().strip(), process.pid
+
+
+@contextmanager
+def _started(*words: object, properties: Mapping[str, object]) -> Iterator[subprocess.Popen[str]]:
+    given = [f"{name}={_shown(value)}" for name, value in {**_QUIET, **properties}.items()]
+    with subprocess.Popen(
+        [program(), *map(str, words), *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
