@@ -17,6 +17,7 @@ QUIET_S: Final = 3.0
 LOOKS_APART_S: Final = 1.0
 LOOK_TIMEOUT_MS: Final = 2_000
 PARTITIONS_NAMED: Final = 5
+SILENT_QUORUM: Final = "the metadata quorum does not answer"
 MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -79,15 +80,15 @@ async def trouble(concern: Concern) -> str | None:
 
 
 async def quorum_trouble(admin: Admin) -> str | None:
-    """Why there is no controller, in the words of a broker; None when there is one."""
+    """Why there is no controller, in the words of a broker; None when there is one, or this user may not know."""
     from minikafka.errors import ErrorCode, KafkaError
 
     try:
         await admin.describe_quorum()
     except KafkaError as error:
-        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # a cluster of other brokers
-            return None
-        return error.message
+        if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            return None  # a cluster of other brokers, or a user who may read topics and no more
+        return SILENT_QUORUM if error.code is ErrorCode.REQUEST_TIMED_OUT else error.message
     return None
 
 
@@ -104,7 +105,7 @@ async def staleness(admin: Admin) -> str | None:
         async with asyncio.timeout(QUIET_S):
             return await quorum_trouble(admin)
     except TimeoutError:
-        return "the metadata quorum does not answer"
+        return SILENT_QUORUM
 
 
 async def _of_topic(admin: Admin, concern: Concern) -> str | None:

@@ -11,7 +11,7 @@ from minikafka.client.errors import UnreachableError
 from minikafka.client.sasl import SaslClient
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
-from minikafka.net.channel import Channel
+from minikafka.net.channel import Channel, ChannelClosedError
 from minikafka.net.handshakes import why_not_reached
 from minikafka.sasl.exchange import ClientExchange
 from minikafka.wire.api import ApiKey
@@ -79,9 +79,8 @@ class BrokerConnection:
         except TimeoutError:
             raise UnreachableError(f"{endpoint} did not answer within {timeout_s:g} s") from None
         except OSError as error:
-            why = "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
             raise UnreachableError(
-                f"cannot reach {endpoint}: {(tls and why_not_reached(error, _SILENT)) or why}"
+                f"cannot reach {endpoint}: {_why_not_opened(error, over_tls=tls is not None)}"
             ) from error
         except WireError as error:
             raise UnreachableError(f"{endpoint} does not speak the Kafka protocol: {error}") from error
@@ -199,6 +198,14 @@ class BrokerConnection:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"cannot send {key.camel_name}: {error}") from error
         correlation_id = self._channel.next_correlation_id()
         return correlation_id, encode_request(key, version, correlation_id, self._client_id, body)
+
+
+def _why_not_opened(error: OSError, *, over_tls: bool) -> str:
+    if over_tls and (why := why_not_reached(error, _SILENT)):
+        return why
+    if isinstance(error, ChannelClosedError):
+        return f"{error}; does this listener speak TLS (security.protocol)?"
+    return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or str(error)
 
 
 def api_key_of(request_type: type[Message]) -> ApiKey:

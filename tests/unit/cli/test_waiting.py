@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 
 from minikafka.cli.options import Target
-from minikafka.cli.waiting import MIN_ISR, Concern, _of_topic
+from minikafka.cli.waiting import MIN_ISR, Concern, _of_topic, quorum_trouble
 from minikafka.client import Admin
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 
 
 class FakeAdmin:
@@ -41,3 +41,20 @@ async def test_an_isr_is_too_small_when_a_broker_says_so(
     admin = cast("Admin", FakeAdmin(replicas, in_sync_replicas, min_insync_replicas))
     said = await _of_topic(admin, Concern(cast("Target", None), "orders", needs_isr=True))
     assert (said is not None) == is_short
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [
+        (ErrorCode.NOT_CONTROLLER, "the quorum has no leader"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None),  # `topic list` of a user called what it listed outdated
+        (ErrorCode.UNSUPPORTED_VERSION, None),
+        (ErrorCode.REQUEST_TIMED_OUT, "the metadata quorum does not answer"),
+    ],
+)
+async def test_a_user_without_rights_is_told_of_no_trouble(code: ErrorCode, trouble: str | None) -> None:
+    class Asking:
+        async def describe_quorum(self) -> None:
+            raise KafkaError(code, "the quorum has no leader")
+
+    assert await quorum_trouble(cast("Admin", Asking())) == trouble
