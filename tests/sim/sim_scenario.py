@@ -36,6 +36,7 @@ from sim_workload import Workload
 from simulator.kernel import Kernel
 from simulator.loop import Process, Simulator
 
+from minikafka.broker.node import Node
 from minikafka.event_log import processors
 from minikafka.ledger.checker import Verdict
 from minikafka.ledger.events import Event
@@ -378,16 +379,24 @@ def wait_for(
 
 
 def is_healed(cluster: SimulatedCluster) -> bool:
-    """Every machine is up, moves none of its replicas, and sees every one in sync."""
+    """Every machine is up, moves no replica, and sees the others as they are now, and every replica in sync."""
     nodes = [node for _, node in cluster.nodes()]
     return len(nodes) == len(cluster.machines) and all(
         not node.store.moves()
+        and all(_is_member(other, node) for other in nodes)
         and all(
             len(partition.isr) == len(partition.replicas) and partition.leader >= 0
             for _, _, partition in node.image.partitions()
         )
         for node in nodes
     )
+
+
+def _is_member(node: Node, to: Node) -> bool:
+    """Another one has heard of this process of it: what that one sees is no older."""
+    broker = to.image.brokers.get(node.config.node_id)
+    epoch = node.control_plane.lifecycle.broker_epoch
+    return broker is not None and not broker.fenced and broker.broker_epoch == epoch
 
 
 def state_of(cluster: SimulatedCluster) -> str:
