@@ -4,6 +4,9 @@ An unknown version is answered in version 0 with UNSUPPORTED_VERSION and a row f
 client can step down (KIP-511). The response header is always version 0. Levels of features that are in force are
 announced (KIP-584): clients speak transaction version 2 where ``transaction.version`` is at 2.
 
+Before version 4 no feature is listed as supported, because all ranges begin at 0: Java's clients of 3.3 to 3.8 refuse
+such a range, and with it the whole answer, again and again (KAFKA-17011).
+
 A client of version 5 may say which node of which cluster it means (KIP-1242). Another one has the address now, say a
 fresh cluster on an old port: REBOOTSTRAP_REQUIRED sends the client back to its bootstrap servers. Both are known from
 the start of the process, before the node has heard of its cluster.
@@ -33,6 +36,9 @@ from minikafka.wire.messages.api_versions import (
 )
 
 AUTHORIZATION: Final = (Anyone(),)
+
+_RANGES_FROM_ZERO: Final = 4
+"""The version from which clients take a feature whose range begins at 0."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -89,6 +95,7 @@ class Responses:
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=LOWEST, max_version=level)
                 for name, level in sorted(SUPPORTED.items())
+                if version >= _RANGES_FROM_ZERO
             ],
             finalized_features_epoch=image.offset,
             finalized_features=[

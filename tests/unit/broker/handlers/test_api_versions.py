@@ -53,7 +53,9 @@ async def test_levels_of_features_are_announced_as_they_are_now(node: Node, clie
         return supported, finalised, answer.finalized_features_epoch
 
     supported, finalised, epoch = await levels()
-    assert supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
+    assert supported == ({"group.version": (0, 1), "transaction.version": (0, 2)} if version > 3 else {}), (
+        "Java's clients that ask in version 3 refuse an answer with a range from 0"
+    )
     assert finalised == {"group.version": 1, "transaction.version": 2}
     lower = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
     answer = await client.ask(UpdateFeaturesRequest(feature_updates=[lower]))
