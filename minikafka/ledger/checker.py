@@ -69,6 +69,7 @@ class Verdict(Judgement):
     read: int
     unknown: int
     resent: int  # at several offsets, because their producer sent them so
+    deleted: int  # acknowledged, and deleted on purpose, as the history says
     not_judged: dict[str, int]  # by partition, if any: acknowledged records that no reader looked for
     acknowledged_at_ms: dict[str, list[int]]  # by partition: the times at which writes were acknowledged
     violations: dict[str, int]  # every rule, with its count
@@ -84,6 +85,7 @@ class Verdict(Judgement):
             "unknown": self.unknown,
             "unjudged": sum(self.not_judged.values()),
             "resent": self.resent,
+            "deleted": self.deleted,
         }
 
     @property
@@ -127,6 +129,7 @@ def check_partitions(partitions: Mapping[str, PartitionHistory]) -> Verdict:
         read=count(lambda history: len(history.offsets_of)),
         unknown=count(lambda history: len(history.sent_ids - history.acknowledged.keys() - history.failed)),
         resent=count(lambda history: sum(len(history.offsets_at(record)) > 1 for record in history.resent)),
+        deleted=count(PartitionHistory.deleted),
         not_judged={name: unjudged for name, history in partitions.items() if (unjudged := history.unjudged())},
         acknowledged_at_ms={name: sorted(set(history.acknowledged_at_ms)) for name, history in partitions.items()},
         violations=violations,

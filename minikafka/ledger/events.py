@@ -44,9 +44,14 @@ Transactions (``transaction_checker`` judges them). A process of these is one pr
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 EventType = Literal["invoke", "ok", "fail", "info"]
+
+OF_RECORDS: Final = frozenset({"send", "poll", "assign", "drained", "log_start", "resent", "end_offset", "fault"})
+OF_TRANSACTIONS: Final = frozenset({"take_over", "begin", "commit", "copy", "position", "stable_end"})
+COMMITTED: Final = {"poll_committed": "poll", "assign_committed": "assign", "drained_committed": "drained"}
+"""The functions, those of read_committed consumers with what they are of others."""
 
 
 class HistoryError(ValueError):

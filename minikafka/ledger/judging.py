@@ -2,8 +2,9 @@
 
 Where a history has transactions, ``poll`` is of consumers that also see what is aborted, as read_committed ones have
 events of their own. So the refusal of a record in an aborted transaction means nothing to them. The rules of records
-judge what those consumers were handed. Where none of them read to the end, the same rules judge the partitions as
-read_committed consumers must find them.
+judge what those consumers were handed, and at which offsets read_committed ones were handed what. Where none of them
+read to the end, the same rules judge the partitions as read_committed consumers must find them. Without transactions
+read_committed consumers are as all others.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from minikafka.ledger.checker import Verdict, check, check_partitions
-from minikafka.ledger.events import Event
+from minikafka.ledger.events import COMMITTED, OF_RECORDS, OF_TRANSACTIONS, Event
 from minikafka.ledger.rules import RULES
 from minikafka.ledger.transaction_checker import OF_ORDER, TransactionVerdict, check_history
 from minikafka.ledger.transaction_rules import TRANSACTION_RULES
-from minikafka.ledger.transactions import gather_transactions
+from minikafka.ledger.transactions import gather_transactions, without_isolation
 from minikafka.ledger.verdict import Judgement, Outcome
 
 NEEDS: Final[Mapping[str, frozenset[str]]] = {
@@ -97,7 +98,11 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
         if "poll" in functions and not is_seen:
             remarks.append("what consumers that are not read_committed were handed: none of them read to the end")
     else:
-        records = check(events)
+        records = check(without_isolation(events) if functions & COMMITTED.keys() else events)
+        if idle := sorted(functions & OF_TRANSACTIONS):
+            remarks.append(f"events {', '.join(idle)}: the history has no transaction, as none was begun")
+    if unknown := sorted(functions - OF_RECORDS - OF_TRANSACTIONS - COMMITTED.keys()):
+        remarks.append(f"events {', '.join(unknown)}: no such function is known")
     reasons = _reasons([*RULES, *(TRANSACTION_RULES if transactions else ())], functions, has_order=has_order)
     remarks += [*_unjudged(records, transactions), *(f"{rule}: {reason}" for rule, reason in reasons.items())]
     return HistoryVerdict(len(events), records, transactions, tuple(remarks), frozenset(reasons))

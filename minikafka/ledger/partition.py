@@ -119,6 +119,11 @@ class PartitionHistory:
         """True when the reader must have got the record at that offset (None: unknown)."""
         return (0 if offset is None else offset) >= max(reader.start, self.log_start)
 
+    def deleted(self) -> int:
+        """Number of acknowledged records that were deleted on purpose, so that no reader had to get them."""
+        offsets = map(self.offset_of, self.acknowledged)
+        return sum(offset is not None and offset < self.log_start for offset in offsets)
+
     def unjudged(self) -> int:
         """Number of acknowledged records that no reader looked for."""
         judged_from = max(min((reader.start for reader in self.readers), default=math.inf), self.log_start)
@@ -176,6 +181,11 @@ def _take_poll(history: PartitionHistory, event: Event, record: str, offset: int
     history.run(event.process).handed.append((offset, record))
 
 
+def _take_place(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
+    """A read_committed consumer's position is not a matter of this history, which has what others pass over."""
+    history.offsets_of.setdefault(record, set()).add(offset)
+
+
 def _take_assign(history: PartitionHistory, event: Event, start: int | None = None) -> None:
     run = Run(None if start is None else max(start, 0), is_assigned=True, number=event.number)
     history.runs.setdefault(event.process, []).append(run)
@@ -202,6 +212,7 @@ _KNOWN: Final[dict[tuple[str, str], tuple[Callable[..., None], tuple[type, ...]]
     ("send", "ok"): (_take_sent, (str, str, int)),
     ("send", "fail"): (_take_failed, (str, str)),
     ("poll", "ok"): (_take_poll, (str, str, int)),
+    ("poll_committed", "ok"): (_take_place, (str, str, int)),
     ("assign", "ok"): (_take_assign, (str, int)),  # the start may be missing
     ("drained", "ok"): (_take_drained, (str,)),
     ("end_offset", "ok"): (_take_end_offset, (str, int)),

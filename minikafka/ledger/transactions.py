@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from minikafka.ledger.events import Event, HistoryError
+from minikafka.ledger.events import COMMITTED, Event, HistoryError
 from minikafka.ledger.partition import PartitionHistory, gather
 
 Told = Literal["", "ok", "fail", "info"]
-
-VIEWED: Final = {"poll_committed": "poll", "assign_committed": "assign", "drained_committed": "drained"}
-"""What read_committed consumers do, and what it is in a view."""
 
 
 @dataclass(eq=False)
@@ -100,11 +97,8 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
                             f"{name} was begun before: a workload must begin each transaction once", event.number
                         )
                     history.transactions[name] = current[event.process] = Transaction(name, event.process)
-            case "send", "invoke" if event.process in current:
-                for partition, record in _items(event, str, str):
-                    current[event.process].records[record] = partition
-                    history.of_record[record] = current[event.process]
-                    history.sent_at[record] = event.number
+            case "send", "invoke":
+                _take_send(history, event, current.get(event.process))
             case "commit", kind:
                 for (name,) in _items(event, str):
                     _take_commit(history, event, name, kind)
@@ -131,11 +125,24 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
     return history
 
 
+def _take_send(history: TransactionHistory, event: Event, transaction: Transaction | None) -> None:
+    """Also outside of transactions: a record that is in two has two fates."""
+    for partition, record in _items(event, str, str):
+        if record in history.sent_at:
+            raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
+        history.sent_at[record] = event.number
+        if transaction is not None:
+            transaction.records[record] = partition
+            history.of_record[record] = transaction
+
+
 def _take_commit(history: TransactionHistory, event: Event, name: str, kind: str) -> None:
     transaction = history.transactions.get(name)
     if transaction is None:
         raise HistoryError(f"no commit: {name} was not begun", event.number)
     transaction.ended_at_ms = event.time_ms
+    if {transaction.told, kind} == {"ok", "fail"}:
+        raise HistoryError(f"{name} was committed, and was not: its producer is told once", event.number)
     if kind == "invoke":
         transaction.commit_at = event.number
     elif transaction.told in ("", "info"):
@@ -160,11 +167,17 @@ def _written(history: TransactionHistory, events: Iterable[Event]) -> Iterator[E
             yield event
 
 
+def without_isolation(events: Iterable[Event]) -> Iterator[Event]:
+    """The events as if all consumers were of one kind: without transactions they are."""
+    for event in events:
+        yield event._replace(function=COMMITTED.get(event.function, event.function))
+
+
 def _viewed(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
     """The events as a history of read_committed consumers, in which a fate is the outcome of a send."""
     for event in events:
-        if event.function in VIEWED:
-            yield event._replace(function=VIEWED[event.function])
+        if event.function in COMMITTED:
+            yield event._replace(function=COMMITTED[event.function])
         elif event.function in ("log_start", "resent") or (event.function, event.type) == ("send", "invoke"):
             yield event
         elif event.function == "send":

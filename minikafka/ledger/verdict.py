@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 RESENT: Final = "there more than once, as their producer sent them"
+DELETED: Final = "of them deleted on purpose"
 
 Outcome = Literal["kept", "broken", "not judged", "nothing proved"]
 
@@ -25,7 +26,7 @@ class Judgement(ABC):
     @property
     @abstractmethod
     def figures(self) -> Mapping[str, int]:
-        """``sent``, ``acknowledged``, ``read``, ``unknown``, ``unjudged``; and ``resent``, of records."""
+        """``sent``, ``acknowledged``, ``read``, ``unknown``, ``unjudged``; and ``resent``, ``deleted``, of records."""
 
     @property
     @abstractmethod
@@ -61,5 +62,6 @@ class Judgement(ABC):
         if outcome == "nothing proved":
             return "this proves nothing: nothing was acknowledged, or nothing was read"
         unknown = f" ({figures['unknown']:,} of unknown fate)" if figures["unknown"] else ""
-        resent = f"; {figures['resent']:,} {RESENT}" if figures.get("resent") else ""
-        return f"{figures['acknowledged']:,} acknowledged records{unknown}: none lost, duplicated or reordered{resent}"
+        remarks = (("resent", RESENT), ("deleted", DELETED))
+        more = "".join(f"; {figures[name]:,} {what}" for name, what in remarks if figures.get(name))
+        return f"{figures['acknowledged']:,} acknowledged records{unknown}: none lost, duplicated or reordered{more}"

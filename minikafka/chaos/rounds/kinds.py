@@ -20,6 +20,7 @@ from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 
 IN_SYNC_S: Final = 60.0
+REASSIGN_S: Final = 10.0
 NOTHING: Final = "nothing: all that could be broken so is broken already"
 STORM_RESTARTS: Final = 4
 STORM_PAUSE_S: Final = 0.4
@@ -210,13 +211,13 @@ def reassign(arena: Arena) -> Iterator[str]:
     try:
         asyncio.run(_reassign(arena.cluster.bootstrap_servers, moves))
     except (KafkaError, OSError, TimeoutError) as error:
-        yield f"no reassignment: {error}"
+        yield f"no reassignment: {str(error) or f'no answer within {REASSIGN_S:g} s'}"
         return
     yield f"replicas of {topic} move: {', '.join(f'{tp.partition} to {nodes}' for tp, nodes in moves.items())}"
 
 
 async def _reassign(servers: str, moves: dict[TopicPartition, list[int]]) -> None:
-    async with asyncio.timeout(10), Admin(servers) as admin:
+    async with asyncio.timeout(REASSIGN_S), Admin(servers) as admin:
         await admin.alter_partition_reassignments(moves)
 
 

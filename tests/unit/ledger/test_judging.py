@@ -135,3 +135,75 @@ def test_every_rule_has_a_meaning() -> None:
         assert judgement is not None
         assert judgement.violations.keys() == rules.keys()
         assert all(len(meaning(rule, judgement)) > 10 for rule in rules)
+
+
+# -- what read_committed consumers were handed -------------------------------------------------------------------------
+
+
+def _seen_by_both(*committed: tuple[str, int]) -> Story:
+    """A is committed, with a and b. Who sees all finds them at 0 and 1, a read_committed consumer as said."""
+    story = Story()
+    story.add("p", "invoke", "begin", ["A"])
+    story.send("a", "b")
+    story.add("p", "invoke", "commit", ["A"])
+    story.acknowledge(a=-1, b=-1)
+    story.add("p", "ok", "commit", ["A"])
+    story.read_to_the_end(("a", 0), ("b", 1))
+    _read_committed(story, *committed)
+    return story
+
+
+def _read_committed(story: Story, *records: tuple[str, int]) -> None:
+    story.add("strict", "ok", "assign_committed", [["t-0", 0]])
+    story.add("strict", "ok", "poll_committed", [["t-0", *record] for record in records])
+    story.add("strict", "ok", "drained_committed", ["t-0"])
+
+
+@pytest.mark.parametrize(
+    ("committed", "rules"),
+    [
+        ((("a", 0), ("b", 1)), set()),
+        ((("a", 0), ("b", 1), ("a#damaged", 2)), {"phantom", "dirty-read"}),
+        ((("a", 0), ("b", 7)), {"duplicate"}),
+        ((("b", 0), ("a", 1)), {"duplicate", "inconsistent-offsets"}),
+    ],
+    ids=["the same", "damaged", "elsewhere", "reordered"],
+)
+def test_what_read_committed_consumers_find_is_held_against_what_all_is(
+    committed: tuple[tuple[str, int], ...], rules: set[str]
+) -> None:
+    assert judge(_seen_by_both(*committed).events).records.broken.keys() == rules
+
+
+def test_without_transactions_read_committed_consumers_are_as_others() -> None:
+    story = Story()
+    story.send("a", "b", "c")
+    story.acknowledge(a=0, b=1, c=2)
+    _read_committed(story, ("a", 0), ("b", 1), ("c", 2))
+    assert judge(story.events).ok
+    _read_committed(story, ("a", 0), ("c", 2), ("d", 3))
+    assert judge(story.events).records.broken.keys() == {"lost-write", "poll-skip", "phantom", "dirty-read"}
+
+
+def test_events_that_nobody_can_judge_are_named() -> None:
+    story = Story()
+    story.send("a")
+    story.acknowledge(a=0)
+    story.read_to_the_end(("a", 0))
+    story.add("c", "ok", "polled", [["t-0", "b", 1]])
+    story.add("c", "ok", "stable_end", [["t-0", 0, 1]])
+    verdict = judge(story.events)
+    assert verdict.not_judged[:2] == (
+        "events stable_end: the history has no transaction, as none was begun",
+        "events polled: no such function is known",
+    )
+
+
+def test_what_was_deleted_on_purpose_is_counted_in_the_sentence() -> None:
+    story = Story()
+    story.send("a", "b")
+    story.acknowledge(a=0, b=1)
+    story.log_start(1)
+    story.read_to_the_end(("b", 1))
+    verdict = judge(story.events)
+    assert verdict.records.sentence.endswith("none lost, duplicated or reordered; 1 of them deleted on purpose")

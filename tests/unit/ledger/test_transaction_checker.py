@@ -94,5 +94,21 @@ def test_an_event_without_what_its_function_needs_is_refused_by_number(function:
 def test_one_begins_once_and_asks_before_it_is_told() -> None:
     with pytest.raises(HistoryError, match="begun before"):
         check_transactions([Event(at, 0, "p", "invoke", "begin", ["A"]) for at in (0, 1)])
+    with pytest.raises(HistoryError, match="told once"):
+        check_transactions(
+            [
+                Event(0, 0, "p", "invoke", "begin", ["A"]),
+                Event(1, 0, "p", "fail", "commit", ["A"]),
+                Event(2, 0, "p", "ok", "commit", ["A"]),
+            ]
+        )
+    with pytest.raises(HistoryError, match="a was sent before"):
+        check_transactions(
+            [
+                Event(0, 0, "q", "invoke", "send", [["t-1", "a"]]),
+                Event(1, 0, "p", "invoke", "begin", ["A"]),
+                Event(2, 0, "p", "invoke", "send", [["t-0", "a"]]),
+            ]
+        )
     with pytest.raises(HistoryError, match="has not asked"):
         check_transactions([Event(0, 0, "p", "ok", "take_over", ["i"])])

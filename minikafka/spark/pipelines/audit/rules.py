@@ -35,6 +35,7 @@ def figures(records: DataFrame) -> DataFrame:
         fn.count_if((fn.col("sends") > 0) & ~acknowledged & ~fn.col("failed")).alias("unknown"),
         fn.count_if(acknowledged & ~is_deleted & ~fn.exists("readers", _must_get)).alias("unjudged"),
         fn.count_if(fn.col("resent") & (fn.col("lowest") < fn.col("highest"))).alias("resent"),
+        fn.count_if(acknowledged & is_deleted).alias("deleted"),
     )
 
 

@@ -12,7 +12,7 @@ from minikafka.ledger.verdict import Judgement
 EXAMPLES_MAX: Final = 5
 """Of each rule, in each partition."""
 
-FIGURES: Final = ("sent", "acknowledged", "read", "unknown", "unjudged", "resent")
+FIGURES: Final = ("sent", "acknowledged", "read", "unknown", "unjudged", "resent", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class PartitionVerdict(Judgement):
     unknown: int = 0  # sent, and neither acknowledged nor refused
     unjudged: int = 0  # acknowledged, and no reader looked for it
     resent: int = 0  # at several offsets, because their producer sent them so
+    deleted: int = 0  # acknowledged, and deleted on purpose
     open_from: int | None = None  # where a transaction is open, behind which nothing is judged
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
