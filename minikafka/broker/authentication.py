@@ -156,13 +156,14 @@ class SaslSession:
         self._settings = settings
         self._clock = clock
         self._timers = timers
-        self._alarm = Alarm(self._give_up)
+        self._alarm: Alarm | None = None
         connection.limit_frames(settings.sasl_server_max_receive_size)
-        timers.set(self._alarm, clock.monotonic_ms() + LOGIN_MAX_MS)
+        self._set_alarm(self._give_up, LOGIN_MAX_MS)
 
     def end(self) -> None:
-        """The connection is gone."""
-        self._timers.cancel(self._alarm)
+        """The connection is gone. They refer to each other: both would stay until a full garbage collection."""
+        self._stop_alarm()
+        self._connection.session = None
 
     def begin(self, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse | None:
         """An exchange begins; errors as in Apache Kafka."""
@@ -204,7 +205,7 @@ class SaslSession:
             self._logins.count(is_accepted=True, is_again=is_again)
             self._connection.user = self.login.user
             self._connection.limit_frames(None)
-            self._timers.cancel(self._alarm)
+            self._stop_alarm()
         return answer
 
     def _refuse(self, error: KafkaError, answer: Callable[[], None]) -> None:
@@ -223,9 +224,17 @@ class SaslSession:
             close()
             return
         self._connection.suspend()
-        self._timers.cancel(self._alarm)
-        self._alarm = Alarm(close)
+        self._set_alarm(close, delay_ms)
+
+    def _set_alarm(self, act: Callable[[], None], delay_ms: int) -> None:
+        self._stop_alarm()
+        self._alarm = Alarm(act)
         self._timers.set(self._alarm, self._clock.monotonic_ms() + delay_ms)
+
+    def _stop_alarm(self) -> None:
+        if self._alarm is not None:
+            self._timers.cancel(self._alarm)
+            self._alarm = None  # it refers to us
 
     def count_refused(self) -> None:
         """It is not let in, or not again."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import ssl
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +33,7 @@ from minikafka.client.admin import QuotaEntity, ScramDeletion, ScramUpsertion
 from minikafka.config.jaas import OAUTHBEARER_MODULE
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.channel import ChannelClosedError
+from minikafka.net.connection import Connection
 from minikafka.sasl.jwt import unsecured_token
 from minikafka.sasl.scram import BY_NAME
 from minikafka.sasl.scram_client import SaltedPasswords, ScramClient
@@ -246,8 +250,9 @@ async def test_a_user_that_was_removed_does_not_get_in_any_more(start_secure: St
             await admin.describe_user_scram_credentials(["nobody"])
 
 
-async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path) -> None:
+async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who logs in is not asked for a certificate, as at Apache Kafka, but where a listener wants both (KIP-684)."""
+    monkeypatch.setattr("minikafka.client.connections.BOOTSTRAP_TIMEOUT_S", 0.0)
     files = Files(tmp_path)
     node = await start_secure(
         listeners=f"{WITH_SASL},SASL_SSL://127.0.0.1:0,BOTH://127.0.0.1:0",
@@ -273,6 +278,37 @@ async def test_a_login_within_tls(start_secure: StartNode, tmp_path: Path) -> No
         assert await admin.describe_cluster()
     await refusal(node, replace(both, sasl_password="wrong"), "BOTH")
     await refusal(node, how, "BOTH")
+
+
+async def test_a_connection_that_ended_is_freed_at_once(
+    start_secure: StartNode, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node hardly ever collects garbage: strangers who come and go would fill its memory."""
+    files = Files(tmp_path)
+    node = await start_secure(listeners=f"{WITH_SASL},SASL_SSL://127.0.0.1:0", ssl_keystore_location=files.node)
+    left: list[weakref.ref[Connection]] = []
+    make = Connection.connection_made
+
+    def note(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        left.append(weakref.ref(connection))
+        make(connection, transport)
+
+    monkeypatch.setattr(Connection, "connection_made", note)
+    gc.disable()
+    try:
+        stranger, user, refused = [await dial(node, SASL) for _ in range(3)]
+        await stranger.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        await log_in(user)
+        await refused.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert (await refused.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)).error_code
+        context = ssl.create_default_context(cafile=files.authority)
+        _, writer = await asyncio.open_connection(*servers(node, "SASL_SSL").split(":"), ssl=context)
+        await eventually(lambda: len(left) == 4, "the connections")
+        for client in (stranger, user, writer):
+            client.close()
+        await eventually(lambda: not any(each() for each in left), "them to be freed")
+    finally:
+        gc.enable()
 
 
 async def test_quotas_hold_for_the_user_who_logs_in(start_secure: StartNode, dial: Dial) -> None:
