@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -87,10 +88,12 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     _give_memory_back()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            status = runner.run(_run(config, credentials, until_eof))
-        if status == START_AGAIN:
-            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-        return status
+            status = runner.run(_run(config, credentials, until_eof, is_told_to_end := threading.Event()))
+        if status != START_AGAIN:
+            return status
+        if is_told_to_end.is_set():
+            return 1  # whoever told it waits for its end
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     except CANNOT_RUN as error:
         log.critical("cannot run", why=why(error))
         return 1
@@ -103,13 +106,18 @@ def why(error: MetaError | KafkaError | OSError) -> str:
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 
-async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool) -> int:
+async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool, is_told_to_end: threading.Event) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
     node = make_node(config, credentials)
+
+    def end() -> None:
+        is_told_to_end.set()
+        node.stopped.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.stopped.set)
+        loop.add_signal_handler(number, end)
     return await serve(node, on_started=_calm_garbage_collector)
 
 

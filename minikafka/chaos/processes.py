@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 _PROC: Final = Path("/proc")
 _PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
 _POLL_INTERVAL_S: Final = 0.01
+_EXEC_POLL_S: Final = 0.001
+_EXEC_POLLS_MAX: Final = 1_000
 
 
 class RunningProcess(NamedTuple):
@@ -102,7 +104,7 @@ def _visible() -> Iterator[tuple[int, str]]:
 def _from_proc(pid: int) -> RunningProcess | None:
     directory = _PROC / str(pid)
     try:
-        command = _command(directory)
+        command = _settled_command(directory)
         state = _state(directory)
         stopped = state in "Tt" and all(_state(thread) in "Tt" for thread in directory.joinpath("task").iterdir())
         resident_pages = int(directory.joinpath("statm").read_text().split()[1])
@@ -125,6 +127,22 @@ def _is_ending(pid: int) -> bool:
 
 def _command(directory: Path) -> str:
     return os.fsdecode(directory.joinpath("cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" "))
+
+
+def _settled_command(directory: Path) -> str:
+    """In the middle of exec, as of a node that starts again, a process has a program and no command line."""
+    for _ in range(_EXEC_POLLS_MAX):
+        if (command := _command(directory)) or not _has_program(directory):
+            return command
+        time.sleep(_EXEC_POLL_S)
+    return ""
+
+
+def _has_program(directory: Path) -> bool:
+    try:
+        return bool(directory.joinpath("exe").readlink())
+    except OSError:  # a zombie, a thread of the kernel, or another user's
+        return False
 
 
 def _state(directory: Path) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 import tempfile
+import unittest
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -35,9 +37,9 @@ class MiniKafka(Breakable):
     """``with MiniKafka(brokers=3) as kafka:``, or ``async with``. ``settings``: by Kafka's names.
 
     The brokers end with the block, or with this process, even if that is killed. Their files are removed, except after
-    an error in the block: a note to the exception names the brokers' logs. They stay when the process is killed, too,
-    in a folder ``minikafka-*`` of the temporary directory. In ``directory`` (empty or missing) they stay in any case:
-    for a fixture, which does not see the errors of its tests.
+    an error in the block (not after Ctrl-C, or a skip): a note to the exception names the brokers' logs. They stay when
+    the process is killed, too, in a folder ``minikafka-*`` of the temporary directory. In ``directory`` (empty or
+    missing) they stay in any case: for a fixture, which does not see the errors of its tests.
 
     They are processes, or, with ``in_process``, threads of this one: for a debugger or coverage, or where no process
     may start. Then a kill ends a broker between two turns of its loop, and they share the interpreter with the test.
@@ -98,7 +100,7 @@ class MiniKafka(Breakable):
         try:
             cluster.start()
         except BaseException as error:
-            self.close(error if isinstance(error, Exception) else None)  # Ctrl-C leaves nothing to look at
+            self.close(error if _is_failure(error) else None)
             raise
         return self
 
@@ -143,7 +145,7 @@ class MiniKafka(Breakable):
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close(exc)
+        self.close(exc if _is_failure(exc) else None)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.start)
@@ -151,7 +153,7 @@ class MiniKafka(Breakable):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.close, exc)
+        await asyncio.to_thread(self.close, exc if _is_failure(exc) else None)
 
     # -- who is who -------------------------------------------------------------------------------------------------
 
@@ -309,6 +311,17 @@ class MiniKafka(Breakable):
                 await work(admin)
 
         finished(run())
+
+
+def _is_failure(error: BaseException | None) -> bool:
+    """Whether somebody will look at the logs. Nobody does after Ctrl-C, nor of a test that is skipped, or is expected
+    to fail."""
+    no_failures: list[type[BaseException]] = [KeyboardInterrupt, GeneratorExit, unittest.SkipTest]
+    if (pytest := sys.modules.get("pytest")) is not None:
+        no_failures += (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
+    if isinstance(error, SystemExit):
+        return error.code not in (None, 0)
+    return error is not None and not isinstance(error, tuple(no_failures))
 
 
 def _text(value: Setting) -> str:

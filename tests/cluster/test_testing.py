@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import unittest
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,31 @@ def test_nothing_is_left_of_an_end_that_is_interrupted(tmp_path: Path, monkeypat
     with pytest.raises(KeyboardInterrupt), MiniKafka(brokers=1):
         assert list(tmp_path.iterdir())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "is_failure"),
+    [
+        (KeyboardInterrupt(), False),
+        (SystemExit(0), False),
+        (SystemExit(1), True),
+        (unittest.SkipTest("why"), False),
+        (pytest.skip.Exception("why"), False),
+        (pytest.xfail.Exception("why"), False),
+        (pytest.fail.Exception("why"), True),
+        (asyncio.CancelledError(), True),
+    ],
+    ids=repr,
+)
+def test_logs_are_kept_of_what_failed_only(
+    error: BaseException, is_failure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each skipped test left a folder in the temporary directory."""
+    monkeypatch.setattr(LocalCluster, "start", lambda _cluster: None)
+    with pytest.raises(type(error)), MiniKafka(brokers=1):
+        raise error
+    assert bool(list(tmp_path.iterdir())) == is_failure
+    assert hasattr(error, "__notes__") == is_failure
 
 
 def test_a_node_whose_pid_file_is_gone_is_still_seen_and_ended() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 from uuid import UUID
 
 import pytest
@@ -10,6 +16,7 @@ from captured_logs import capture_logs
 
 from minikafka.broker import run
 from minikafka.broker.credentials import secret_of
+from minikafka.broker.node import Node
 from minikafka.config import ConfigError
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.meta import DirectoryMeta, MetaError, parse_uuid, write_meta
@@ -89,6 +96,28 @@ def test_it_is_said_that_others_may_read_the_secrets_in_a_nodes_own_file(
             assert run.run_node(str(file), []) == 0
         assert [each["setting"] for each in logs if each["event"] == "others may read a secret"] == said
         assert not logs or logs[0]["path"] == str(file)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_node_begins_anew_unless_it_is_told_to_end(is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It did in spite of SIGTERM, and whoever had stopped it waited for its end."""
+
+    async def serve(node: Node, **_: object) -> int:
+        if is_told:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await node.stopped.wait()
+        return run.START_AGAIN
+
+    def begin_anew(*_: object) -> NoReturn:
+        raise SystemExit("anew")
+
+    for name in ("keep_standard_descriptors", "configure_logging", "raise_limit", "_give_memory_back"):
+        monkeypatch.setattr(run, name, lambda **_: None)
+    monkeypatch.setattr(run, "make_node", lambda *_: SimpleNamespace(stopped=asyncio.Event()))
+    monkeypatch.setattr(run, "serve", serve)
+    monkeypatch.setattr(os, "execv", begin_anew)
+    with nullcontext() if is_told else pytest.raises(SystemExit, match="anew"):
+        assert run.run_node(None, []) == 1
 
 
 def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -130,3 +130,17 @@ ctypes.CDLL(None).pthread_exit(None)
         assert not wait_until_gone(found, 0.05)
         process.kill()
         assert wait_until_gone(found, 10)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
+def test_a_process_that_begins_anew_is_never_gone(tmp_path: Path) -> None:
+    """While it replaces its program it has no command line for a moment: a stop took it for ended."""
+    script = tmp_path / "again"
+    script.write_text('#!/bin/sh\nexec "$0" "$@"\n')
+    script.chmod(0o755)
+    with subprocess.Popen([script, "--mark"]) as process:
+        is_seen = _eventually(lambda: look_up(process.pid, "--mark") is not None)
+        found = [look_up(process.pid, "--mark") for _ in range(200)]
+        process.kill()
+    assert is_seen
+    assert None not in found
