@@ -54,7 +54,7 @@ def parse_properties(text: str) -> dict[str, str]:
     for number, line in _logical_lines(text):
         name, value = _split(line)
         if not name:
-            problems.append(f"line {number}: {line!r} has no name")
+            problems.append(f"line {number} has no name before its value")  # which may be a secret
         elif name in found:
             problems.append(f"line {number}: {name} is given twice")
         found[name] = value

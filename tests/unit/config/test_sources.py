@@ -43,7 +43,7 @@ def test_properties_continued_to_the_end_of_the_file() -> None:
 def test_properties_name_their_problems_by_line() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_properties("a=1\n\n=2\na=3\n")
-    assert raised.value.problems == ("line 3: '=2' has no name", "line 4: a is given twice")
+    assert raised.value.problems == ("line 3 has no name before its value", "line 4: a is given twice")
 
 
 @given(st.text())
