@@ -7,7 +7,8 @@ that cannot be used leave everything as it was.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from minikafka.config import BrokerConfig, ConfigError
@@ -35,9 +36,13 @@ class Contexts(NamedTuple):
 
 
 class Tls:
-    """Raises ConfigError, which names the file, when it is made and by :meth:`contexts_of`."""
+    """Raises ConfigError, which names the file, when it is made and by :meth:`contexts_of`.
 
-    def __init__(self, config: BrokerConfig) -> None:
+    ``now_s``: the clock by which certificates expire, as OpenSSL reads it, too.
+    """
+
+    def __init__(self, config: BrokerConfig, now_s: Callable[[], float] = time.time) -> None:
+        self._now_s = now_s
         secured = (name for name in config.listeners if config.security_protocol(name) in WITH_TLS)
         self._client_auth = {name: config.client_auth(name) for name in secured}
         self._contexts = self.contexts_of(config)
@@ -56,10 +61,11 @@ class Tls:
 
     def contexts_of(self, config: BrokerConfig) -> Contexts:
         """Of the files as they are now. It reads them, and may decrypt keys: a node that runs does so in a thread."""
-        accepting = {}
-        for wanted in set(self._client_auth.values()):
-            accepting[wanted] = _set_up(AcceptingContext(ssl.PROTOCOL_TLS_SERVER), config)
-            accepting[wanted].verify_mode = _VERIFY_MODES[wanted]
+        accepting: dict[str, ssl.SSLContext] = {}
+        for wanted in dict.fromkeys(self._client_auth.values()):
+            context = accepting[wanted] = AcceptingContext(ssl.PROTOCOL_TLS_SERVER)
+            context.now_s = self._now_s
+            _set_up(context, config).verify_mode = _VERIFY_MODES[wanted]
         if self._client_auth.keys().isdisjoint(FOR_PEERS):
             return Contexts(accepting, None)
         dialling = _set_up(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)

@@ -6,6 +6,7 @@
 - ``accepting``   their side of TLS, which does more than the event loops ask of it:
 - ``alerts``      what clients are told that are turned away there
 - ``tls_records`` what such a connection sends, a record at a time, so that nobody renews keys for ever
+- ``resumed``     sessions that a client resumes without showing its certificate again
 - ``handshakes``  why such handshakes fail, in words
 - ``addresses``   how many come from each address
 - ``certificates``   whom a certificate names

@@ -53,6 +53,7 @@ COMPOSITION_ROOTS = {
     "broker/node.py": {"os.urandom"},  # the default nonce
     "broker/clock.py": {"time.time", "time.perf_counter"},  # the default clocks
     "broker/logs.py": {"time.monotonic"},  # how long a real reader of the log is waited for; run.py writes there
+    "broker/tls.py": {"time.time"},  # OpenSSL has no other clock
     "broker/loop_watch.py": {  # watches a process's loop; run.py starts it, no simulation does
         "threading.Event",
         "threading.Thread",

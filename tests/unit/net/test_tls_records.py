@@ -8,6 +8,7 @@ import hmac
 import ssl
 from functools import cache
 from pathlib import Path
+from time import time
 
 import pytest
 import trustme
@@ -79,6 +80,7 @@ class Server:
 
     def __init__(self) -> None:
         context = AcceptingContext(ssl.PROTOCOL_TLS_SERVER)
+        context.now_s = time
         authority().issue_cert("127.0.0.1").configure_cert(context)
         self.arrived, self.sent = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.arrived, self.sent, server_side=True)
@@ -236,6 +238,7 @@ def fail(name: str, error: BaseException) -> None:
 
 async def test_a_listener_says_whom_it_turned_out_for_it(client: Client) -> None:
     context, frames, tasks = AcceptingContext(ssl.PROTOCOL_TLS_SERVER), Frames(), TaskOwner("test", fail)
+    context.now_s = time
     authority().issue_cert("127.0.0.1").configure_cert(context)
     limits = ListenerLimits(max_connections=10, max_frame_bytes=1 << 20)
     listener = Listener("SSL", Endpoint("127.0.0.1", 0), frames, limits, tls=(lambda: context, tasks))
