@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from hashlib import pbkdf2_hmac
 from itertools import chain
+from typing import Final
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
@@ -22,7 +22,10 @@ from minikafka.sasl.login import Mechanism
 from minikafka.sasl.oauthbearer import OAuthBearerServer
 from minikafka.sasl.plain import PlainServer
 from minikafka.sasl.scram import BY_NAME, MIN_ITERATIONS, ScramCredential, ScramMechanism, base64
-from minikafka.sasl.scram_server import Decoys, ScramServer, salt_shape
+from minikafka.sasl.scram_server import Decoys, ScramServer, Shape, shape_of
+
+SHAPES_MAX: Final = 16
+"""Each costs a login a microsecond."""
 
 
 class ScramUsers:
@@ -43,16 +46,16 @@ class ScramUsers:
         return self._metadata.image.scram_credential(user, mechanism)
 
     def _current_decoys(self) -> Decoys:
-        """With salts of the shape, and the iterations, that most users have: others would be told by theirs."""
+        """With salts of the shapes, and the iterations, that users have: others would be told by theirs."""
         users = self._metadata.image.scram_credentials
         if self._decoys is None:
             self._decoys = Decoys(_hardened(self._identity))
         if users is not self._shapes_of:
             self._shapes_of = users
-            credentials = chain.from_iterable(user.values() for user in users.values())
-            shapes = Counter((salt_shape(each.salt), each.iterations) for each in credentials)
-            for (salt_size, iterations), _ in shapes.most_common(1):
-                self._decoys = replace(self._decoys, salt_size=salt_size, iterations=iterations)
+            shapes: dict[ScramMechanism, set[Shape]] = {mechanism: set() for mechanism in ScramMechanism}
+            for mechanism, credential in chain.from_iterable(each.items() for each in users.values()):
+                shapes[mechanism].add(shape_of(credential))
+            self._decoys = replace(self._decoys, shapes={name: sorted(of)[:SHAPES_MAX] for name, of in shapes.items()})
         return self._decoys
 
 

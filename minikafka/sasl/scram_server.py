@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from hashlib import sha256
+from typing import Final, NamedTuple, NoReturn
 
 from minikafka.sasl.exchange import refuse, refuse_malformed, text_of
 from minikafka.sasl.plain import check_authorization_id
@@ -46,28 +47,43 @@ Find = Callable[[str], ScramCredential | None]
 """The credential of a user; None: there is none."""
 
 
+class Shape(NamedTuple):
+    """What strangers see of a credential, beside random bytes."""
+
+    salt_size: int = SALT_SIZE
+    """Bytes, or JAVAS."""
+    iterations: int = MIN_ITERATIONS
+
+
+def shape_of(credential: ScramCredential) -> Shape:
+    """Of a user who is there."""
+    salt = credential.salt
+    return Shape(JAVAS if _OF_JAVA.fullmatch(salt) else len(salt), credential.iterations)
+
+
 @dataclass(frozen=True)
 class Decoys:
     """Credentials of users that are not there, with the look of those that are."""
 
     _secret: bytes = field(repr=False)
-    salt_size: int = SALT_SIZE
-    """As of :func:`salt_shape`."""
-    iterations: int = MIN_ITERATIONS
+    shapes: Mapping[ScramMechanism, Collection[Shape]] = field(default_factory=dict)
+    """Of users, by mechanism. A name has one of them, and mostly the same when there are others: so none of them says
+    that a user is there."""
 
     def of(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
         """For one user the same each time. No password leads to its keys."""
         seed = hmac.digest(self._secret, f"decoy {mechanism.mechanism_name} {user}".encode(), "sha512")
-        blocks = max(1, -(-self.salt_size // len(seed)))
+        size, iterations = max(self.shapes.get(mechanism) or (Shape(),), key=lambda each: _weight(seed, each))
+        blocks = max(1, -(-size // len(seed)))
         salt = b"".join(hmac.digest(seed, bytes((number,)), "sha512") for number in range(blocks))
-        salt = _in_base_36(int.from_bytes(salt) >> (8 * len(salt) - JAVAS_BITS)) if self.salt_size == JAVAS else salt
+        salt = _in_base_36(int.from_bytes(salt) >> (8 * len(salt) - JAVAS_BITS)) if size == JAVAS else salt
         key = seed[: mechanism.digest_size]
-        return ScramCredential(salt[: self.salt_size or None], key, key, self.iterations)
+        return ScramCredential(salt[: size or None], key, key, iterations)
 
 
-def salt_shape(salt: bytes) -> int:
-    """How many bytes it has, or JAVAS."""
-    return JAVAS if _OF_JAVA.fullmatch(salt) else len(salt)
+def _weight(seed: bytes, shape: Shape) -> bytes:
+    """The greatest counts (rendezvous hashing)."""
+    return sha256(seed + repr(tuple(shape)).encode()).digest()
 
 
 def _in_base_36(number: int) -> bytes:

@@ -15,7 +15,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.sasl import scram
 from minikafka.sasl.scram import ScramMechanism, credential_of, name_of, salted_password, saslname
 from minikafka.sasl.scram_client import SaltedPasswords, ScramClient
-from minikafka.sasl.scram_server import JAVAS, Decoys, ScramServer, salt_shape
+from minikafka.sasl.scram_server import JAVAS, Decoys, ScramServer, Shape, shape_of
 
 USERS = {user: credential(password) for user, password in PASSWORDS.items()}
 WRONG = "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
@@ -101,17 +101,18 @@ def test_an_unknown_user_has_the_same_salt_each_time_and_at_each_node() -> None:
         Decoys(b"another").of(SHA_256, "nobody").salt,
     }
     assert len(others - {first.salt}) == 3
-    assert len(Decoys(SECRET, salt_size=200, iterations=8192).of(SHA_256, "x").salt) == 200
+    assert shape_of(Decoys(SECRET, {SHA_256: [Shape(200, 8192)]}).of(SHA_256, "x")) == (200, 8192)
 
 
 def test_salts_of_users_that_java_made_have_decoys_of_their_kind() -> None:
     """``new BigInteger(130, random).toString(36)``: such text, in three of five cases of 25 characters."""
-    salts = [Decoys(SECRET, salt_size=JAVAS).of(SHA_256, f"user-{number}").salt for number in range(200)]
-    assert {salt_shape(salt) for salt in salts} == {JAVAS}
+    decoys = [Decoys(SECRET, {SHA_256: [Shape(JAVAS)]}).of(SHA_256, f"user-{number}") for number in range(200)]
+    assert {shape_of(each) for each in decoys} == {Shape(JAVAS)}
+    salts = [each.salt for each in decoys]
     assert all(int(salt, 36) < 2**130 for salt in salts)
     assert 90 < sum(len(salt) == 25 for salt in salts) < 150
     assert len(set(salts)) == 200
-    assert salt_shape(Decoys(SECRET).of(SHA_256, "nobody").salt) == 32
+    assert shape_of(Decoys(SECRET).of(SHA_256, "nobody")) == Shape(32, 4096)
 
 
 def test_nobody_gets_in_with_the_keys_of_a_decoy() -> None:
