@@ -1,11 +1,14 @@
 """Whom a certificate names: its subject's distinguished name as text (RFC 2253), as Java and so Kafka's ACLs write it.
+And how long it holds.
 
-OpenSSL has verified the certificate; this reads its DER only as far as the subject.
+OpenSSL has verified the certificate; this reads its DER only as far as the subject. Python's own reader fails at odd
+names.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import timegm
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -26,6 +29,8 @@ _ENCODINGS: Final = {0x1E: "utf-16-be"} | dict.fromkeys((0x0C, 0x13, 0x14, 0x16,
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _OUTER_BLANKS: Final = re.compile(r"\A[ \r]+|[ \r]+\Z")
 _VERSION: Final = 0xA0
+_SHORT_TIME: Final = 0x17
+"""With two digits for the year."""
 
 
 class _Element(NamedTuple):
@@ -39,14 +44,30 @@ class _Element(NamedTuple):
 def distinguished_name(certificate: bytes) -> str:
     """Of the subject of a certificate in DER: ``CN=alice,O=example``, the last part first. ValueError if it is none."""
     try:
-        ((_, to_be_signed, _), *_) = _elements(next(_elements(certificate)).content)
-        fields = list(_elements(to_be_signed))
-        if fields[0].tag == _VERSION:
-            fields.pop(0)
-        subject = fields[4].content  # after serial number, algorithm, issuer, validity
+        subject = _fields(certificate)[4].content
         return ",".join(reversed([_part(part.content) for part in _elements(subject)]))
     except (IndexError, StopIteration) as error:
         raise ValueError("not an X.509 certificate") from error
+
+
+def expires_at_s(certificate: bytes) -> int:
+    """The last second in which a certificate in DER holds, since the epoch. ValueError if it is none."""
+    try:
+        _, last = _elements(_fields(certificate)[3].content)
+    except (IndexError, StopIteration) as error:
+        raise ValueError("not an X.509 certificate") from error
+    digits = last.content.decode("ascii").removesuffix("Z")
+    if last.tag == _SHORT_TIME:
+        digits = ("19" if digits[:2] >= "50" else "20") + digits  # as RFC 5280 says
+    parts = [int(digits[at : at + size]) for at, size in ((0, 4), (4, 2), (6, 2), (8, 2), (10, 2), (12, 2))]
+    return timegm((*parts, 0, 0, 0))
+
+
+def _fields(certificate: bytes) -> list[_Element]:
+    """Serial number, algorithm, issuer, validity, subject, and more."""
+    ((_, to_be_signed, _), *_) = _elements(next(_elements(certificate)).content)
+    fields = list(_elements(to_be_signed))
+    return fields[1:] if fields[0].tag == _VERSION else fields
 
 
 def _part(attributes: bytes) -> str:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from typing import Final
 
-EXPIRED = "certificate has expired"
+from minikafka.net.certificates import expires_at_s
+
+EXPIRED: Final = "certificate has expired"
 """OpenSSL's words."""
 
 
@@ -32,7 +35,10 @@ class Unexpired(ssl.SSLObject):
             raise error
 
     def _has_expired(self) -> bool:
-        certificate = self.getpeercert()
-        if not certificate:  # nobody asked for one
+        certificate = self.getpeercert(binary_form=True)
+        if certificate is None:  # nobody asked for one
             return False
-        return ssl.cert_time_to_seconds(str(certificate["notAfter"])) < self._now_s()
+        try:
+            return expires_at_s(certificate) < self._now_s()
+        except ValueError:
+            return True

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.net.certificates import distinguished_name
+from minikafka.net.certificates import distinguished_name, expires_at_s
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -24,14 +24,14 @@ def certificate(*parts: tuple[x509.ObjectIdentifier, str], kind: _ASN1Type | Non
     return of(x509.Name([x509.NameAttribute(*part, _type=kind) for part in parts]))
 
 
-def of(subject: x509.Name) -> bytes:
+def of(subject: x509.Name, not_after: datetime = datetime(2060, 1, 1, tzinfo=UTC)) -> bytes:
     builder = x509.CertificateBuilder(
         issuer_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "issuer")]),
         subject_name=subject,
         public_key=KEY.public_key(),
         serial_number=2**150 + 7,
         not_valid_before=datetime(2020, 1, 1, tzinfo=UTC),
-        not_valid_after=datetime(2060, 1, 1, tzinfo=UTC),
+        not_valid_after=not_after,
     )
     return builder.sign(KEY, SHA256()).public_bytes(Encoding.DER)
 
@@ -82,18 +82,27 @@ def test_a_part_may_have_several_attributes() -> None:
     assert sorted(distinguished_name(of(subject)).split("+")) == ["CN=alice", "UID=7"]
 
 
+@pytest.mark.parametrize("year", [2020, 2049, 2050, 9999])
+def test_the_end_of_its_life(year: int) -> None:
+    """With two digits of the year before 2050."""
+    end = datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC)
+    assert expires_at_s(of(x509.Name([]), end)) == end.timestamp()
+
+
 @given(st.binary(max_size=64))
 def test_other_bytes_are_refused(data: bytes) -> None:
-    with suppress(ValueError):
-        distinguished_name(data)
+    for read in (distinguished_name, expires_at_s):
+        with suppress(ValueError):
+            read(data)
 
 
 @given(st.data())
 def test_a_changed_certificate_is_a_name_or_refused(data: st.DataObject) -> None:
     whole = bytearray(WHOLE)
     whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    with suppress(ValueError):
-        distinguished_name(bytes(whole))
+    for read in (distinguished_name, expires_at_s):
+        with suppress(ValueError):
+            read(bytes(whole))
 
 
 WHOLE = certificate(*NAMES[1][0])
