@@ -15,6 +15,7 @@
 - ``staging``, ``topic_encodings``   batches to write at the end of a read event; encoded topics kept for later answers
 - ``partition``           one local replica: its log, settings and machine
 - ``replicas``            all local replicas, with the purgatories
+- ``produced_batches``    what a producer's batch must be before it is staged
 - ``delayed``             waiting operations: produce for replicas, fetch for bytes
 - ``drivers``             asyncio around the pure machines
 - ``log_jobs``            syncs and cuts of logs off the loop, one at a time per log

@@ -15,23 +15,15 @@ from typing import Final, NamedTuple
 from minikafka.broker.clock import Clock
 from minikafka.broker.delayed import DelayedProduce, ProduceResult
 from minikafka.broker.partition import Partition
+from minikafka.broker.produced_batches import check, unverified
 from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.metrics.traffic import Traffic
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, ProducerIdentity, TopicPartition
-from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
+from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
-from minikafka.records.recompress import Codec
-from minikafka.records.validate import (
-    UNLIMITED,
-    RecordsCheck,
-    TimestampError,
-    is_costly_inside,
-    validate_keys,
-    validate_produce,
-)
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
 from minikafka.replication.server_session import SessionsByPartition
@@ -45,26 +37,6 @@ ALL_IN_SYNC = -1
 ROLLS_AT_ONCE: Final = 20
 """Segments begun in a turn of the loop, some 15 ms: a topic may have a segment for each batch."""
 _SYNC: Final = (do.Sync(),)
-
-
-class UncheckedRecordsError(Exception):
-    """A batch that ``check`` must look into, off the loop: for keys, or for timestamps out of range."""
-
-    def __init__(self, check: RecordsCheck) -> None:
-        super().__init__(check)
-        self.check = check
-
-
-class OtherCodecError(Exception):
-    """A batch that is not compressed as its topic demands (``compression.type``)."""
-
-    def __init__(self, codec: Codec) -> None:
-        super().__init__(codec)
-        self.codec = codec
-
-
-class UnverifiedError(Exception):
-    """The first batch of a transaction in a partition: its coordinator must be asked, since the last marker there."""
 
 
 class StagedMarker(NamedTuple):
@@ -174,13 +146,9 @@ class Replicas:
     ) -> ProduceResult:
         """Check a producer's batch and stage it for the log (row R1). The result is final after :meth:`commit_staged`.
 
-        ``in_transaction``: it came with a transactional id, and whoever sent it may write to that.
-
-        ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedRecordsError,
-        and stages nothing, for a batch that must be looked into off the loop first; then call again with ``has_keys``.
-        Raises OtherCodecError for one that must be recompressed off the loop; then call again with what came out.
-        Raises UnverifiedError for one that begins a transaction here; then call again with ``verified_at``, which is
-        :meth:`last_end_of` as it was before the coordinator was asked.
+        ``records`` is a view of the receive buffer: the offsets are written into it. Raises what
+        :func:`minikafka.broker.produced_batches.check` does, other than KafkaError, and stages nothing: call again
+        once what it says is done off the loop, with what came out.
         """
         result = ProduceResult(tp)
         view = memoryview(b"") if records is None else memoryview(records)
@@ -191,27 +159,15 @@ class Replicas:
                 return result
             if acks == ALL_IN_SYNC and leader.is_under_min_isr:
                 leader.check_enough_in_sync()
-            try:
-                header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
-            except KafkaError as error:
-                if not _is_repeated(partition, view):
-                    if isinstance(error, TimestampError):
-                        _look_into(view, parse_header(view), error.name_records)
-                    raise
-                header = validate_produce(view, UNLIMITED, version, 0)
-            if header.attributes & TRANSACTIONAL_FLAG:
-                if not in_transaction:
-                    raise KafkaError(
-                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                        "records of a transaction come without a transactional id",
-                    )
-                _check_verified(partition, header, verified_at)
-            if (codec := partition.codec) is not None and not (
-                codec.is_of(header) or partition.log.producers.has(header)
-            ):
-                raise OtherCodecError(codec)
-            if partition.needs_keys and not has_keys and not partition.log.producers.has(header):
-                _look_into(view, header, validate_keys)
+            header = check(
+                partition,
+                view,
+                version,
+                self._wall_ms or self._read_wall_ms(),
+                in_transaction=in_transaction,
+                has_keys=has_keys,
+                verified_at=verified_at,
+            )
             appended = self.stage(partition, view, header)
         except KafkaError as error:
             result.fail(error)
@@ -224,19 +180,9 @@ class Replicas:
         return result
 
     def unverified(self, tp: TopicPartition, records: Buffer | None, *, adds: bool) -> ProducerIdentity | None:
-        """Whose coordinator to ask before the batch is staged; None when there is nothing to ask.
-
-        Whatever it says, no batch behind this one begins: what the producer sent next is here soon. ``adds``: it has
-        transaction version 2, in which the sequences of each transaction begin at 0.
-        """
+        """Whose coordinator to ask before the batch is staged: see :mod:`minikafka.broker.produced_batches`."""
         partition = self._partitions.get(tp)
-        if partition is None or records is None or len(records) < HEADER_SIZE:
-            return None
-        header = parse_header(records)
-        if not header.attributes & TRANSACTIONAL_FLAG or not _must_verify(partition, header):
-            return None
-        partition.log.producers.expect(header, 0 if adds else header.base_sequence)
-        return ProducerIdentity(header.producer_id, header.producer_epoch)
+        return None if partition is None or records is None else unverified(partition, records, adds=adds)
 
     def last_end_of(self, tp: TopicPartition, producer_id: int) -> int:
         """The last end of a transaction of the producer here; see ``ProducerState.last_end_of``."""
@@ -522,30 +468,3 @@ class Replicas:
         self.follower_fetches.check_and_complete(tp)
         for session in self.followers.sessions(tp):
             self.follower_fetches.check_and_complete(session)
-
-
-def _must_verify(partition: Partition, header: BatchHeader) -> bool:
-    """A transaction of the producer is not open here, and the batch is not one that is here already."""
-    producers = partition.log.producers
-    return not producers.is_in_transaction(header) and not producers.has(header)
-
-
-def _check_verified(partition: Partition, header: BatchHeader, verified_at: int | None) -> None:
-    """No record begins a transaction that its coordinator does not know of: nobody would end it (row T6)."""
-    if _must_verify(partition, header) and verified_at != partition.log.producers.last_end_of(header.producer_id):
-        raise UnverifiedError
-
-
-def _look_into(records: memoryview, header: BatchHeader, check: RecordsCheck) -> None:
-    """Look at the records of a batch now, or later where that takes long: UncheckedRecordsError."""
-    if is_costly_inside(header):
-        raise UncheckedRecordsError(check)
-    check(records, header)
-
-
-def _is_repeated(partition: Partition, records: memoryview) -> bool:
-    """True if the log has the batch already: no limit that the topic got since then makes that undone.
-
-    Apache Kafka looks at the limits first. The producer is told that the batch failed for good, and sends it anew.
-    """
-    return len(records) >= HEADER_SIZE and partition.log.producers.has(parse_header(records))

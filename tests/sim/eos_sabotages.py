@@ -10,7 +10,7 @@ from typing import Any
 
 from fault_sabotages import suite_of
 
-from minikafka.broker import replicas as replicas_module
+from minikafka.broker import produced_batches
 from minikafka.broker.drivers import groups as groups_driver
 from minikafka.broker.drivers import markers as markers_module
 from minikafka.broker.drivers.markers import Markers
@@ -98,7 +98,7 @@ def the_last_marker_ends_the_next_transaction(patch: Any) -> None:
     patch.setattr(produce, "ASKED_AT_MOST", 0)
 
 
-@TRANSACTIONS.replaces(replicas_module, "_must_verify")
+@TRANSACTIONS.replaces(produced_batches, "_must_verify")
 def leaders_ask_nobody(_partition: Any, _header: BatchHeader) -> bool:
     """Records begin transactions that no coordinator knows of."""
     return False

@@ -28,13 +28,8 @@ from minikafka.broker.handlers.new_leaders import NewLeader, NewLeaders, reached
 from minikafka.broker.handlers.verification import Verification, Verified
 from minikafka.broker.logs import one_line
 from minikafka.broker.lookups import Lookups
-from minikafka.broker.replicas import (
-    ROLLS_AT_ONCE,
-    OtherCodecError,
-    Replicas,
-    UncheckedRecordsError,
-    UnverifiedError,
-)
+from minikafka.broker.produced_batches import OtherCodecError, UncheckedRecordsError, UnverifiedError
+from minikafka.broker.replicas import ROLLS_AT_ONCE, Replicas
 from minikafka.broker.staging import Staging
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
