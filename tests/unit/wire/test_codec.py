@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from minikafka.wire.codec import decode, decode_exactly, decoder, encode, encoder
 from minikafka.wire.errors import WireError
@@ -18,37 +16,31 @@ from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minikafka.wire.primitives import ELEMENTS_MAX, encode_uvarint
-from minikafka.wire.schema import Message
+from minikafka.wire.schema import Message, VersionRange
 
-quick = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@quick
-@given(data=st.data())
-def test_what_is_encoded_is_decoded(
-    message_class: type[Message],
-    version: int,
-    messages: Callable[..., st.SearchStrategy[Message]],
-    data: st.DataObject,
-) -> None:
-    message = data.draw(messages(message_class, version))
-    encoded = encode(message, version)
-    assert max(1, len(encoded)) >= size_min(message_class, version)
-    decoded, end = decode(message_class, version, encoded)
-    assert decoded == message
-    assert end == len(encoded)
-    behind, end = decode(message_class, version, b"##" + encoded + b"###", 2)
-    assert behind == message
-    assert end == len(encoded) + 2
-    assert encode(decoded, version) == encoded
+Samples = Callable[..., Iterator[tuple[int, Message]]]
 
 
-def test_unknown_tagged_fields_are_ignored(message_class: type[Message], version: int) -> None:
-    encoded = encode(message_class(), version)
-    if not is_flexible(message_class, version) or encoded[-1]:
-        return
+def test_what_is_encoded_is_decoded(message_class: type[Message], samples: Samples) -> None:
+    for version, message in samples(message_class):
+        encoded = encode(message, version)
+        assert max(1, len(encoded)) >= size_min(message_class, version)
+        decoded, end = decode(message_class, version, encoded)
+        assert (version, decoded) == (version, message)
+        assert end == len(encoded)
+        behind, end = decode(message_class, version, b"##" + encoded + b"###", 2)
+        assert (version, behind) == (version, message)
+        assert end == len(encoded) + 2
+        assert encode(decoded, version) == encoded
+
+
+def test_unknown_tagged_fields_are_ignored(message_class: type[Message]) -> None:
     unknown = b"\x02" + encode_uvarint(1000) + b"\x03abc" + encode_uvarint(70000) + b"\x00"
-    assert decode_exactly(message_class, version, encoded[:-1] + unknown) == message_class()
+    versions = VersionRange.parse(message_class.VERSIONS)
+    for version in range(versions.first, versions.last + 1):
+        encoded = encode(message_class(), version)
+        if is_flexible(message_class, version) and not encoded[-1]:
+            assert decode_exactly(message_class, version, encoded[:-1] + unknown) == message_class()
 
 
 def test_versions_that_do_not_exist(message_class: type[Message]) -> None:
