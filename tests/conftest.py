@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,9 +14,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-# Modules that go to one process, because what they share is dear: the first and the second half of the tests on Spark,
-# and those of Kafka's tools.
-TOGETHER = ("tests/spark/test_[a-d]*", "tests/spark/*", "tests/cluster/test_kafka_tools*")
+# Modules that go to one process, because what they share is dear: a session of Spark, Kafka's tools, a cluster, which
+# also takes CPU time while it waits for the next module.
+TOGETHER = (
+    ("tests/spark/*",),
+    ("tests/compat/*",),
+    ("tests/hostile/*",),
+    tuple(f"tests/cluster/test_{name}*" for name in ("acls", "exactly_once", "kafka_tools", "secure")),
+    tuple(f"tests/cluster/test_{name}*" for name in ("bad_", "round_trip", "settings_and", "transaction_", "verbs")),
+)
 # What begins, because it takes long.
 FIRST = (
     *("tests/spark/", "tests/planted/", "tests/unit/raft/"),
@@ -55,7 +62,11 @@ class ByModule(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.split("::", 1)[0]
-        return next((several for several in TOGETHER if fnmatch(module, several)), module)
+        return next((" ".join(several) for several in TOGETHER if _is_of(module, several)), module)
+
+
+def _is_of(module: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(module, pattern) for pattern in patterns)
 
 
 @pytest.hookimpl(optionalhook=True)

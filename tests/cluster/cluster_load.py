@@ -14,7 +14,7 @@ from minikafka.ledger.checker import Verdict, check
 
 TOPIC = "sources"
 PARTITIONS = 3
-RATE = 2000  # records a second: the cluster's time is for its own work, not for theirs
+RATE = 600  # records a second: the cluster's time is for its own work, not for theirs
 
 
 class Load:
@@ -23,18 +23,18 @@ class Load:
     ``settings`` are librdkafka's.
     """
 
-    def __init__(self, cluster: LocalCluster, **settings: int) -> None:
+    def __init__(self, cluster: LocalCluster, *, rate: int = RATE, **settings: int) -> None:
         with Wire(cluster.layout.client_port(1)) as wire:
             wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]], min_insync_replicas="2")
         cluster.wait_for(lambda view: len(view.partitions) == PARTITIONS, "the topic")
         self._cluster = cluster
         self._history = History()
         named = {"linger.ms": 25} | {name.replace("_", "."): value for name, value in settings.items()}
-        self._producer = SourceProducer(cluster.bootstrap_servers, TOPIC, PARTITIONS, self._history, RATE, named)
+        self._producer = SourceProducer(cluster.bootstrap_servers, TOPIC, PARTITIONS, self._history, rate, named)
         self._producer.start()
         self.wait_for_more()
 
-    def wait_for_more(self, count: int = 1000) -> None:
+    def wait_for_more(self, count: int = RATE // 2) -> None:
         """Wait until that many more records than now were acknowledged."""
         enough = self._producer.acknowledged + count
         eventually(lambda: self._producer.acknowledged >= enough, f"{count} more acknowledged records")

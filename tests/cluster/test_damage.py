@@ -63,7 +63,7 @@ def test_a_damaged_replica_of_each_partition_costs_nothing(
 def test_segments_that_are_missing_as_a_whole_cost_nothing(start_cluster: StartCluster) -> None:
     """Findings 2 and 3: the first one, one in the middle, and the end of one, of each partition where it is led."""
     cluster = start_cluster(log_segment_bytes="20000")
-    load = Load(cluster, batch_size=5000)
+    load = Load(cluster, rate=2000, batch_size=5000)
     try:
         leaders = {partition: leader_of(cluster, TOPIC, partition) for partition in range(PARTITIONS)}
         directories = [
@@ -96,7 +96,7 @@ def cut_between_two_batches(path: Path) -> None:
 def test_logs_that_lost_their_last_records_whole_cost_nothing(start_cluster: StartCluster) -> None:
     """Of each partition where it is led, before any checkpoint: the file it wrote last is cut, emptied, or removed."""
     cluster = start_cluster(log_segment_bytes="20000", replica_high_watermark_checkpoint_interval_ms="3600000")
-    load = Load(cluster, batch_size=5000)
+    load = Load(cluster, rate=2000, batch_size=5000)
     try:
         leaders = {partition: leader_of(cluster, TOPIC, partition) for partition in range(PARTITIONS)}
         directories = [

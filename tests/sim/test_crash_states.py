@@ -36,7 +36,7 @@ def test_promises_hold_whatever_a_crash_leaves(name: str) -> None:
 
 def test_a_seed_leads_to_the_same_states_again() -> None:
     for name in SCENARIOS:
-        first, second = explore(name, 3, 60), explore(name, 3, 60)
+        first, second = explore(name, 3, 30), explore(name, 3, 30)
         assert (first.states, first.points, first.rng.random()) == (second.states, second.points, second.rng.random())
 
 

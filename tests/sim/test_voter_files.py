@@ -8,7 +8,7 @@ from sim_voter import VoterSweep, sweep_voter
 
 from minikafka.broker.drivers.metadata_snapshots import MetadataSnapshots
 
-STRIDE = 127
+STRIDE = 211
 
 
 @pytest.mark.spec("P5")
