@@ -5,9 +5,10 @@ this node some 60 us: more per byte than a handshake. OpenSSL sets no bound, and
 arrived: 256 KiB of such records held the loop for more than half a second, before their sender had logged in. So
 OpenSSL gets few records at once, and a connection ends whose records bring nothing too often.
 
-During the handshake it gets one at a time: what came behind the last one is none of the handshake. That is dear, too,
-where a message comes in pieces of a byte: so a handshake has a bound. And OpenSSL looks for each key share of the first
-message in the list of its groups: 64 KiB of both took 0.2 s. So that message has one, too.
+During the handshake it gets one at a time: what came behind the last one is none of the handshake. That is dear where
+a message comes in pieces of a byte. Messages that are long are dear for OpenSSL: it looks for each key share of the
+first one in the list of its groups (64 KiB of both took 0.2 s), and decodes the key of each certificate before it looks
+whether anybody trusts them (70 KiB took 60 ms). So the records of a handshake, and their bytes, are bounded.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ FRUITFUL_FOR_ONE_MORE: Final = 1_000
 """Implementations renew their keys after millions."""
 SHAKING_HANDS_MAX: Final = 128
 """Records of a handshake. It takes four, and a few more for a long chain of certificates."""
+SHAKING_HANDS_BYTES_MAX: Final = 16 * 1024
+"""In these. A certificate has one or two thousand; Java takes eight of a client."""
 HELLO_BYTES_MAX: Final = 8 * 1024
 """Of what comes before the first answer. Clients send hundreds; with post-quantum keys and a ticket, some thousands."""
 _RENEWS: Final = "too many records without data: it renews its keys"
 _IN_PIECES: Final = "too many records in a handshake"
 _LONG_HELLO: Final = "the first message is too long"
+_LONG: Final = "too many bytes in a handshake"
 _HEADER_BYTES: Final = 5
 _KINDS: Final = range(20, 25)
 _LARGEST: Final = (1 << 14) + 2048
@@ -44,7 +48,7 @@ class FewRecords(ssl.SSLObject):
     _fruitful: int
     _left: int
     _shaking_hands: int
-    _hello_bytes: int
+    _shaking_hands_bytes: int
     _is_answered: bool
     _has_ended: bool
 
@@ -55,7 +59,7 @@ class FewRecords(ssl.SSLObject):
         self._at = 0
         self._handed_over = self._fruitful = 0  # records of the last time
         self._left = FRUITLESS_MAX * FRUITFUL_FOR_ONE_MORE  # each fruitless record takes FRUITFUL_FOR_ONE_MORE of it
-        self._shaking_hands = self._hello_bytes = 0
+        self._shaking_hands = self._shaking_hands_bytes = 0
         self._is_answered = False
         self._has_ended = False
 
@@ -139,12 +143,13 @@ class FewRecords(ssl.SSLObject):
     def _note_of_handshake(self) -> None:
         """One more record was handed over."""
         self._shaking_hands += 1
+        self._shaking_hands_bytes += self._taken.pending
         if self._shaking_hands > SHAKING_HANDS_MAX:
             raise _refused(_IN_PIECES) from None
-        if not self._is_answered:
-            self._hello_bytes += self._taken.pending
-            if self._hello_bytes > HELLO_BYTES_MAX:
-                raise _refused(_LONG_HELLO) from None
+        if self._shaking_hands_bytes > HELLO_BYTES_MAX and not self._is_answered:
+            raise _refused(_LONG_HELLO) from None
+        if self._shaking_hands_bytes > SHAKING_HANDS_BYTES_MAX:
+            raise _refused(_LONG) from None
 
     def _settle(self) -> None:
         """OpenSSL is done with the records of the last time."""

@@ -203,6 +203,19 @@ def test_a_first_message_is_no_longer_than_clients_send() -> None:
     assert not server.sent.pending
 
 
+def test_a_handshake_is_no_longer_than_a_chain_of_certificates(client: Client) -> None:
+    """OpenSSL decodes each of them before it looks whether anybody trusts them."""
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    server = Server()
+    server.arrived.write(client.sent.read())
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.do_handshake()
+    server.arrived.write(b"\x17\x03\x03\x40\x00" + bytes(1 << 14))
+    with pytest.raises(ssl.SSLError, match="too many bytes in a handshake"):
+        server.tls.do_handshake()
+
+
 def test_a_handshake_may_come_in_pieces(client: Client) -> None:
     with pytest.raises(ssl.SSLWantReadError):
         client.tls.do_handshake()
