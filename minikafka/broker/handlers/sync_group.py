@@ -7,14 +7,21 @@ from typing import Final
 from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import Coordinators
+from minikafka.errors import ErrorCode
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 AUTHORIZATION: Final = (Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),)
 
+FIRST_THAT_NAMES_THE_PROTOCOL: Final = 5
+
 
 def handle(request: SyncGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:
-    """Hand it to the coordinator."""
+    """Hand it to the coordinator, if it says of which protocol the assignments are where it can (KIP-559)."""
+    is_nameless = request.protocol_type is None or request.protocol_name is None
+    if is_nameless and context.version >= FIRST_THAT_NAMES_THE_PROTOCOL:
+        context.send(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return
     coordinators.serve(
         request.group_id,
         context,

@@ -141,7 +141,7 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
 
 
 def replace_configs(state: ControllerState, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """All settings of the resources at once: what is not named, or has no value, goes (KIP-133).
+    """All settings of the resources at once: what is not named goes (KIP-133).
 
     As :func:`alter_configs` otherwise.
     """
@@ -164,11 +164,7 @@ def replace_configs(state: ControllerState, request: AlterConfigsRequest) -> Alt
 
 def _replacement(state: ControllerState, asked: ReplacedResource) -> AlterConfigsResource:
     operations = [
-        AlterableConfig(
-            name=config.name,
-            value=config.value,
-            config_operation=AlterConfigOp.DELETE if config.value is None else AlterConfigOp.SET,
-        )
+        AlterableConfig(name=config.name, value=config.value, config_operation=AlterConfigOp.SET)
         for config in asked.configs
     ]
     named = {config.name for config in asked.configs}

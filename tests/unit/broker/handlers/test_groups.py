@@ -116,6 +116,9 @@ async def test_a_member_joins_works_and_leaves(node: Node, client: Client) -> No
     assert [member.metadata for member in joined.members] == [b"subscription"]
     mine = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all of it")
     who = {"group_id": "g", "generation_id": 1, "member_id": joined.member_id}
+    for named in ({}, {"protocol_type": "consumer"}, {"protocol_name": "range"}):
+        nameless = SyncGroupRequest(**who, **named, assignments=[mine])  # type: ignore[arg-type]
+        assert (await client.ask(nameless, 5)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     synced = await client.ask(
         SyncGroupRequest(**who, protocol_type="consumer", protocol_name="range", assignments=[mine])  # type: ignore[arg-type]
     )
@@ -354,7 +357,7 @@ async def test_an_offsets_partition_without_leader_is_not_available(
 
 REQUESTS: list[Message] = [
     JoinGroupRequest(group_id="g", member_id="m", protocol_type="consumer"),
-    SyncGroupRequest(group_id="g", member_id="m"),
+    SyncGroupRequest(group_id="g", member_id="m", protocol_type="consumer", protocol_name="range"),
     HeartbeatRequest(group_id="g", member_id="m"),
     LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")]),
     OffsetDeleteRequest(group_id="g"),

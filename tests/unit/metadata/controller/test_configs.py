@@ -92,7 +92,9 @@ def test_all_settings_are_replaced_at_once(topic: Any) -> None:
     kept, added = AlterableConfig(name="segment.ms", value="8"), AlterableConfig(name="retention.ms", value="9")
     assert replace(kept, added, validate_only=True) == (0, None)
     assert topic.image.topic_overrides("t") == {"flush.ms": "5", "segment.ms": "7"}
-    assert replace(kept, added, AlterableConfig(name="flush.ms", value=None)) == (0, None)
+    assert replace(kept, added, AlterableConfig(name="flush.ms", value=None))[0] == ErrorCode.INVALID_REQUEST
+    assert topic.image.topic_overrides("t") == {"flush.ms": "5", "segment.ms": "7"}
+    assert replace(kept, added) == (0, None)
     assert topic.image.topic_overrides("t") == {"segment.ms": "8", "retention.ms": "9"}
     assert replace(AlterableConfig(name="no.such", value="1"))[0] == ErrorCode.INVALID_CONFIG
     assert replace(kept, kept)[0] == ErrorCode.INVALID_REQUEST
