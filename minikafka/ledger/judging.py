@@ -10,15 +10,16 @@ read_committed consumers are as all others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from minikafka.ledger.checker import Verdict, check, check_partitions
 from minikafka.ledger.events import COMMITTED, OF_RECORDS, OF_TRANSACTIONS, Event
+from minikafka.ledger.partition import PartitionHistory
 from minikafka.ledger.rules import RULES
 from minikafka.ledger.transaction_checker import OF_ORDER, TransactionVerdict, check_history
 from minikafka.ledger.transaction_rules import TRANSACTION_RULES
-from minikafka.ledger.transactions import gather_transactions, without_isolation
+from minikafka.ledger.transactions import TransactionHistory, gather_transactions, without_isolation
 from minikafka.ledger.verdict import Judgement, Outcome
 
 NEEDS: Final[Mapping[str, frozenset[str]]] = {
@@ -94,7 +95,10 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
         history = gather_transactions(events)
         transactions = check_history(history, has_order=has_order)
         is_seen = any(partition.readers for partition in history.seen.values())
-        records = check_partitions(history.seen if is_seen else history.views)
+        partitions = history.seen if is_seen else history.views
+        records = check_partitions(partitions)
+        # Consumers that see all may be handed what was aborted, so its refusal is not in these partitions.
+        records = replace(records, unknown=records.unknown - _refused(history, partitions))
         if "poll" in functions and not is_seen:
             remarks.append("what consumers that are not read_committed were handed: none of them read to the end")
     else:
@@ -106,6 +110,16 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
     reasons = _reasons([*RULES, *(TRANSACTION_RULES if transactions else ())], functions, has_order=has_order)
     remarks += [*_unjudged(records, transactions), *(f"{rule}: {reason}" for rule, reason in reasons.items())]
     return HistoryVerdict(len(events), records, transactions, tuple(remarks), frozenset(reasons))
+
+
+def _refused(history: TransactionHistory, partitions: Mapping[str, PartitionHistory]) -> int:
+    """Number of records of aborted transactions that were not acknowledged: what became of them is known."""
+    return sum(
+        record not in partitions[partition].acknowledged
+        for transaction in history.transactions.values()
+        if transaction.is_committed is False
+        for record, partition in transaction.records.items()
+    )
 
 
 def _unjudged(records: Verdict, transactions: TransactionVerdict | None) -> Iterator[str]:

@@ -155,7 +155,8 @@ def one_way(arena: Arena) -> Iterator[str]:
     target = arena.rng.choice(others)
     parties = (source, target) if target != CLIENTS or arena.rng.random() < 0.5 else (target, source)
     tell(arena.cluster.cut, *parties, one_way=True)
-    yield f"what {_named(parties[0])} sends does not arrive at {_named(parties[1])}"
+    sends = "send" if parties[0] == CLIENTS else "sends"
+    yield f"what {_named(parties[0])} {sends} does not arrive at {_named(parties[1])}"
     tell(arena.cluster.join, *parties)
 
 

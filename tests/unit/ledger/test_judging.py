@@ -108,6 +108,7 @@ def test_who_sees_all_may_be_handed_what_is_aborted() -> None:
     story.acknowledge(c=3)
     story.read_to_the_end(("a", 0), ("b", 1), ("c", 3))
     assert not judge(story.events).records.broken
+    assert judge(story.events).records.unknown == 0, "what was aborted is known"
     for event in list(story.events):
         if event.process == "reader":
             story.add("strict", "ok", f"{event.function}_committed", event.value)
