@@ -17,7 +17,7 @@
 - ``strays``                      logs at a start that metadata does not place here
 - ``moves``                       moves of replicas between log directories
 - ``synced_topics``               topics that lose nothing in a power cut, for the registration
-- ``replication``                 the follower's fetchers
+- ``replication``                 the follower's fetchers; ``leader_calls``: connection and requests of one
 - ``isr``                         sends ISR proposals to the controller
 - ``shards``, ``shard_loading``   coordinators, one per partition of their topic, and the replay of their logs
 - ``groups``, ``transactions``    the coordinators of groups and of transactions

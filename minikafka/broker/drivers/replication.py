@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.leader_calls import LeaderCalls
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.broker.quotas import ReplicationQuotas
@@ -35,20 +36,10 @@ from minikafka.wire.errors import WireError
 from minikafka.wire.messages.fetch import FetchResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-from minikafka.wire.schema import Message
 
 log = get_logger()
 
-R = TypeVar("R", bound=Message)
-
-ANSWER_TIMEOUT_S: Final = 10.0
-HELD_AFTER_S: Final = 0.05
-"""A fetch without an answer for so long is held by a leader that has no records for it, or that is slow."""
-COSTS_BETWEEN: Final = 4
-"""A fetch is given so many times as long as it took to get an answer after the last one was abandoned."""
 IDLE_SHUTDOWN_S: Final = 5.0
-ABSENCE_S: Final = 60.0
-"""Without an answer of the leader: it may have cleaned its log meanwhile."""
 THROTTLED_PAUSE_MS: Final = 100
 NEVER_MS: Final = 1 << 62
 
@@ -124,37 +115,6 @@ class ReplicaFetchers:
         return FetcherKey(source_id, fetcher_id)
 
 
-class Patience:
-    """How long a fetch may be out before it is abandoned for a further partition (seconds).
-
-    It takes a new connection and a fetch of all partitions to get an answer then. Where partitions come one after the
-    other, as when a thousand are created, all time could go into that: no follower got an answer for ten seconds.
-    """
-
-    def __init__(self) -> None:
-        self._by_cost_s = 0.0
-        self._abandoned_at_s: float | None = None
-
-    @property
-    def held_after_s(self) -> float:
-        """Then a fetch without an answer may be abandoned."""
-        return max(HELD_AFTER_S, self._by_cost_s)
-
-    def on_abandoned(self, now_s: float) -> None:
-        """A fetch was abandoned; perhaps the one before it, too, without an answer in between."""
-        if self._abandoned_at_s is None:
-            self._abandoned_at_s = now_s
-        self._by_cost_s = max(self._by_cost_s, COSTS_BETWEEN * (now_s - self._abandoned_at_s))
-
-    def on_answer(self, now_s: float) -> None:
-        """A fetch was answered."""
-        if self._abandoned_at_s is None:
-            self._by_cost_s /= 2
-        else:
-            self._by_cost_s = COSTS_BETWEEN * (now_s - self._abandoned_at_s)
-            self._abandoned_at_s = None
-
-
 class _Fetcher:
     """One machine, its task and its connection."""
 
@@ -176,14 +136,8 @@ class _Fetcher:
                 backoff_ms=config.replica_fetch_backoff_ms,
             ),
         )
-        self._connection: PeerConnection | None = None
+        self._calls = LeaderCalls(self._dial, self._note_absence)
         self._wake = asyncio.Event()
-        self._is_polling = False  # a fetch is out
-        self._polling_since_s = self._answered_s = 0.0
-        self._has_failed = False  # the last request, or its connection since then
-        self._patience = Patience()
-        self._abandoning: asyncio.TimerHandle | None = None
-        self._is_abandoning = False
         self._is_throttling = False  # some partitions are left out of fetches
         self._unsynced: dict[TopicPartition, None] = {}  # to be looked at before the next fetch
         self._name = f"fetcher-{key.source_id}-{key.fetcher_id}"
@@ -199,36 +153,7 @@ class _Fetcher:
         )
         self._unsynced[partition.topic_partition] = None  # what another fetcher appended, or we did as its leader
         self._wake.set()
-        self._abandon_if_held()
-
-    def _abandon_if_held(self) -> None:
-        """The leader may hold the fetch that is out for half a second; a partition that has just lost its leader
-        cannot wait for that, or its producers would. There is no other way to take a request back.
-
-        An answer with records is waited for: they would be sent in vain, and to the leader it looks as if they could
-        not be appended. A fetch whose connection is still being opened does not name the partition either.
-        """
-        if not self._is_polling:
-            return
-        connection, now_s = self._connection, asyncio.get_running_loop().time()
-        if connection is None or not connection.is_open:
-            self._abandon_at(now_s + self._patience.held_after_s)
-        elif not connection.is_receiving:
-            held_at_s = self._polling_since_s + self._patience.held_after_s
-            if now_s < held_at_s:
-                self._abandon_at(held_at_s)
-            else:
-                self._is_abandoning = True
-                self._patience.on_abandoned(now_s)
-                connection.close()
-
-    def _abandon_at(self, at_s: float) -> None:
-        if self._abandoning is None:
-            self._abandoning = asyncio.get_running_loop().call_at(at_s, self._look_again)
-
-    def _look_again(self) -> None:
-        self._abandoning = None
-        self._abandon_if_held()
+        self._calls.abandon_if_held()
 
     def remove(self, tp: TopicPartition) -> None:
         self._machine.remove_partitions([tp])
@@ -243,8 +168,7 @@ class _Fetcher:
             await supervised(self._fetch_until_idle, self._name)
         finally:
             del self._owner._fetchers[self._key]
-            if self._connection is not None:
-                self._connection.close()
+            self._calls.close()
 
     async def _fetch_until_idle(self) -> None:
         while True:
@@ -390,35 +314,24 @@ class _Fetcher:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     async def _send(self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets) -> None:
-        self._is_polling = isinstance(effect, do.SendFetch)
         try:
             effects = await self._exchange(effect)
         except (OSError, TimeoutError, ChannelClosedError, WireError, KafkaError) as error:
             self._on_no_answer(error)
             return
-        finally:
-            self._is_polling = False
-            if self._abandoning is not None:
-                self._abandoning.cancel()
-                self._abandoning = None
         await self._carry_out(effects)
 
     def _on_no_answer(self, error: Exception) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._is_abandoning:
+        if self._calls.on_no_answer():
             self._machine.on_request_abandoned()
-        else:
-            self._has_failed = True
-            log.debug("request to leader failed", source=self._key.source_id, why=str(error))
-            self._machine.on_request_failed(self._now())
-            if isinstance(error, ChannelClosedError):
-                self._owner.on_connection_lost(self._key.source_id)
-        self._is_abandoning = False
+            return
+        log.debug("request to leader failed", source=self._key.source_id, why=str(error))
+        self._machine.on_request_failed(self._now())
+        if isinstance(error, ChannelClosedError):
+            self._owner.on_connection_lost(self._key.source_id)
 
     def _note_absence(self) -> None:
-        """The leader was out of reach, maybe for days: the clock stands still while a machine is suspended."""
+        """The leader was out of reach, maybe for days: it may have cleaned its log."""
         for state in self._machine.states():
             if (partition := self._local(state.topic_partition)) is not None:
                 partition.log.begin_following()
@@ -428,31 +341,22 @@ class _Fetcher:
     ) -> list[do.Effect]:
         match effect:
             case do.SendFetch(request):
-                fetched = await self._call(request, FetchResponse)
-                self._patience.on_answer(asyncio.get_running_loop().time())
+                with self._calls.fetching():
+                    fetched = await self._calls.call(request, FetchResponse)
                 return self._machine.on_fetch_response(fetched, self._now())
             case do.SendOffsetsForLeaderEpoch(question):
-                ends = await self._call(question, OffsetForLeaderEpochResponse)
+                ends = await self._calls.call(question, OffsetForLeaderEpochResponse)
                 return self._machine.on_epoch_end_offsets(ends, self._now())
             case do.SendListOffsets(earliest, latest):
-                first = await self._call(earliest, ListOffsetsResponse)
-                last = await self._call(latest, ListOffsetsResponse)
+                first = await self._calls.call(earliest, ListOffsetsResponse)
+                last = await self._calls.call(latest, ListOffsetsResponse)
                 return self._machine.on_list_offsets(first, last, self._now())
 
-    async def _call(self, request: Message, response_type: type[R]) -> R:
-        if self._connection is None or not self._connection.is_open:
-            self._has_failed = self._has_failed or self._connection is not None
-            endpoint = self._owner._endpoint_of(self._key.source_id)
-            if endpoint is None:
-                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
-            self._connection = await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
-        self._polling_since_s = asyncio.get_running_loop().time()
-        if self._has_failed or self._polling_since_s - self._answered_s > ABSENCE_S:
-            self._note_absence()
-            self._has_failed = False
-        answer = await self._connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
-        self._answered_s = asyncio.get_running_loop().time()
-        return answer
+    async def _dial(self) -> PeerConnection:
+        endpoint = self._owner._endpoint_of(self._key.source_id)
+        if endpoint is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
+        return await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
 
     async def _wait(self, until_ms: int | None) -> None:
         self._wake.clear()

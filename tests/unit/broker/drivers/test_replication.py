@@ -13,6 +13,7 @@ from broker_client import Client, batch, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, listener_of, turns
 from captured_logs import capture_logs
 
+from minikafka.broker.drivers import leader_calls
 from minikafka.broker.drivers import replication as replication_module
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
@@ -240,7 +241,7 @@ async def test_a_follower_whose_leader_did_not_answer_for_long_was_away(
     await client.produce("orders", b"a")
     follower = await follows(cluster.nodes[2], 1)
     assert follower.log.appender._followed_from == 0
-    monkeypatch.setattr(replication_module, "ABSENCE_S", -1.0)
+    monkeypatch.setattr(leader_calls, "ABSENCE_S", -1.0)
     await client.produce("orders", b"b")
     await eventually(lambda: follower.log.appender._followed_from == 2, "it to note where it begins anew")
 
@@ -254,9 +255,9 @@ async def test_a_follower_that_lost_its_connection_was_away(cluster: Cluster, di
     follower = await follows(cluster.nodes[2], 1)
     assert follower.log.appender._followed_from == 0
     (fetcher,) = cluster.nodes[2].data_plane.fetchers._fetchers.values()
-    await eventually(lambda: fetcher._is_polling and fetcher._connection, "a fetch")
-    assert fetcher._connection is not None
-    fetcher._connection.close()
+    await eventually(lambda: fetcher._calls.is_fetching and fetcher._calls.connection, "a fetch")
+    assert fetcher._calls.connection is not None
+    fetcher._calls.connection.close()
     await eventually(lambda: follower.log.appender._followed_from == 1, "it to note where it begins anew")
 
 
@@ -478,7 +479,7 @@ async def test_only_a_fetch_that_the_leader_holds_is_abandoned_for_a_further_par
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, held_after_s: float, is_receiving: bool, is_abandoned: bool
 ) -> None:
     """Finding: a reassignment of many partitions threw answers away, and their leader took the follower for unable."""
-    monkeypatch.setattr(replication_module, "HELD_AFTER_S", held_after_s)
+    monkeypatch.setattr(leader_calls, "HELD_AFTER_S", held_after_s)
     monkeypatch.setattr(PeerConnection, "is_receiving", is_receiving)
     await cluster.start(**HELD_LONG if is_abandoned else {})
     await cluster.ready()
@@ -486,34 +487,17 @@ async def test_only_a_fetch_that_the_leader_holds_is_abandoned_for_a_further_par
     node = cluster.nodes[2]
     await follows(node, 0)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
-    await eventually(lambda: fetcher._is_polling and fetcher._connection, "a fetch")
-    before = fetcher._connection
+    await eventually(lambda: fetcher._calls.is_fetching and fetcher._calls.connection, "a fetch")
+    before = fetcher._calls.connection
     await create_topic(cluster.controller, "more", replicas=[[1, 2]])
     more = TopicPartition("more", 0)
     await follows(node, 0, more)
     if is_abandoned:
-        await eventually(lambda: fetcher._connection not in (None, before), "another connection")
+        await eventually(lambda: fetcher._calls.connection not in (None, before), "another connection")
         return
     state = await eventually(lambda: fetcher._machine.state(more), "it to be fetched")
     await eventually(lambda: state.has_agreed, "its first answer")
-    assert fetcher._connection is before
-
-
-@pytest.mark.spec("R9")
-def test_a_fetch_that_follows_an_abandoned_one_has_time_for_its_answer() -> None:
-    """Finding: while 3,000 partitions were created one fetch after the other was abandoned, for ten seconds."""
-    patience = replication_module.Patience()
-    assert patience.held_after_s == replication_module.HELD_AFTER_S
-    patience.on_abandoned(10.0)
-    patience.on_abandoned(10.1)  # the answer did not come in time for the next one either
-    assert patience.held_after_s == pytest.approx(0.4)
-    patience.on_answer(10.3)
-    assert patience.held_after_s == pytest.approx(1.2)
-    patience.on_answer(10.4)
-    assert patience.held_after_s == pytest.approx(0.6)
-    for _ in range(5):
-        patience.on_answer(10.5)
-    assert patience.held_after_s == replication_module.HELD_AFTER_S
+    assert fetcher._calls.connection is before
 
 
 @pytest.mark.spec("R9")
@@ -521,14 +505,14 @@ async def test_a_fetch_is_abandoned_for_a_partition_that_came_while_its_connecti
     cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finding: after a failover some partitions had no follower for half a second, as long as that fetch was held."""
-    monkeypatch.setattr(replication_module, "ANSWER_TIMEOUT_S", 3600.0)
+    monkeypatch.setattr(leader_calls, "ANSWER_TIMEOUT_S", 3600.0)
     await cluster.start(**HELD_LONG)
     await cluster.ready()
     await create_topic(cluster.controller, "orders", replicas=[[1, 2]])
     node = cluster.nodes[2]
     await follows(node, 0)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
-    before = await eventually(lambda: fetcher._is_polling and fetcher._connection, "a fetch")
+    before = await eventually(lambda: fetcher._calls.is_fetching and fetcher._calls.connection, "a fetch")
     may_open, open_now = asyncio.Event(), PeerConnection.open
 
     async def open_when_allowed(*args: Any) -> PeerConnection:
@@ -536,9 +520,11 @@ async def test_a_fetch_is_abandoned_for_a_partition_that_came_while_its_connecti
         return await open_now(*args)
 
     monkeypatch.setattr(PeerConnection, "open", open_when_allowed)
-    fetcher._is_abandoning = True
+    fetcher._calls._is_abandoning = True
     before.close()
-    await eventually(lambda: fetcher._is_polling and fetcher._connection is None, "a fetch without a connection")
+    await eventually(
+        lambda: fetcher._calls.is_fetching and fetcher._calls.connection is None, "a fetch without a connection"
+    )
     await create_topic(cluster.controller, "more", replicas=[[1, 2]])
     more = TopicPartition("more", 0)
     await eventually(lambda: fetcher._machine.state(more), "it to be followed")
@@ -588,7 +574,7 @@ async def test_a_leader_that_is_not_registered_is_waited_for(cluster: Cluster, d
     node = cluster.nodes[2]
     follower = await follows(node, 0)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
-    connection = await eventually(lambda: fetcher._connection, "its connection")
+    connection = await eventually(lambda: fetcher._calls.connection, "its connection")
     endpoint_of = node.data_plane.fetchers._endpoint_of
     node.data_plane.fetchers._endpoint_of = lambda _node_id: None
     connection.close()
