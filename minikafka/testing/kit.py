@@ -302,7 +302,8 @@ class MiniKafka(Breakable):
         self._with_admin(delete)
 
     def records(self, topic: str, *, committed: bool = False) -> list[ConsumerRecord]:
-        """All records of a topic up to its present end, by partition and offset; ``committed``: no others."""
+        """All records of a topic up to its present end, by partition and offset; ``committed``: no others. Those that
+        followers do not have yet are waited for, some seconds."""
         return finished(read_all(self.bootstrap_servers, self.security, topic, committed=committed))
 
     def _with_admin(self, work: Callable[[Admin], Awaitable[None]]) -> None:
