@@ -23,10 +23,11 @@ At = tuple[UUID, int]
 
 
 class _Taking(NamedTuple):
-    """A member was given a partition."""
+    """A member was given a partition, at its request of the time ``asked``."""
 
     member: str
     time: float
+    asked: float
 
 
 class Owners:
@@ -55,12 +56,17 @@ class Owners:
 
     # what members do
 
-    def take(self, member: str, partitions: Iterable[At]) -> None:
-        """A member was given these."""
+    def take(self, member: str, partitions: Iterable[At], asked: float) -> None:
+        """A member was given these.
+
+        One that stood still hears so late: another may have been given them since, and may ask for more. That one is
+        the last then, since it asked last.
+        """
         for at in partitions:
             self.given += 1
             self._users.setdefault(at, {})[member] = None
-            self._taken[at] = _Taking(member, self.now)
+            if at not in self._taken or self._taken[at].asked <= asked:
+                self._taken[at] = _Taking(member, self.now, asked)
 
     def give_up(self, member: str, partitions: Iterable[At]) -> None:
         """It uses them no more."""

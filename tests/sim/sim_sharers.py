@@ -198,6 +198,7 @@ class Sharer:
         self._joins = 0  # how often it has begun with nothing
         self._owned: frozenset[At] = frozenset()
         self._target: frozenset[At] | None = None  # told, and not yet taken up
+        self._target_asked = 0.0  # when it sent what was answered with that
         self._told: frozenset[At] | None = None  # what it has said last; None: all of itself is to be said
         self._acks = False  # it has taken up what it was told
         self._soon = asyncio.Event()
@@ -283,6 +284,7 @@ class Sharer:
         if answer.assignment is not None:
             topics = answer.assignment.topic_partitions
             self._target = frozenset((each.topic_id, index) for each in topics for index in each.partitions)
+            self._target_asked = sent
 
     def _begin_anew(self) -> None:
         self._owners.lose(self.member_id)
@@ -336,7 +338,7 @@ class Sharer:
         for at in gone:
             self._positions.pop(at, None)
         self._owned &= target
-        self._owners.take(self.member_id, sorted(new, key=str))
+        self._owners.take(self.member_id, sorted(new, key=str), self._target_asked)
         self._owned, self._acks = target, True
         if self._target == target:
             self._target = None
