@@ -91,9 +91,10 @@ class ChaosRun:
                 f"Nothing wrong was found, but too little was done to prove anything: {self.succeeded:,} operations "
                 f"succeeded, and {self.needed:,} were needed."
             )
-        faults = f"{len(self.faults):,} fault{'' if len(self.faults) == 1 else 's'}"
+        # Of a cluster that was there somebody else may have broken something.
+        faults = f" during {len(self.faults):,} fault{'' if len(self.faults) == 1 else 's'}" if self.faults else ""
         return (
-            f"The cluster kept its word: of {records.acknowledged:,} records that it acknowledged during {faults} in "
+            f"The cluster kept its word: of {records.acknowledged:,} records that it acknowledged{faults} in "
             f"{self.duration_ms / 1000:.0f} s, none was lost, doubled, reordered or changed"
             + (f"; {records.resent:,} {RESENT}." if records.resent else ".")
         )
