@@ -32,11 +32,10 @@ async def handle(
             if shard.coordinator.phase is Phase.LOADING:
                 return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             found = shard.coordinator.list_groups(request.states_filter, request.types_filter)
-            visible = [
-                group
-                for group in found
-                if sees_all or authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
-            ]
-            listed += [await answer.encoded(group, 1) for group in visible]
+            for group in found:
+                if sees_all or authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+                    listed.append(await answer.encoded(group, 1))
+                else:
+                    await answer.add(1)  # to look costs as much
         context.send_around(ListGroupsResponse(), "groups", listed)
     return None
