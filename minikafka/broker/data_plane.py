@@ -11,7 +11,7 @@ from minikafka.broker.drivers.isr import IsrProposals
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.replica import ReplicaDriver
-from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.drivers.replication import FetcherParts, ReplicaFetchers
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.drivers.verifications import Verifications
@@ -86,16 +86,18 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     jobs = LogJobs(clock, ports.tasks, ports.threads.sync)
     quotas = ReplicationQuotas(config, clock)
     fetchers = ReplicaFetchers(
-        config,
-        replicas,
-        ports.identity,
-        clock,
-        ports.tasks,
-        jobs,
-        quotas,
-        control.endpoint_of,
-        broker_epoch,
-        control.liveness.doubt,
+        FetcherParts(
+            config,
+            replicas,
+            ports.identity,
+            clock,
+            ports.tasks,
+            jobs,
+            quotas,
+            control.endpoint_of,
+            broker_epoch,
+            control.liveness.doubt,
+        )
     )
     assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
     isr = IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng)

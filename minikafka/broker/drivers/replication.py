@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -51,34 +53,29 @@ class FetcherKey(NamedTuple):
     fetcher_id: int
 
 
+@dataclass(slots=True)
+class FetcherParts:
+    """What fetchers ask of their node."""
+
+    config: BrokerConfig
+    replicas: Replicas
+    identity: Identity
+    clock: Clock
+    tasks: TaskOwner
+    jobs: LogJobs
+    quotas: ReplicationQuotas
+    endpoint_of: Callable[[int], Endpoint | None]
+    broker_epoch: Callable[[], int]
+    on_connection_lost: Callable[[int], None]
+
+
 class ReplicaFetchers:
     """All fetchers of this node. A partition is in one of them while this node follows its leader."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        replicas: Replicas,
-        identity: Identity,
-        clock: Clock,
-        tasks: TaskOwner,
-        jobs: LogJobs,
-        quotas: ReplicationQuotas,
-        endpoint_of: Callable[[int], Endpoint | None],
-        broker_epoch: Callable[[], int],
-        on_connection_lost: Callable[[int], None],
-    ) -> None:
-        self._config = config
-        self._replicas = replicas
-        self._identity = identity
-        self._clock = clock
-        self._tasks = tasks
-        self._jobs = jobs
-        self._quotas = quotas
-        self._endpoint_of = endpoint_of
-        self._broker_epoch = broker_epoch
+    def __init__(self, parts: FetcherParts) -> None:
+        self._parts = parts
         self._fetchers: dict[FetcherKey, _Fetcher] = {}
         self._key_of: dict[TopicPartition, FetcherKey] = {}
-        self.on_connection_lost = on_connection_lost
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader, in its leader epoch."""
@@ -88,7 +85,7 @@ class ReplicaFetchers:
             self.unfollow([tp])
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[key] = _Fetcher(key, self)
+            fetcher = self._fetchers[key] = _Fetcher(key, self._parts, on_end=partial(self._fetchers.pop, key))
         self._key_of[tp] = key
         fetcher.add(partition)
 
@@ -108,26 +105,27 @@ class ReplicaFetchers:
 
     def max_lag(self) -> int:
         """Most records below a leader's high watermark that a replica here lacks, as of the leaders' last answers."""
-        return max((state.lag for fetcher in self._fetchers.values() for state in fetcher._machine.states()), default=0)
+        return max((fetcher.max_lag() for fetcher in self._fetchers.values()), default=0)
 
     def _key(self, tp: TopicPartition, source_id: int) -> FetcherKey:
-        fetcher_id = crc32(f"{tp}".encode()) % self._config.num_replica_fetchers
+        fetcher_id = crc32(f"{tp}".encode()) % self._parts.config.num_replica_fetchers
         return FetcherKey(source_id, fetcher_id)
 
 
 class _Fetcher:
     """One machine, its task and its connection."""
 
-    def __init__(self, key: FetcherKey, owner: ReplicaFetchers) -> None:
-        config = owner._config
+    def __init__(self, key: FetcherKey, parts: FetcherParts, on_end: Callable[[], object]) -> None:
+        config = parts.config
         self._key = key
-        self._owner = owner
-        self._replicas = owner._replicas
-        self._clock = owner._clock
+        self._parts = parts
+        self._on_end = on_end
+        self._replicas = parts.replicas
+        self._clock = parts.clock
         self._machine = ReplicaFetcher(
             key.source_id,
             config.node_id,
-            broker_epoch=owner._broker_epoch(),
+            broker_epoch=parts.broker_epoch(),
             settings=FetcherSettings(
                 wait_max_ms=config.replica_fetch_wait_max_ms,
                 min_bytes=config.replica_fetch_min_bytes,
@@ -141,7 +139,7 @@ class _Fetcher:
         self._is_throttling = False  # some partitions are left out of fetches
         self._unsynced: dict[TopicPartition, None] = {}  # to be looked at before the next fetch
         self._name = f"fetcher-{key.source_id}-{key.fetcher_id}"
-        owner._tasks.start(self._fetch_while_needed(), self._name)
+        parts.tasks.start(self._fetch_while_needed(), self._name)
 
     def add(self, partition: Partition) -> None:
         self._machine.add_partitions(
@@ -159,6 +157,9 @@ class _Fetcher:
         self._machine.remove_partitions([tp])
         self._wake.set()
 
+    def max_lag(self) -> int:
+        return max((state.lag for state in self._machine.states()), default=0)
+
     def on_cut(self, tp: TopicPartition) -> None:
         self._machine.on_cut(tp)
         self._wake.set()
@@ -167,7 +168,7 @@ class _Fetcher:
         try:
             await supervised(self._fetch_until_idle, self._name)
         finally:
-            del self._owner._fetchers[self._key]
+            self._on_end()
             self._calls.close()
 
     async def _fetch_until_idle(self) -> None:
@@ -177,7 +178,7 @@ class _Fetcher:
                 if self._machine.is_idle:
                     return
             await self._sync_unsynced()
-            self._machine.broker_epoch = self._owner._broker_epoch()
+            self._machine.broker_epoch = self._parts.broker_epoch()
             self._apply_quota()
             await self._carry_out(self._machine.next(self._now()))
 
@@ -192,7 +193,7 @@ class _Fetcher:
 
     def _apply_quota(self) -> None:
         """Leave lagging throttled partitions out of fetches while the quota is exceeded (row R7)."""
-        quotas = self._owner._quotas
+        quotas = self._parts.quotas
         if not quotas.as_follower.is_limited and not self._is_throttling:
             return
         left_out: list[TopicPartition] = []
@@ -271,7 +272,7 @@ class _Fetcher:
                 return self._machine.on_epochs_fall(tp, error.epoch, self._now())
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
         self._replicas.traffic.replication_bytes_in += len(effect.records)
-        self._owner._quotas.on_fetched(partition, len(effect.records))
+        self._parts.quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(tp, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(tp, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
@@ -282,7 +283,7 @@ class _Fetcher:
             unsynced, self._unsynced = self._unsynced, {}
             followed = [partition for tp in unsynced if (partition := self._local(tp)) is not None]
             due = [partition for partition in followed if partition.replica.is_sync_due]
-            for outcome in await asyncio.gather(*map(self._owner._jobs.sync, due), return_exceptions=True):
+            for outcome in await asyncio.gather(*map(self._parts.jobs.sync, due), return_exceptions=True):
                 if outcome is not None and not isinstance(outcome, StorageFailure):  # such are followed no longer
                     raise outcome
 
@@ -328,7 +329,7 @@ class _Fetcher:
         log.debug("request to leader failed", source=self._key.source_id, why=str(error))
         self._machine.on_request_failed(self._now())
         if isinstance(error, ChannelClosedError):
-            self._owner.on_connection_lost(self._key.source_id)
+            self._parts.on_connection_lost(self._key.source_id)
 
     def _note_absence(self) -> None:
         """The leader was out of reach, maybe for days: it may have cleaned its log."""
@@ -353,10 +354,10 @@ class _Fetcher:
                 return self._machine.on_list_offsets(first, last, self._now())
 
     async def _dial(self) -> PeerConnection:
-        endpoint = self._owner._endpoint_of(self._key.source_id)
+        endpoint = self._parts.endpoint_of(self._key.source_id)
         if endpoint is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
-        return await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
+        return await PeerConnection.open(endpoint, self._parts.identity, self._key.source_id)
 
     async def _wait(self, until_ms: int | None) -> None:
         self._wake.clear()

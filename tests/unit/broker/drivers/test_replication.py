@@ -417,7 +417,7 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
     async def sync(_: Partition) -> None:
         ends.append([replica(node, tp).log.log_end_offset for tp in both])
 
-    monkeypatch.setattr(node.data_plane.fetchers, "_jobs", SimpleNamespace(sync=sync))
+    monkeypatch.setattr(node.data_plane.fetchers._parts, "jobs", SimpleNamespace(sync=sync))
     await fetcher._carry_out([do.Append(tp, batch(b"x"), 0, 0) for tp in both])
     assert ends == []
     await fetcher._sync_unsynced()
@@ -445,7 +445,7 @@ async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
         done.append(type(effect))
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(node.data_plane.fetchers, "_jobs", SimpleNamespace(sync=sync))
+    monkeypatch.setattr(node.data_plane.fetchers._parts, "jobs", SimpleNamespace(sync=sync))
     monkeypatch.setattr(fetcher, "_send", send)
     node.data_plane.fetchers.follow(followed)
     await eventually(lambda: len(done) > 1, "the fetcher to ask")
@@ -575,13 +575,13 @@ async def test_a_leader_that_is_not_registered_is_waited_for(cluster: Cluster, d
     follower = await follows(node, 0)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
     connection = await eventually(lambda: fetcher._calls.connection, "its connection")
-    endpoint_of = node.data_plane.fetchers._endpoint_of
-    node.data_plane.fetchers._endpoint_of = lambda _node_id: None
+    endpoint_of = node.data_plane.fetchers._parts.endpoint_of
+    node.data_plane.fetchers._parts.endpoint_of = lambda _node_id: None
     connection.close()
     writing = (await dial(leader)).send_produce("orders", b"x")
     await turns(10)
     assert follower.log.log_end_offset == 0
-    node.data_plane.fetchers._endpoint_of = endpoint_of
+    node.data_plane.fetchers._parts.endpoint_of = endpoint_of
     assert (await in_time(writing)).responses[0].partition_responses[0].error_code == 0
 
 
