@@ -1,7 +1,8 @@
 """Seeds that are known to notice a planted bug, looked for anew where a change elsewhere has moved the schedules.
 
-In a suite whose schedules are quick the first seeds will do, and one is known only where they take long. In a slow one
-a bug without a known seed is left to ``make planted``. One whose best seed takes long is tried by ``make test-long``.
+In a suite whose schedules are quick the first seeds will do, and one is known only where they take a while. In a slow
+one a bug without a known seed is left to ``make planted``. One whose best seed takes long is tried by ``make
+test-long``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from planted.found import named, suite, suites
 from planted.registry import KNOWN_SEEDS, Known, Suite, known_seeds
 from planted.sweep import processes
 
+WHILE_S: Final = 0.3  # of CPU, for all seeds up to the first that notices
 SOON_S: Final = 2.5
 """Of CPU for a schedule; a seed that takes longer is taken only where there is none better."""
 LIMIT_S: Final = 100.0
@@ -72,7 +74,7 @@ def _look(name: str, bug: str) -> tuple[str, str, Found | None]:
             best = found
         seed = seed + PORTION if found is None else found.seed + 1
     took_s = time.process_time() - began
-    return name, bug, best if before is not None or took_s > SOON_S else None
+    return name, bug, best if before is not None or took_s > WHILE_S else None
 
 
 def _first(one: Suite, bug: str, seeds: Iterable[int]) -> Found | None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from planted.found import suite
 
 PIECE: Final = 250
+"""A sweep of no more seeds starts no processes."""
 VIOLATIONS_MAX: Final = 20  # a sweep that found so many has found enough
 
 

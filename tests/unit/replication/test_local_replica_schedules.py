@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from local_replica_model import run, trace_of
 from planted.registry import wanted_seeds
-from planted.sweep import Sweep, sweep
+from planted.sweep import PIECE, Sweep, sweep
 
 
 @pytest.mark.spec("P1")
@@ -17,7 +17,7 @@ from planted.sweep import Sweep, sweep
 @pytest.mark.spec("R14")
 @pytest.mark.spec("A5")
 def test_no_schedule_loses_or_diverges():
-    result = sweep(Sweep("local replica"), wanted_seeds(300))
+    result = sweep(Sweep("local replica"), wanted_seeds(PIECE))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from planted.registry import wanted_seeds
-from planted.sweep import Sweep, sweep
+from planted.sweep import PIECE, Sweep, sweep
 from replication_model import Cluster, run, trace_of
 from replication_sabotages import forget_epoch_starts
 
@@ -22,7 +22,7 @@ from replication_sabotages import forget_epoch_starts
 @pytest.mark.spec("E6")
 @pytest.mark.spec("P1")
 def test_no_schedule_loses_or_diverges():
-    result = sweep(Sweep("replication"), wanted_seeds(300))
+    result = sweep(Sweep("replication"), wanted_seeds(PIECE))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

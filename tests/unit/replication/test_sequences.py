@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from planted.registry import wanted_seeds
-from planted.sweep import Sweep, sweep
+from planted.sweep import PIECE, Sweep, sweep
 from sequences_model import trace_of
 
 
 @pytest.mark.spec("P3")
 def test_nothing_is_committed_twice_or_out_of_order():
-    result = sweep(Sweep("sequences"), wanted_seeds(300))
+    result = sweep(Sweep("sequences"), wanted_seeds(PIECE))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 
