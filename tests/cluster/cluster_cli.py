@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from click.testing import CliRunner
+from command_line import COMMAND
 from live_program import run_program
-from typer.main import get_command
 
 from minikafka.cli import main
-
-COMMAND = get_command(main.app)
-"""Made once: to make all verbs takes a tenth of a second."""
 
 
 def take_ctrl_c() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from cluster_cli import COMMAND, take_ctrl_c
+from cluster_cli import take_ctrl_c
+from command_line import COMMAND
 
 from minikafka.chaos.lab.gallery import LABS
 from minikafka.chaos.lab.lab import Lab

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cluster_cli import QuickCommandLine
+from command_line import COMMAND
 from confluent_kafka import Consumer
 from live_cluster import eventually
-from typer.testing import CliRunner
 
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.cli.main import app
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_shell_completes_names_and_settings(minikafka: QuickCommandLine, serve
     ):
         asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MINIKAFKA_COMPLETE": "complete_bash"}
         where = {"MINIKAFKA_DIR": str(server.layout.directory)}
-        assert CliRunner().invoke(app, [], prog_name="minikafka", env=asked | where).stdout.strip() == expected
+        assert CliRunner().invoke(COMMAND, [], prog_name="minikafka", env=asked | where).stdout.strip() == expected
 
 
 def test_settings_of_groups(minikafka: QuickCommandLine) -> None:

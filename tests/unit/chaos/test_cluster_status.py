@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from command_line import COMMAND
 
 from minikafka.chaos.cluster_status import cluster_status, losses_file
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.probe import ClusterView, PartitionView, QuorumView
 from minikafka.chaos.processes import RunningProcess
 from minikafka.cli import cluster as cluster_verbs
-from minikafka.cli import main
 from minikafka.cli import status as status_verb
 
 RUNNING = RunningProcess(100, "python", paused=False, rss_bytes=1 << 20)
@@ -80,12 +80,12 @@ def test_a_lost_quorum_is_named_though_metadata_names_a_controller(
     """A broker without a controller names itself in its metadata: only the quorum itself can tell."""
     monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
     cluster.staged_quorum = QuorumView(None, "the metadata quorum has no leader; node 2 has no contact to nodes 1, 3")
-    said = CliRunner().invoke(main.app, ["cluster", "status"])
+    said = CliRunner().invoke(COMMAND, ["cluster", "status"])
     assert said.exit_code == 1
     assert "\nno active controller: the metadata quorum has no leader; node 2 has no contact" in said.output
     assert "leaders and in-sync replicas are as last known" in said.output
     assert "*" not in said.output
-    assert '"controller": null' in CliRunner().invoke(main.app, ["cluster", "status", "--json"]).output
+    assert '"controller": null' in CliRunner().invoke(COMMAND, ["cluster", "status", "--json"]).output
 
 
 def test_a_node_that_waits_for_a_majority_is_explained(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,28 +94,28 @@ def test_a_node_that_waits_for_a_majority_is_explained(cluster: StagedCluster, m
     monkeypatch.setattr(cluster_verbs, "open_cluster", lambda _directory: cluster)
     cluster.processes = {}
     cluster.staged_view = None
-    restarted = CliRunner().invoke(main.app, ["cluster", "restart", "2"])
+    restarted = CliRunner().invoke(COMMAND, ["cluster", "restart", "2"])
     assert restarted.output == "node 2 is up, but waits for others: an election needs 2 of nodes 1, 2, 3\n"
-    said = CliRunner().invoke(main.app, ["cluster", "status"]).output
+    said = CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     assert "\nno node answers: an election needs 2 of nodes 1, 2, 3; start the others with: minikafka cluster" in said
     cluster.processes[1] = RUNNING
-    assert "\nno node answers, though up: 1, 2; see" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "\nno node answers, though up: 1, 2; see" in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
 
 
 def test_a_paused_node_is_shown_with_the_way_out(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
-    said = CliRunner().invoke(main.app, ["cluster", "status"]).output
+    said = CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     assert "\nnode 3 is paused; resume it with: minikafka cluster resume 3 --dir " in said
 
 
 def test_partitions_without_a_leader_are_named(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in no node's row."""
     monkeypatch.setattr(status_verb, "open_cluster", lambda directory: cluster)
-    assert "without a leader" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "without a leader" not in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     assert cluster.staged_view is not None
     gone = tuple(PartitionView("t", number, -1, (1, 2), ()) for number in range(6))
     cluster.staged_view = cluster.staged_view._replace(partitions=gone)
-    said = CliRunner().invoke(main.app, ["cluster", "status"]).output
+    said = CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     assert "partitions without a leader: 6 (t-0, t-1, t-2, t-3, t-4, ...)" in said
 
 
@@ -123,7 +123,7 @@ def test_the_status_ends_with_what_is_wrong_or_that_nothing_is(
     cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_verb, "open_cluster", lambda directory: cluster)
-    said = CliRunner().invoke(main.app, ["cluster", "status"])
+    said = CliRunner().invoke(COMMAND, ["cluster", "status"])
     assert said.exit_code == 1
     assert "healthy" not in said.output
     show = f"minikafka topic describe --under-replicated --dir {cluster.layout.directory}"
@@ -132,7 +132,7 @@ def test_the_status_ends_with_what_is_wrong_or_that_nothing_is(
     cluster.processes[3] = cluster.processes[3]._replace(paused=False)
     whole = (PartitionView("t", 0, 1, (1, 2), (1, 2)),)
     cluster.staged_view = cluster.staged_view._replace(partitions=whole, broker_ids=frozenset({1, 2, 3}))
-    said = CliRunner().invoke(main.app, ["cluster", "status"])
+    said = CliRunner().invoke(COMMAND, ["cluster", "status"])
     assert said.exit_code == 0
     assert said.output.endswith("\nhealthy: every replica is in sync\n")
 
@@ -153,18 +153,18 @@ def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.M
     ):
         log.write_text(before + last)
         start.write_text(f"{len(before)}\n")
-        assert f"\nnode 2 ended: {shown}" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+        assert f"\nnode 2 ended: {shown}" in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     log.write_text(before + "2026-01-01T00:00:01Z [info     ] stopped    node=2\n")
-    assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "node 2 ended" not in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     log.write_text(before + '{"event": "stopped", "level": "info", "node": 2}\n')
-    assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "node 2 ended" not in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     log.write_text(before + "2026-01-01T00:00:01Z [info     ] registered    node=2\n")
     assert (
         "\nnode 2 ended: killed by SIGKILL, it seems: its log ends"
-        in CliRunner().invoke(main.app, ["cluster", "status"]).output
+        in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     )
     log.write_text(before)
-    assert "\nnode 2 ended: without a line in its log" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    assert "\nnode 2 ended: without a line in its log" in CliRunner().invoke(COMMAND, ["cluster", "status"]).output
 
 
 def test_what_an_old_image_remembers_of_a_dead_node_is_not_life(cluster: StagedCluster) -> None:
@@ -178,7 +178,7 @@ def test_losses_that_a_node_wrote_down_are_shown(cluster: StagedCluster, monkeyp
     path.write_text("1 t-0 one\n2 t-1 another\n")
     assert [node.losses for node in cluster_status(cluster).nodes] == [0, 2, 0]
     monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
-    shown = CliRunner().invoke(main.app, ["cluster", "status"]).output
+    shown = CliRunner().invoke(COMMAND, ["cluster", "status"]).output
     assert "\nnode 2 reports lost records: 2\n" in shown
 
 
@@ -191,12 +191,12 @@ def test_a_node_whose_files_cannot_be_read_hides_no_other(
     losses, start = losses_file(cluster, 2), cluster.layout.log_start_file(2)
     refuse(monkeypatch, "read_bytes", losses)
     refuse(monkeypatch, "read_text", start)
-    shown = CliRunner().invoke(main.app, ["cluster", "status"])
+    shown = CliRunner().invoke(COMMAND, ["cluster", "status"])
     assert shown.exit_code == 1
     assert f"\nnode 2 ended: why, its log would tell: {start}: Permission denied\n" in shown.output
     assert f"\nnode 2 may report lost records, but {losses} cannot be read\n" in shown.output
     assert "up  " in shown.output
-    assert '"losses": null' in CliRunner().invoke(main.app, ["cluster", "status", "--json"]).output
+    assert '"losses": null' in CliRunner().invoke(COMMAND, ["cluster", "status", "--json"]).output
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, how: str, path: Path) -> None:

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+from command_line import COMMAND
 from ledger_planted import HARMLESS, PLANTED, Planted, Story
-from typer.testing import CliRunner, Result
-
-from minikafka.cli.main import app
 
 
 def check(*words: str | Path) -> Result:
-    return CliRunner().invoke(app, ["chaos", "check", *map(str, words)], env={"COLUMNS": "150"})
+    return CliRunner().invoke(COMMAND, ["chaos", "check", *map(str, words)], env={"COLUMNS": "150"})
 
 
 def write(path: Path, story: Story) -> Path:

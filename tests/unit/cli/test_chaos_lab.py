@@ -6,15 +6,12 @@ import json
 from io import StringIO
 
 from click.testing import CliRunner
+from command_line import COMMAND
 from rich.console import Console
-from typer.main import get_command
 
 from minikafka.chaos.lab.lab import Lab
 from minikafka.chaos.lab.stage import Expectation, Outcome, Stage, Step
 from minikafka.cli.chaos_lab import Printer, as_dict, conclude, introduce
-from minikafka.cli.main import app
-
-COMMAND = get_command(app)
 
 
 class Lost(Lab):

@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from command_line import COMMAND
 from typer.core import TyperGroup
-from typer.main import get_command
 
 from minikafka.cli.command_config import give_command_config
-from minikafka.cli.main import app
 from minikafka.cli.options import target
-
-COMMAND: Any = get_command(app)
 
 
 def verbs(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from command_line import COMMAND
 
 from minikafka.cli.group import STATES, TYPES
-from minikafka.cli.main import app
 from minikafka.groups.consumer.group import ConsumerGroupState
 from minikafka.groups.group import GroupState
 
 
 @pytest.mark.parametrize("words", ["--state Bogus", "--state stable,Bogus", "--type Bogus"])
 def test_a_state_or_type_that_is_none_is_refused(words: str) -> None:
-    said = CliRunner().invoke(app, ["group", "list", *words.split()], env={"COLUMNS": "200"})
+    said = CliRunner().invoke(COMMAND, ["group", "list", *words.split()], env={"COLUMNS": "200"})
     assert said.exit_code == 2
     known = STATES if "--state" in words else TYPES
     assert f"'Bogus' is none of {', '.join(known)}" in said.output

@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
+from command_line import COMMAND
 
-from minikafka.cli.main import app
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
 from minikafka.metadata.records import UserScramCredentialRecord, encode_record
 from minikafka.model import Compression
@@ -21,7 +21,7 @@ from minikafka.sasl.scram import ScramMechanism
 
 
 def dump(*words: str | Path) -> Result:
-    return CliRunner().invoke(app, ["log", "dump", *map(str, words)])
+    return CliRunner().invoke(COMMAND, ["log", "dump", *map(str, words)])
 
 
 @pytest.fixture

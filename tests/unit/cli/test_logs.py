@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from command_line import COMMAND
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.cli import logs as logs_verb
-from minikafka.cli import main
 from minikafka.cli.logs import NodeLog
 
 FIRST = "2026-01-01T00:00:01.000001Z [info     ] first    node=1\n"
@@ -35,7 +35,7 @@ def shown(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Shown:
     monkeypatch.setattr(logs_verb, "open_cluster", lambda _directory: cluster)
 
     def run(*words: str) -> list[str]:
-        result = CliRunner().invoke(main.app, ["cluster", "logs", *words])
+        result = CliRunner().invoke(COMMAND, ["cluster", "logs", *words])
         assert result.exit_code == 0, result.exception
         return result.stdout.splitlines()
 
@@ -63,7 +63,7 @@ def test_entries_come_as_json_one_a_line(shown: Shown) -> None:
 
 
 def test_a_node_that_is_not_there_is_named(shown: Shown) -> None:
-    result = CliRunner().invoke(main.app, ["cluster", "logs", "7"])
+    result = CliRunner().invoke(COMMAND, ["cluster", "logs", "7"])
     assert "node 7 not found; the nodes of this cluster are 1, 2" in str(result.exception)
 
 

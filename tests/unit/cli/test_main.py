@@ -10,20 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click.testing
 import pytest
+from click.testing import CliRunner
+from command_line import COMMAND
 from live_program import run_program
-from typer.main import get_command
-from typer.testing import CliRunner
 
 import minikafka
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
-from minikafka.cli.main import app
 
 README = Path(minikafka.__file__).parent.parent / "README.md"
-COMMAND = get_command(app)
-"""Made once: to make all verbs takes a tenth of a second."""
 
 
 def verbs() -> list[tuple[str, ...]]:
@@ -51,7 +47,7 @@ def minikafka_command(*words: str, directory: Path, stdin: str = "") -> subproce
 
 @pytest.mark.parametrize("words", verbs(), ids=" ".join)
 def test_every_verb_has_help_and_is_in_the_readme(words: tuple[str, ...]) -> None:
-    result = click.testing.CliRunner().invoke(COMMAND, [*words, "--help"], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(COMMAND, [*words, "--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     assert len(result.output.splitlines()) > 4
     readme = README.read_text()
@@ -70,7 +66,7 @@ def test_every_verb_that_lists_or_shows_does_so_in_json() -> None:
         *(f"cluster {verb}" for verb in ("add", "drain", "remove", "delete")),
         *(f"chaos {verb}" for verb in ("cut", "slow", "clock", "disk", "damage", "heal", "rule add", "rule remove")),
     }  # fmt: skip
-    runner = click.testing.CliRunner()
+    runner = CliRunner()
     silent = {" ".join(words) for words in verbs() if "--json" not in runner.invoke(COMMAND, [*words, "--help"]).output}
     assert silent == acting
 
@@ -79,7 +75,7 @@ def test_every_verb_that_lists_or_shows_does_so_in_json() -> None:
 @pytest.mark.parametrize("words", [(), ("cluster",), *verbs()], ids=" ".join)
 def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...], columns: int) -> None:
     """A narrow one is told the same without frames, which would leave a column of two words."""
-    runner = click.testing.CliRunner()
+    runner = CliRunner()
     shown = runner.invoke(COMMAND, [*words, "--help"], env={"COLUMNS": str(columns)}).output
     assert max(map(len, shown.splitlines())) <= columns
     assert ("│" in shown) == (columns == 80)
@@ -94,10 +90,9 @@ def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...
 
 
 def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
-    command = get_command(app)
-    shown = {name for name, child in command.commands.items() if not child.hidden}  # type: ignore[attr-defined]
-    assert set(command.list_commands(None)) == shown  # type: ignore[attr-defined]
-    assert command.list_commands(None)[0] == "cluster"  # type: ignore[attr-defined]
+    shown = {name for name, child in COMMAND.commands.items() if not child.hidden}
+    assert set(COMMAND.list_commands(None)) == shown
+    assert COMMAND.list_commands(None)[0] == "cluster"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +127,7 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
     ],
 )
 def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) -> None:
-    said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
+    said = CliRunner().invoke(COMMAND, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
     assert said.exit_code == 2
     assert f". Try: {hint} " in said.output
 
@@ -147,14 +142,14 @@ def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) 
     ],
 )
 def test_what_is_not_here_is_told_with_the_reason(words: str, why: str) -> None:
-    said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "150"})
+    said = CliRunner().invoke(COMMAND, words.split(), prog_name="minikafka", env={"COLUMNS": "150"})
     assert said.exit_code == 2
     assert why in said.output
 
 
 @pytest.mark.parametrize("words", ["topic create t --partitions abc", "topic create t -p -1", "cluster kill abc"])
 def test_a_number_that_is_none_is_named(words: str) -> None:
-    said = CliRunner().invoke(app, words.split(), env={"COLUMNS": "150"})
+    said = CliRunner().invoke(COMMAND, words.split(), env={"COLUMNS": "150"})
     assert said.exit_code == 2
     assert "abc" in said.output or "-1" in said.output
     assert not re.search("Input|unable to parse", said.output)  # the words of a library about its own work
@@ -163,7 +158,7 @@ def test_a_number_that_is_none_is_named(words: str) -> None:
 @pytest.mark.parametrize("option", ["--bootstrap-servers", "--bootstrap.servers=127.0.0.1:1", "--broker-list", "-b"])
 def test_bootstrap_servers_may_be_spelled_otherwise(option: str) -> None:
     given = [option] if "=" in option else [option, "127.0.0.1:1"]
-    result = CliRunner().invoke(app, ["topic", "list", *given, "--timeout", "0.1"])
+    result = CliRunner().invoke(COMMAND, ["topic", "list", *given, "--timeout", "0.1"])
     assert "no broker answers" in str(result.exception)
 
 
@@ -176,10 +171,10 @@ def test_bootstrap_servers_may_be_spelled_otherwise(option: str) -> None:
     ],
 )
 def test_an_option_before_the_verb_is_told_its_place(words: str, right: str) -> None:
-    said = CliRunner().invoke(app, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
+    said = CliRunner().invoke(COMMAND, words.split(), prog_name="minikafka", env={"COLUMNS": "100"})
     assert said.exit_code == 2
     assert f"It belongs behind the verb: {right} " in said.output
-    assert "belongs" not in CliRunner().invoke(app, ["--nope", "topic", "list"], prog_name="minikafka").output
+    assert "belongs" not in CliRunner().invoke(COMMAND, ["--nope", "topic", "list"], prog_name="minikafka").output
 
 
 @pytest.mark.parametrize(
@@ -187,18 +182,20 @@ def test_an_option_before_the_verb_is_told_its_place(words: str, right: str) -> 
     [("topic rm", "topic delete"), ("cluster unpause", "cluster resume"), ("status", "cluster status")],
 )
 def test_what_others_call_it_works_too(words: str, verb: str) -> None:
-    ours, theirs = (CliRunner().invoke(app, [*each.split(), "--help"]).output.splitlines() for each in (words, verb))
+    ours, theirs = (
+        CliRunner().invoke(COMMAND, [*each.split(), "--help"]).output.splitlines() for each in (words, verb)
+    )
     assert ours[3:] == theirs[3:]
 
 
 @pytest.mark.parametrize("given", [["--topic", "t"], ["--topic=t"], ["t"]], ids=" ".join)
 def test_a_topic_may_be_an_option_as_for_kafkas_tools(given: list[str]) -> None:
-    result = CliRunner().invoke(app, ["topic", "create", *given, "-b", "127.0.0.1:1", "--timeout", "0.1"])
+    result = CliRunner().invoke(COMMAND, ["topic", "create", *given, "-b", "127.0.0.1:1", "--timeout", "0.1"])
     assert "no broker answers" in str(result.exception)
 
 
 def test_files_may_be_an_option_as_for_kafkas_dump_log(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["log", "dump", "--files", str(tmp_path)])
+    result = CliRunner().invoke(COMMAND, ["log", "dump", "--files", str(tmp_path)])
     assert "is a directory; name the files in it" in result.output
 
 
@@ -228,12 +225,12 @@ def test_a_shell_completes_verbs_and_names_nothing_where_there_is_no_cluster(tmp
         ("minikafka config set client c", ""),
     ):
         asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MINIKAFKA_COMPLETE": "complete_bash"}
-        done = CliRunner().invoke(app, [], prog_name="minikafka", env={**asked, "MINIKAFKA_DIR": str(tmp_path)})
+        done = CliRunner().invoke(COMMAND, [], prog_name="minikafka", env={**asked, "MINIKAFKA_DIR": str(tmp_path)})
         assert (done.stdout.strip(), done.stderr) == (expected, "")
 
 
 def test_the_version() -> None:
-    assert CliRunner().invoke(app, ["--version"]).output == f"minikafka {minikafka.__version__}\n"
+    assert CliRunner().invoke(COMMAND, ["--version"]).output == f"minikafka {minikafka.__version__}\n"
 
 
 @pytest.mark.parametrize("verb", ["status", "stop", "kill 1", "pause 1", "resume 1", "restart 1"])
@@ -253,10 +250,10 @@ def test_the_status_of_a_cluster_in_containers_needs_no_option(tmp_path: Path, m
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr("minikafka.chaos.layout.DEFAULT_BASE_PORT", port)
-        asked = CliRunner().invoke(app, ["cluster", "status", "--timeout", "0.1"], env={"COLUMNS": "200"})
+        asked = CliRunner().invoke(COMMAND, ["cluster", "status", "--timeout", "0.1"], env={"COLUMNS": "200"})
     assert asked.exit_code == 1
     assert f"127.0.0.1:{port}" in str(asked.exception)
-    nobody = CliRunner().invoke(app, ["cluster", "status"], env={"COLUMNS": "200"})
+    nobody = CliRunner().invoke(COMMAND, ["cluster", "status"], env={"COLUMNS": "200"})
     assert "no cluster found in" in str(nobody.exception)
 
 
@@ -282,7 +279,7 @@ def test_the_status_of_a_cluster_in_containers_needs_no_option(tmp_path: Path, m
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_a_wrong_option_is_named(words: tuple[str, ...], message: str) -> None:
-    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
+    result = CliRunner().invoke(COMMAND, list(words), env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
@@ -380,7 +377,7 @@ def test_a_broker_in_the_foreground_is_known_by_the_whole_path_of_its_settings(
     monkeypatch.setattr(os, "execv", lambda _program, words: run.append(words))
     monkeypatch.chdir(tmp_path)
     Path("server.properties").touch()
-    CliRunner().invoke(app, ["broker", "--config", "server.properties", "--set", "a=b"])
+    CliRunner().invoke(COMMAND, ["broker", "--config", "server.properties", "--set", "a=b"])
     assert run == [
         [sys.executable, "-m", "minikafka.broker", "--config", f"{tmp_path}/server.properties", "--set", "a=b"]
     ]

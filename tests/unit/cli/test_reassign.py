@@ -6,10 +6,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from command_line import COMMAND
 
 from minikafka.cli.log_dirs import _check_all_answered
-from minikafka.cli.main import app
 from minikafka.cli.progress import caught_up, move_bar
 from minikafka.cli.reassign import parse_brokers
 from minikafka.cli.reassign_view import progress_as_dict, status_lines
@@ -44,7 +44,7 @@ A0, A1, A2 = (TopicPartition("a", index) for index in range(3))
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(words: str, complaint: str) -> None:
-    result = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    result = CliRunner().invoke(COMMAND, words.split(), env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert complaint in result.stderr
 
@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_read_is_named(words: list[str], tmp_path: Path) -
         (tmp_path, f"cannot read {tmp_path}: Is a directory"),
         (binary, f"{binary} is not a UTF-8 text file"),
     ):
-        result = CliRunner().invoke(app, [*words, str(path)])
+        result = CliRunner().invoke(COMMAND, [*words, str(path)])
         assert isinstance(result.exception, PlanError)
         assert str(result.exception) == complaint
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
+from command_line import COMMAND
 
-from minikafka.cli.main import app
 from minikafka.model import TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
@@ -22,7 +22,7 @@ SEGMENT = "t-0/00000000000000000000.log"
 
 
 def verify(*words: str | Path) -> Result:
-    return CliRunner().invoke(app, ["log", "verify", *map(str, words)], env={"COLUMNS": "150"})
+    return CliRunner().invoke(COMMAND, ["log", "verify", *map(str, words)], env={"COLUMNS": "150"})
 
 
 def open_store(directory: Path) -> LogStore:

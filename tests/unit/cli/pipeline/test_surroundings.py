@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from command_line import COMMAND
 
-from minikafka.cli.main import app
 from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, target_with
 from minikafka.errors import KafkaError
 
@@ -106,7 +106,7 @@ def test_brokers_that_do_not_answer_are_told_before_spark_is_started(tmp_path: P
     history = tmp_path / "history.jsonl"
     history.write_text("")
     words = ["pipeline", "audit", "--history", str(history), "--topics", "orders", "-b", NOBODY]
-    assert isinstance(CliRunner().invoke(app, words).exception, KafkaError)
+    assert isinstance(CliRunner().invoke(COMMAND, words).exception, KafkaError)
 
 
 def test_a_history_a_lake_and_a_source_that_are_not_there_are_told_before_anything_is_started(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_history_a_lake_and_a_source_that_are_not_there_are_told_before_anythi
     }
     for words, message in refused.items():
         history.unlink(missing_ok=True) if str(tmp_path) in words else history.touch()
-        result = CliRunner().invoke(app, ["pipeline", *words, "-b", NOBODY], env={"COLUMNS": "500"})
+        result = CliRunner().invoke(COMMAND, ["pipeline", *words, "-b", NOBODY], env={"COLUMNS": "500"})
         assert message in f"{result.exception} {result.output}", words
-    taken = CliRunner().invoke(app, ["pipeline", "take-over", nowhere])
+    taken = CliRunner().invoke(COMMAND, ["pipeline", "take-over", nowhere])
     assert f"{nowhere} is no lake of an earlier minikafka" in str(taken.exception)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from command_line import COMMAND
 
-from minikafka.cli.main import app
 from minikafka.cli.pipeline.report import _print as print_report
 from minikafka.cli.pipeline.windows import _print as print_windows
 from minikafka.spark.pipelines.report.measures import Measures, Often, PartitionReport, Slots, TopicReport
@@ -60,6 +60,6 @@ def test_a_report_is_a_table_within_a_terminal(
 def test_wrong_words_are_refused_at_once(tmp_path: Path) -> None:
     run = CliRunner().invoke
     words = ["pipeline", "windows", "orders", "--to", "totals"]
-    assert isinstance(run(app, [*words, "--window", "10"]).exception, PipelineError)
-    assert run(app, [*words, "--from", "yesterday"]).exit_code == 2
-    assert run(app, ["pipeline", "report", "orders", "--html", str(tmp_path / "no" / "page.html")]).exit_code == 2
+    assert isinstance(run(COMMAND, [*words, "--window", "10"]).exception, PipelineError)
+    assert run(COMMAND, [*words, "--from", "yesterday"]).exit_code == 2
+    assert run(COMMAND, ["pipeline", "report", "orders", "--html", str(tmp_path / "no" / "page.html")]).exit_code == 2
