@@ -10,10 +10,10 @@ A part that consists of other parts is a dataclass; its fields are found in the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
-from typing import Final, TypeVar, get_type_hints
+from functools import cache, partial
+from typing import Any, Final, TypeVar, get_type_hints
 
 T = TypeVar("T")
 
@@ -28,12 +28,8 @@ class Parts:
 
     def given(self, handler: Callable[..., T]) -> Callable[..., T]:
         """``handler`` with its parts, to be called with the request and the context."""
-        names = list(inspect.signature(handler).parameters)
-        named = names[names.index(CONTEXT) + 1 :]
-        if not named:
-            return handler
-        types = get_type_hints(handler)
-        return partial(handler, **{name: self.part(types[name]) for name in named})
+        named = _parts_of_handler(handler)
+        return partial(handler, **{name: self.part(wanted) for name, wanted in named.items()}) if named else handler
 
     def part(self, wanted: type[T]) -> T:
         """The part of that type, or one made of others. Raises LookupError for a type that is neither."""
@@ -42,5 +38,22 @@ class Parts:
                 return part
         if not is_dataclass(wanted):
             raise LookupError(f"a node has no part of the type {wanted.__qualname__}")
-        types = get_type_hints(wanted)
-        return wanted(**{field.name: self.part(types[field.name]) for field in fields(wanted)})
+        return wanted(**{name: self.part(of_field) for name, of_field in _parts_of_dataclass(wanted).items()})
+
+
+# Each annotation is compiled when it is read: with that for every node, a process of many nodes, as tests have them,
+# would take most of a node's making for it.
+
+
+@cache
+def _parts_of_handler(handler: Callable[..., object]) -> Mapping[str, type]:
+    names = list(inspect.signature(handler).parameters)
+    named = names[names.index(CONTEXT) + 1 :]
+    types = get_type_hints(handler) if named else {}
+    return {name: types[name] for name in named}
+
+
+@cache
+def _parts_of_dataclass(wanted: Any) -> Mapping[str, type]:
+    types = get_type_hints(wanted)
+    return {field.name: types[field.name] for field in fields(wanted)}
