@@ -13,10 +13,15 @@ VERSION: Final = "4.3.1"
 FAST: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 _REPOSITORY: Final = Path.home() / ".m2" / "repository"
-LIBRARIES_OF_CLIENTS: Final = (
-    f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar",
-    "org/slf4j/slf4j-api/1.7*/*.jar",
-)
+_LOGGING: Final = "org/slf4j/slf4j-api/1.7*/*.jar"
+
+
+def libraries_of_clients(version: str) -> tuple[str, ...]:
+    """What Java's clients of a version need."""
+    return (f"org/apache/kafka/kafka-clients/{version}/kafka-clients-{version}.jar", _LOGGING)
+
+
+LIBRARIES_OF_CLIENTS: Final = libraries_of_clients(VERSION)
 LIBRARIES_OF_TOKENS: Final = tuple(
     f"com/fasterxml/jackson/core/jackson-{part}/*/*.jar" for part in ("annotations", "core", "databind")
 )

@@ -20,12 +20,12 @@ from typing import Final
 
 from live_java import (
     FAST,
-    LIBRARIES_OF_CLIENTS,
     LIBRARIES_OF_CODECS,
     LIBRARIES_OF_TOKENS,
     VERSION,
     NotHereError,
     compiled,
+    libraries_of_clients,
 )
 
 SOURCES: Final = Path(__file__).with_name("programs")
@@ -61,26 +61,36 @@ class Program:
         return [word.format(directory=directory) for word in self.start]
 
 
-class JavaProgram(Program):
-    """Java has its libraries where Maven keeps them."""
+@dataclass(frozen=True)
+class JavaProgram:
+    """The one in Java, with clients of some version. Its libraries are where Maven keeps them."""
+
+    version: str
 
     def built(self, client: str) -> Sequence[str]:
+        """Its command, as of a :class:`Program`."""
         directory = BUILT / client
         directory.mkdir(parents=True, exist_ok=True)
-        wanted = f"org.apache.kafka:kafka-tools:{VERSION}"  # and what clients need for some features
-        libraries = (*LIBRARIES_OF_CLIENTS, *LIBRARIES_OF_CODECS, *LIBRARIES_OF_TOKENS)
-        class_path = compiled(directory, SOURCES / client / "EveryFeature.java", libraries, wanted)
+        libraries = (*libraries_of_clients(self.version), *LIBRARIES_OF_CODECS, *LIBRARIES_OF_TOKENS)
+        wanted = (
+            f"org.apache.kafka:kafka-tools:{VERSION}",  # and what clients need for some features
+            f"org.apache.kafka:kafka-clients:{self.version}",
+        )
+        class_path = compiled(directory, SOURCES / "Java" / "EveryFeature.java", libraries, *wanted)
         return ["java", *FAST, "-cp", class_path, "EveryFeature"]
 
 
-PROGRAMS: Final[Mapping[str, Program]] = {
-    "Java": JavaProgram("javac", (), ()),
+PROGRAMS: Final[Mapping[str, Program | JavaProgram]] = {
+    "Java": JavaProgram(VERSION),
+    "Java 3.7": JavaProgram("3.7.2"),
     "kafkajs": Program(
         "npm", ("ci", "--no-audit", "--no-fund", "--ignore-scripts"), ("node", "{directory}/every_feature.js")
     ),
     "franz-go": Program("go", ("build", "-o", "every-feature", "."), ("{directory}/every-feature",), is_dear=True),
     "rskafka": Program("cargo", ("build",), ("{directory}/target/debug/every-feature",), is_dear=True),
 }
+LONG: Final = ("Java 3.7",)
+"""Who is left to ``make test-long``, because others try most of what it tries."""
 
 
 def _digest(folder: Path) -> str:
@@ -104,7 +114,7 @@ class Report:
 def report_of(client: str, servers: str, variables: Mapping[str, str]) -> Report:
     """Run a client's program. Raises NotHereError if that cannot be here; fails if it breaks off."""
     command = PROGRAMS[client].built(client)
-    report = Report(client.lower())
+    report = Report(client.lower().replace(" ", "-"))
     environment = {**os.environ, **variables}
     ended = subprocess.run(
         (*command, servers, report.prefix), capture_output=True, text=True, timeout=TIME_TO_RUN_S, env=environment

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from clients_table import CLAIMS, FEATURES, GENERATOR, has_no_others, has_none, tell
-from compat_programs import PROGRAMS, Report, report_of
+from compat_programs import LONG, PROGRAMS, Report, report_of
 from compat_secure import Secured
 from live_cluster import batches_on_disk, eventually, leader_of
 from live_java import NotHereError
@@ -18,7 +18,10 @@ from live_java import NotHereError
 from minikafka.chaos.local_cluster import LocalCluster
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in PROGRAMS],
+)
 def client(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

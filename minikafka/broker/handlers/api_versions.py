@@ -4,7 +4,7 @@ An unknown version is answered in version 0 with UNSUPPORTED_VERSION and a row f
 client can step down (KIP-511). The response header is always version 0. Levels of features that are in force are
 announced (KIP-584): clients speak transaction version 2 where ``transaction.version`` is at 2.
 
-Before version 4 no feature is listed as supported, because all ranges begin at 0: Java's clients of 3.3 to 3.8 refuse
+Before version 4 no feature is listed as supported, because all ranges begin at 0: Java's clients of 3.3 to 3.7 refuse
 such a range, and with it the whole answer, again and again (KAFKA-17011).
 
 A client of version 5 may say which node of which cluster it means (KIP-1242). Another one has the address now, say a
