@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -88,7 +87,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     _give_memory_back()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            status = runner.run(_run(config, credentials, until_eof, is_told_to_end := threading.Event()))
+            status = runner.run(_run(config, credentials, until_eof, is_told_to_end := asyncio.Event()))
         if status != START_AGAIN:
             return status
         if is_told_to_end.is_set():
@@ -106,7 +105,7 @@ def why(error: MetaError | KafkaError | OSError) -> str:
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 
-async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool, is_told_to_end: threading.Event) -> int:
+async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool, is_told_to_end: asyncio.Event) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
