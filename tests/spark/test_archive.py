@@ -215,7 +215,7 @@ def newest_commit(lake: Path) -> int:
 
 def test_a_driver_is_killed_while_it_archives(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
     """Each offset is in the lake exactly once."""
-    lake, count = tmp_path / "lake", 20_000
+    lake, count = tmp_path / "lake", 8_000
     create(cluster, topic, 3)
     write(cluster, topic, count, 3)
     with verb(cluster, "archive", topic, "--to", str(lake), "--per-commit", "300", "--compact-at", "3") as driver:

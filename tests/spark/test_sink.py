@@ -169,12 +169,13 @@ def test_a_topic_can_only_be_appended_to(spark: SparkSession, options: dict[str,
         (["CAST(NULL AS STRING) AS topic"], "a row's topic is null"),
         (["'no/topic' AS topic"], "no/topic"),
         (["'{created}' AS topic", "7 AS partition"], "has partitions 0 to 2, not 7"),
-        (
+        pytest.param(
             [
                 "'{created}' AS topic",
                 "array(struct(CAST(NULL AS STRING) AS key, CAST('' AS BINARY) AS value)) AS headers",
             ],
             "a header's key is null",
+            marks=pytest.mark.long,  # tests/unit/spark/columns has it, too
         ),
         (["'{created}' AS topic", "repeat('x', 2000000) AS value"], "more than the topic's max.message.bytes, 1048588"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -166,16 +167,21 @@ def run(seed: int, *, power: bool) -> None:
         workload.epoch += 1
 
 
+def blocks(count: int, *, quick: int) -> list[Any]:
+    """Of forty lives each; all but the first are left to ``make test-long``."""
+    return [pytest.param(number, marks=[] if number < quick else pytest.mark.long) for number in range(count)]
+
+
 @pytest.mark.spec("P2")
 @pytest.mark.spec("E1")
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", blocks(10, quick=4))
 def test_what_was_flushed_survives_a_power_cut_at_any_operation(block: int) -> None:
     for seed in range(block * 40, block * 40 + 40):
         run(seed, power=True)
 
 
 @pytest.mark.spec("P1")
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", blocks(5, quick=2))
 def test_nothing_written_is_lost_when_the_process_is_killed(block: int) -> None:
     for seed in range(block * 40, block * 40 + 40):
         run(10_000 + seed, power=False)
