@@ -23,7 +23,6 @@ _REASONS: Final = {
     "VERSION_TOO_LOW": _OLD,
     "NO_SHARED_CIPHER": "no cipher of it is known here",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate, and ssl.client.auth wants one",
-    "EXCESSIVE_MESSAGE_SIZE": "its certificate is too large",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": f"{_REFUSES}: it has expired",
     "TLSV1_ALERT_UNKNOWN_CA": f"{_REFUSES}: it does not know who issued it",
     "SSLV3_ALERT_BAD_CERTIFICATE": f"{_REFUSES}: it does not name the host, or is damaged",
