@@ -32,8 +32,8 @@ demo-transactions: $(APP)  ## a bank that books in transactions, while its appli
 demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
 	@$(BIN)/minikafka pipeline demo $(ARGS)
 
-test: $(DEV) $(CLASSES)  ## run the tests, six at a time (ARGS='-k fetch' narrows it)
-	@$(BIN)/pytest -n 6 $(ARGS)
+test: $(DEV) $(CLASSES)  ## run the tests, four at a time (ARGS='-k fetch' narrows it)
+	@$(BIN)/pytest -n 4 $(ARGS)
 
 test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make test` leaves out
 	@$(BIN)/pytest -n 2 -m long $(ARGS)
