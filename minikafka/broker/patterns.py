@@ -6,7 +6,6 @@ for hours. Matches run in a thread, without the interpreter's lock, and those of
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -31,10 +30,11 @@ TIME_LIMIT_S: Final = 5.0
 
 
 class Patterns:
-    """Selects by expressions; one request at a time, in a thread of its own."""
+    """Selects by expressions; one request at a time, in a thread of its own. ``work_s``: as :attr:`Clock.work_s`."""
 
-    def __init__(self, run_in_thread: RunInThread) -> None:
+    def __init__(self, run_in_thread: RunInThread, work_s: Callable[[], float]) -> None:
         self._run_in_thread = run_in_thread
+        self._work_s = work_s
 
     async def matching(self, pattern: str, items: Iterable[T], name_of: Callable[[T], str]) -> list[T]:
         """The items whose whole name the pattern matches.
@@ -42,11 +42,10 @@ class Patterns:
         KafkaError(INVALID_REGULAR_EXPRESSION) for one that is wrong, too large, or takes too long.
         """
         expression = compiled(pattern)
-        now_s = asyncio.get_running_loop().time
         found: list[T] = []
         spent_s = 0.0  # not what it waits for others: these would decide whether it matches anything
         for portion in _portions(expression.programsize, items, name_of):
-            selected, took_s = await self._run_in_thread(_selection(expression, portion, name_of, now_s))
+            selected, took_s = await self._run_in_thread(_selection(expression, portion, name_of, self._work_s))
             found += selected
             spent_s += took_s
             if spent_s > TIME_LIMIT_S:
@@ -90,14 +89,14 @@ def _portions(instructions: int, items: Iterable[T], name_of: Callable[[T], str]
 
 
 def _selection(
-    expression: Expression, items: list[T], name_of: Callable[[T], str], now_s: Callable[[], float]
+    expression: Expression, items: list[T], name_of: Callable[[T], str], work_s: Callable[[], float]
 ) -> Callable[[], tuple[list[T], float]]:
     """What matches, and the seconds that it took."""
 
     def select() -> tuple[list[T], float]:
-        began_s = now_s()
+        began_s = work_s()
         found = [item for item in items if expression.fullmatch(name_of(item)) is not None]
-        return found, now_s() - began_s
+        return found, work_s() - began_s
 
     return select
 

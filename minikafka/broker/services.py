@@ -40,7 +40,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         topic = metadata.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
-    patterns = Patterns(ports.threads.match)
+    patterns = Patterns(ports.threads.match, ports.clock.work_s)
     authorizer = Authorizer(config, ports.clock)
     return Parts(
         config,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from minikafka.client import Admin, Consumer, ConsumerRecord, Security
@@ -38,12 +39,10 @@ async def _wait_until_replicated(admin: Admin, partitions: Iterable[TopicPartiti
     """
     seen = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
     written = await admin.epoch_ends({tp: end.epoch for tp, end in seen.items()})
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(_REPLICATED_WITHIN_S):
             while behind := [tp for tp in seen if seen[tp].offset < written[tp].offset]:
                 await asyncio.sleep(_LOOK_S)
                 before, seen = seen, await admin.list_offsets(dict.fromkeys(behind, LATEST))
                 if elsewhere := {tp: end.epoch for tp, end in seen.items() if end.epoch != before[tp].epoch}:
                     written |= await admin.epoch_ends(elsewhere)
-    except TimeoutError:
-        pass
