@@ -133,7 +133,8 @@ class SaslAuthenticator:
     @staticmethod
     def _check_renewal(login: Login, frame: memoryview) -> None:
         if _key_of(frame) != ApiKey.SASL_HANDSHAKE:
-            raise FrameError(f"user {login.user!r} did not authenticate again within connections.max.reauth.ms")
+            message = "did not authenticate again within connections.max.reauth.ms, or before the token expired"
+            raise FrameError(f"user {login.user!r} {message}")
 
 
 class SaslSession:

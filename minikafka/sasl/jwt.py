@@ -24,7 +24,7 @@ class TokenError(ValueError):
 
 
 class Token(NamedTuple):
-    """Whom it names, and the wall-clock time at which it expires."""
+    """Whom it names, and the wall-clock time until which it is taken: later than it expires, by the skew of clocks."""
 
     user: str
     expires_at_ms: int
@@ -56,7 +56,9 @@ class Demands:
         expires_at_ms = _time_ms(claims, "exp")
         if expires_at_ms is None:
             raise TokenError("claim exp is missing")
-        if now_ms - self.clock_skew_ms >= expires_at_ms:
+        # To the skew, too: else who is let in by it would be turned out at the first request.
+        expires_at_ms += self.clock_skew_ms
+        if now_ms >= expires_at_ms:
             raise TokenError("the token has expired")
         for name in ("nbf", "iat"):
             begins_at_ms = _time_ms(claims, name)
