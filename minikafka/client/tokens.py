@@ -29,6 +29,8 @@ TIMEOUT_S: Final = 10.0
 SIZE_MAX: Final = 1 << 20
 LIFETIME_S: Final = 3600
 """Of a token that is made here, as in Kafka."""
+_USED_MAX_S: Final = 7 * 24 * 3600
+"""However long one holds: an answer may say a number that is out of all bounds."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _EXTENSION: Final = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
@@ -123,13 +125,13 @@ def _token_in(text: bytes, url: str) -> tuple[str, float]:
     """And for how long it holds, in seconds; 0 if that is not said."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     token = found.get("access_token") if isinstance(found, dict) else None
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise _refused(f"{URL} {url}: there is no access_token in its answer")
     lifetime_s = found.get("expires_in")
-    return token, float(lifetime_s) if isinstance(lifetime_s, int) else 0.0
+    return token, float(max(0, min(lifetime_s, _USED_MAX_S))) if isinstance(lifetime_s, int) else 0.0
 
 
 def _of_file(url: str) -> NextToken:

@@ -71,12 +71,20 @@ async def test_a_token_of_unknown_life_is_used_once(endpoint: Endpoint) -> None:
     assert all(b64encode(b"other:hidden").decode() in each for each in endpoint.requests)
 
 
+@pytest.mark.parametrize(("says", "requests"), [("1" + "0" * 400, 1), ("-1" + "0" * 400, 2), ("NaN", 2), ('"600"', 2)])
+async def test_a_token_whose_life_is_out_of_bounds_is_used(endpoint: Endpoint, says: str, requests: int) -> None:
+    endpoint.body = '{"access_token": "token-%d", "expires_in": ' + says + "}"
+    token, _ = tokens_of(options(endpoint.url))
+    assert [await token(), await token()] == ["token-1", f"token-{requests}"]
+
+
 async def test_who_is_refused_is_told_so_and_who_may_try_again_that(endpoint: Endpoint) -> None:
     token, _ = tokens_of(options(endpoint.url))
     for status, headers, body, code in (
         ("401 Unauthorized", "", '{"error": "invalid_client"}', ErrorCode.SASL_AUTHENTICATION_FAILED),
         ("302 Found", f"Location: {endpoint.url}/other\r\n", "", ErrorCode.SASL_AUTHENTICATION_FAILED),
         ("200 OK", "", "<html>", ErrorCode.SASL_AUTHENTICATION_FAILED),
+        ("200 OK", "", "[" * 100_000, ErrorCode.SASL_AUTHENTICATION_FAILED),
         ("200 OK", "", '{"access_token": "two\\u0001parts"}', ErrorCode.SASL_AUTHENTICATION_FAILED),
         ("503 Service Unavailable", "", "", UnreachableError("").code),
     ):
@@ -86,7 +94,7 @@ async def test_who_is_refused_is_told_so_and_who_may_try_again_that(endpoint: En
         assert raised.value.code is code
         assert raised.value.message.startswith(f"sasl.oauthbearer.token.endpoint.url {endpoint.url}: ")
         assert SECRET not in raised.value.message
-    assert len(endpoint.requests) == 5, "no redirect was followed"
+    assert len(endpoint.requests) == 6, "no redirect was followed"
 
 
 async def test_an_endpoint_that_is_not_there_may_be_tried_again() -> None:
