@@ -146,6 +146,12 @@ class Given:
         """What they are about."""
         return _resources(self.topic, self.group, self.transactional_id, self.cluster)
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether they are not all that there are of the resources and principals."""
+        roles = (self.producer, self.consumer, self.idempotent)
+        return bool(self.allow_host or self.deny_host or self.operation) or any(roles)
+
     def acls(self) -> list[AclBinding]:
         """Raises BadParameter."""
         who = _who(self.allow_principal, self.deny_principal, self.allow_host, self.deny_host)
@@ -246,7 +252,7 @@ def remove(
 
     if not any(given.resources):
         raise _no_resource()
-    if given.allow_principal or given.deny_principal:
+    if given.allow_principal or given.deny_principal or given.is_narrowed:
         filters = [AclFilter(*acl) for acl in given.acls()]
     else:
         filters = _filters(given.resources, (), _pattern_type(given.resource_pattern_type.value))

@@ -119,11 +119,16 @@ def _chosen(mechanisms: list[str] | None, default: tuple[str, ...]) -> tuple[str
 
 def _password(user: str, path: Path | None) -> str:
     if path is not None:
-        password = path.read_text().rstrip("\n")
+        password = path.read_text(errors="surrogateescape").rstrip("\n")
     elif sys.stdin.isatty():
         password = typer.prompt(f"password of {user}", hide_input=True, confirmation_prompt=True)
     else:
         password = sys.stdin.readline().rstrip("\n")
+    where = "--password-file" if path else "stdin"
     if not password:
-        raise typer.BadParameter("the password is empty", param_hint="--password-file" if path else "stdin")
+        raise typer.BadParameter("the password is empty", param_hint=where)
+    try:
+        password.encode()
+    except UnicodeEncodeError:  # what could not be read is half a character each
+        raise typer.BadParameter("the password is not in UTF-8", param_hint=where) from None
     return password

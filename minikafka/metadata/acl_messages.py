@@ -93,9 +93,11 @@ def matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
 
 
 def _host(text: str) -> str:
-    """An address as sockets write it: Java, and so ACLs for Apache Kafka, has ``0:0:0:0:0:0:0:1`` for ``::1``."""
+    """An address as sockets write it: Java, and so ACLs for Apache Kafka, has ``0:0:0:0:0:0:0:1`` for ``::1``. No
+    socket takes connections of both families, so that none comes from ``::ffff:10.0.0.7``."""
     try:
-        return str(ip_address(text))
+        address = ip_address(text)
+        return str(getattr(address, "ipv4_mapped", None) or address)
     except ValueError:
         return text  # all of them, or one that nobody connects from
 

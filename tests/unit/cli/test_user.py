@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
+import typer
 
 from minikafka.cli import user
 from minikafka.client import Admin
@@ -32,3 +34,10 @@ def test_a_user_that_is_not_there_cannot_be_removed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(user, "run_with_admin", run)
     with pytest.raises(KafkaError, match="user 'bob' not found; see minikafka user list"):
         user.remove("bob")
+
+
+def test_a_password_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(b"caf\xe9\n")
+    with pytest.raises(typer.BadParameter, match="the password is not in UTF-8"):
+        user.add("bob", password_file=path)

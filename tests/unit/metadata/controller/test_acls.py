@@ -79,6 +79,8 @@ def test_an_address_of_a_host_is_the_same_however_it_is_written(cluster: Any) ->
     assert set(cluster.image.acls.values()) == {READ._replace(host="::1"), WRITE._replace(host="fe80::1")}
     cluster.ask(DeleteAclsRequest(filters=[exactly(READ._replace(host="0:0:0:0:0:0:0:1"))]))
     assert set(cluster.image.acls.values()) == {WRITE._replace(host="fe80::1")}
+    cluster.ask(create(READ._replace(host="::ffff:10.0.0.7")))
+    assert READ._replace(host="10.0.0.7") in cluster.image.acls.values()
 
 
 def test_many_are_compared_in_portions(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
