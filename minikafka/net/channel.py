@@ -49,6 +49,8 @@ class Channel(asyncio.BufferedProtocol):
         self._correlation_id_of = correlation_id_of
         self._buffer = ReceiveBuffer(max_frame_bytes)
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._due_s: dict[int, float] = {}  # of these, when the answer must be there
+        self._watchdog: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._loop = asyncio.get_running_loop()
@@ -90,16 +92,23 @@ class Channel(asyncio.BufferedProtocol):
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         return self._next_correlation_id
 
-    def request(self, correlation_id: int, frame: Chunk | list[Chunk]) -> asyncio.Future[bytes]:
+    def request(
+        self, correlation_id: int, frame: Chunk | list[Chunk], timeout_s: float | None = None
+    ) -> asyncio.Future[bytes]:
         """Send one frame (size prefix included); the future gets the response frame, without its size prefix.
 
-        It fails with ChannelClosedError if the connection ends before. Cancelling it drops the answer.
+        It fails with ChannelClosedError if the connection ends before, and with TimeoutError after ``timeout_s``.
+        Cancelling it drops the answer.
         """
         future: asyncio.Future[bytes] = self._loop.create_future()
         if self._outbox is None:
             future.set_exception(ChannelClosedError("the connection is closed"))
             return future
         self._waiting[correlation_id] = future
+        if timeout_s is not None:
+            due_s = self._due_s[correlation_id] = self._loop.time() + timeout_s
+            if self._watchdog is None or due_s < self._watchdog.when():
+                self._watch_until(due_s)
         self._outbox.write(frame if isinstance(frame, list) else [frame])
         return future
 
@@ -158,6 +167,10 @@ class Channel(asyncio.BufferedProtocol):
             if not future.done():
                 future.set_exception(ChannelClosedError(f"the connection ended{f': {exc}' if exc else ''}"))
         self._waiting.clear()
+        self._due_s.clear()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -168,7 +181,9 @@ class Channel(asyncio.BufferedProtocol):
         self._buffer.received(nbytes)
         try:
             for frame in self._buffer.frames():
-                future = self._waiting.pop(self._correlation_id_of(frame), None)
+                correlation_id = self._correlation_id_of(frame)
+                self._due_s.pop(correlation_id, None)
+                future = self._waiting.pop(correlation_id, None)
                 if future is not None and not future.done():
                     future.set_result(bytes(frame))
         except WireError:
@@ -176,6 +191,26 @@ class Channel(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         return False
+
+    # -- answers that are overdue -----------------------------------------------------------------------------------
+
+    def _watch_until(self, due_s: float) -> None:
+        """One timer for all requests, which is left as it is when they are answered: one for each that is made and
+        cancelled costs as much as sending it."""
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._watchdog = self._loop.call_at(due_s, self._end_overdue)
+
+    def _end_overdue(self) -> None:
+        self._watchdog = None
+        now_s = self._loop.time()
+        for correlation_id in [each for each, due_s in self._due_s.items() if due_s <= now_s]:
+            del self._due_s[correlation_id]
+            future = self._waiting.pop(correlation_id)
+            if not future.done():
+                future.set_exception(TimeoutError())
+        if self._due_s:
+            self._watch_until(min(self._due_s.values()))
 
 
 def _with_its_number(error: OSError) -> OSError:

@@ -86,8 +86,7 @@ class PeerConnection:
         version = key.versions.last
         correlation_id = self._channel.next_correlation_id()
         frame = encode_request(key, version, correlation_id, self._client_id, encode(request, version))
-        async with asyncio.timeout(timeout_s):
-            answer = await self._channel.request(correlation_id, frame)
+        answer = await self._channel.request(correlation_id, frame, timeout_s)
         _, position = decode_response_header(answer, key, version)
         return decode(response_type, version, answer, position)[0]
 

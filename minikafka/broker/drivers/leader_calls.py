@@ -8,11 +8,11 @@ no other way to take a request back than to end the connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from minikafka.net.peer import PeerConnection
+from minikafka.wire.messages.fetch import FetchRequest, FetchResponse
 from minikafka.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
@@ -71,12 +71,11 @@ class LeaderCalls:
         self._looking_again: asyncio.TimerHandle | None = None
         self._is_abandoning = False
 
-    @contextmanager
-    def fetching(self) -> Iterator[None]:
-        """The calls within are of a fetch, which may be abandoned."""
+    async def fetch(self, request: FetchRequest) -> FetchResponse:
+        """:meth:`call`, with a fetch, which may be abandoned."""
         self.is_fetching = True
         try:
-            yield
+            return await self.call(request, FetchResponse)
         finally:
             self.is_fetching = False
             if self._looking_again is not None:

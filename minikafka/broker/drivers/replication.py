@@ -35,7 +35,6 @@ from minikafka.replication.local_replica import Effects, LocalReplica
 from minikafka.storage.errors import EndsMayBeGone, EpochsFall, PassingFailure, StartsInsideBatch
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
-from minikafka.wire.messages.fetch import FetchResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
@@ -209,17 +208,18 @@ class _Fetcher:
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, effects: Iterable[do.Effect]) -> None:
-        """Change logs without an ``await``: a partition could follow another leader after one (row R10)."""
         for effect in effects:
             match effect:
                 case do.SendFetch() | do.SendOffsetsForLeaderEpoch() | do.SendListOffsets():
-                    await self._send(effect)
+                    for consequence in await self._send(effect):
+                        self._apply(consequence)
                 case do.Wait(until_ms):
                     await self._wait(until_ms)
                 case _:
                     self._apply(effect)
 
     def _apply(self, effect: do.Effect) -> None:
+        """Change logs without an ``await``: a partition could follow another leader after one (row R10)."""
         match effect:
             case do.Append():
                 for consequence in self._append(effect):
@@ -239,6 +239,8 @@ class _Fetcher:
                 log.info("a later leader exists", partition=str(tp), epoch=epoch)
             case do.MarkFailed(tp, reason):
                 log.error("following failed", partition=str(tp), why=reason)
+            case _:
+                raise AssertionError(f"{effect} follows from an answer")
 
     def _append(self, effect: do.Append) -> list[do.Effect]:
         tp = effect.topic_partition
@@ -279,13 +281,15 @@ class _Fetcher:
 
     async def _sync_unsynced(self) -> None:
         """Sync, if ``flush.messages`` asks for it, before the next fetch tells the leader of these records."""
-        while self._unsynced:  # some may come to be followed meanwhile
-            unsynced, self._unsynced = self._unsynced, {}
-            followed = [partition for tp in unsynced if (partition := self._local(tp)) is not None]
-            due = [partition for partition in followed if partition.replica.is_sync_due]
+        while due := self._take_due_for_sync():  # some may come to be followed meanwhile
             for outcome in await asyncio.gather(*map(self._parts.jobs.sync, due), return_exceptions=True):
                 if outcome is not None and not isinstance(outcome, StorageFailure):  # such are followed no longer
                     raise outcome
+
+    def _take_due_for_sync(self) -> list[Partition]:
+        unsynced, self._unsynced = self._unsynced, {}
+        followed = [partition for tp in unsynced if (partition := self._local(tp)) is not None]
+        return [partition for partition in followed if partition.replica.is_sync_due]
 
     def _follow_offsets(self, tp: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
         partition = self._local(tp)
@@ -314,13 +318,25 @@ class _Fetcher:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets) -> None:
+    async def _send(
+        self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets
+    ) -> Iterable[do.Effect]:
+        """What follows from the answer; nothing without one."""
         try:
-            effects = await self._exchange(effect)
+            match effect:
+                case do.SendFetch(request):
+                    fetched = await self._calls.fetch(request)
+                    return self._machine.on_fetch_response(fetched, self._now())
+                case do.SendOffsetsForLeaderEpoch(question):
+                    ends = await self._calls.call(question, OffsetForLeaderEpochResponse)
+                    return self._machine.on_epoch_end_offsets(ends, self._now())
+                case do.SendListOffsets(earliest, latest):
+                    first = await self._calls.call(earliest, ListOffsetsResponse)
+                    last = await self._calls.call(latest, ListOffsetsResponse)
+                    return self._machine.on_list_offsets(first, last, self._now())
         except (OSError, TimeoutError, ChannelClosedError, WireError, KafkaError) as error:
             self._on_no_answer(error)
-            return
-        await self._carry_out(effects)
+            return ()
 
     def _on_no_answer(self, error: Exception) -> None:
         if self._calls.on_no_answer():
@@ -336,22 +352,6 @@ class _Fetcher:
         for state in self._machine.states():
             if (partition := self._local(state.topic_partition)) is not None:
                 partition.log.begin_following()
-
-    async def _exchange(
-        self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets
-    ) -> list[do.Effect]:
-        match effect:
-            case do.SendFetch(request):
-                with self._calls.fetching():
-                    fetched = await self._calls.call(request, FetchResponse)
-                return self._machine.on_fetch_response(fetched, self._now())
-            case do.SendOffsetsForLeaderEpoch(question):
-                ends = await self._calls.call(question, OffsetForLeaderEpochResponse)
-                return self._machine.on_epoch_end_offsets(ends, self._now())
-            case do.SendListOffsets(earliest, latest):
-                first = await self._calls.call(earliest, ListOffsetsResponse)
-                last = await self._calls.call(latest, ListOffsetsResponse)
-                return self._machine.on_list_offsets(first, last, self._now())
 
     async def _dial(self) -> PeerConnection:
         endpoint = self._parts.endpoint_of(self._key.source_id)

@@ -98,6 +98,32 @@ async def test_an_answer_that_nobody_waits_for_is_dropped(channel: Channel, resp
     assert channel.in_flight == 0
 
 
+async def test_what_is_not_answered_in_time_fails_and_nothing_else(channel: Channel, responder: Responder) -> None:
+    """All have one timer; the next one may be due sooner than what it is set to."""
+    in_time = channel.request(1, framed((1).to_bytes(4)), timeout_s=20)
+    late = channel.request(2, framed((2).to_bytes(4)), timeout_s=0.01)
+    unwanted = channel.request(3, framed((3).to_bytes(4)), timeout_s=0.01)
+    at_leisure = channel.request(4, framed((4).to_bytes(4)))
+    unwanted.cancel()
+    with pytest.raises(TimeoutError):
+        await answered(late)
+    await eventually(lambda: len(responder.frames) == 4, "the requests")
+    for number in (1, 0, 3):
+        responder.respond(number)
+    assert await answered(in_time) == (1).to_bytes(4)
+    assert await answered(at_leisure) == (4).to_bytes(4)
+    assert channel.in_flight == 0
+
+
+async def test_an_answer_ends_the_watch_for_it(channel: Channel, responder: Responder) -> None:
+    answered_soon = channel.request(1, framed((1).to_bytes(4)), timeout_s=20)
+    await eventually(lambda: responder.frames, "the request")
+    responder.respond(0)
+    await answered(answered_soon)
+    channel._end_overdue()
+    assert channel._watchdog is None, "it would wake an idle node"
+
+
 async def test_when_the_peer_closes_waiting_calls_fail(channel: Channel, responder: Responder) -> None:
     first, second, cancelled = ask(channel), ask(channel), ask(channel)
     cancelled.cancel()
