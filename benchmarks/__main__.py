@@ -35,10 +35,14 @@ NAMES: Final = (
     "security.others",
     "security.rights",
     "security.logins",
+    "beside.starting",
     "beside.small",
     "beside.batches",
-    "beside.latency",
     "beside.mock",
+    "beside.latency",
+    "beside.consuming",
+    "beside.growth",
+    "beside.outages",
     "transactions.copying",
     "transactions.visible",
     "transactions.failover",
@@ -69,14 +73,15 @@ def main() -> int:
     console = Console(stderr=arguments.json is not None, width=max(120, Console().width))
     console.print(f"[bold]{machine.description()}[/]", highlight=False)
     run = Run(console, arguments.quick)
-    results = {name: _measure(name, run) for name in arguments.names}
+    results: dict[str, list[Figure]] = {}
+    for name in arguments.names:
+        results[name], told = _measure(name, run)
+        if arguments.json is not None:
+            _write(arguments.json, name, told)
     figures = [figure for of in results.values() for figure in of]
     targets = [figure for figure in figures if figure.target is not None]
     if len(results) > 1:
         show(console, "All that has a target", targets)
-    if arguments.json is not None:
-        text = {name: [figure.as_dict() for figure in of] for name, of in results.items()}
-        arguments.json.write_text(json.dumps(text, indent=2) + "\n")
     return 0 if all(figure.is_met for figure in targets) else 1
 
 
@@ -90,7 +95,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones, or a package of them (default: all)")
     parser.add_argument("--quick", action="store_true", help="repeat less, to see that they work")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too, among those of others")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if not _named(name)]:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
@@ -108,14 +113,31 @@ def _summary(name: str) -> str:
     return summary
 
 
-def _measure(name: str, run: Run) -> list[Figure]:
+def _measure(name: str, run: Run) -> tuple[list[Figure], dict[str, object]]:
+    """Its figures; and all that is to be known of the run, for a file."""
     run.console.print(f"\n[bold]{name}[/]: {_summary(name)}", highlight=False)
     load = os.getloadavg()[0]
     neighbours, began = machine.Neighbours(), time.monotonic()
     figures: list[Figure] = import_module(f"benchmarks.{name}").run(run)
-    disturbed = f"load {load:.1f} before; others used {neighbours.cores_used():.2f} cores meanwhile"
-    show(run.console, f"{name} ({time.monotonic() - began:.0f} s; {disturbed})", figures)
-    return figures
+    seconds, cores = time.monotonic() - began, neighbours.cores_used()
+    disturbed = f"load {load:.1f} before; others used {cores:.2f} cores meanwhile"
+    show(run.console, f"{name} ({seconds:.0f} s; {disturbed})", figures)
+    told = {
+        "summary": _summary(name),
+        "when": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": machine.description(),
+        "is_quick": run.quick,
+        "seconds": round(seconds),
+        "others_used_cores": round(cores, 2),
+        "figures": [figure.as_dict() for figure in figures],
+    }
+    return figures, told
+
+
+def _write(path: Path, name: str, told: dict[str, object]) -> None:
+    """Put it in the file, in place of what it had by that name."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**known, name: told}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Each node is a broker and a voter, as ours are, with the heap and the collector 
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -105,13 +106,39 @@ class ApacheKafka:
             directory.mkdir(parents=True)
             properties = directory / "server.properties"
             properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties(node_id).items()))
-            said = (directory / "log").open("ab")
-            tool = self._command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
-            subprocess.run(tool, stdout=said, stderr=said, check=True)
-            # The JVM does not see its parent die; the kernel tells it.
-            command = ["setpriv", "--pdeathsig", "KILL", *self._command("kafka.Kafka", str(properties))]
-            self._processes[node_id] = subprocess.Popen(command, stdout=said, stderr=said, cwd=directory), said
+            with (directory / "log").open("ab") as said:
+                tool = self._command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+                subprocess.run(tool, stdout=said, stderr=said, check=True)
+        self.start_formatted()
+
+    def start_formatted(self) -> None:
+        """Start all nodes, and wait as :meth:`start` does."""
+        for node_id in range(1, self._nodes + 1):
+            self.start_node(node_id)
         self._wait_ready()
+
+    def start_node(self, node_id: int) -> None:
+        """Start one node again. Returns at once."""
+        directory = self._directory / f"node-{node_id}"
+        said = (directory / "log").open("ab")
+        # The JVM does not see its parent die; the kernel tells it.
+        jvm = self._command("kafka.Kafka", str(directory / "server.properties"))
+        command = ["setpriv", "--pdeathsig", "KILL", *jvm]
+        self._processes[node_id] = subprocess.Popen(command, stdout=said, stderr=said, cwd=directory), said
+
+    @property
+    def directory(self) -> Path:
+        """Where everything of the nodes is."""
+        return self._directory
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """Process ids of the nodes that are up, by node id."""
+        return {node_id: process.pid for node_id, (process, _) in self._processes.items()}
+
+    def client_port(self, node_id: int) -> int:
+        """The port for clients of a node."""
+        return self._base_port + node_id - 1
 
     @property
     def connecting(self) -> dict[str, Any]:
@@ -126,13 +153,17 @@ class ApacheKafka:
         """CPU time that all nodes have used so far."""
         return sum(cpu_seconds(process.pid) for process, _ in self._processes.values())
 
-    def kill(self) -> None:
+    def end(self, node_id: int, number: signal.Signals = signal.SIGKILL) -> None:
+        """Signal a node, and wait until it is gone."""
+        process, said = self._processes.pop(node_id)
+        process.send_signal(number)
+        process.wait()
+        said.close()
+
+    def kill_all(self) -> None:
         """SIGKILL to all nodes."""
-        for process, said in self._processes.values():
-            process.kill()
-            process.wait()
-            said.close()
-        self._processes.clear()
+        for node_id in tuple(self._processes):
+            self.end(node_id)
 
     def _command(self, *words: str) -> list[str]:
         return ["java", *JVM_OPTIONS, "-cp", self._jars, *words]
@@ -194,4 +225,4 @@ def running_apache_kafka(
             cluster.start()
             yield cluster
         finally:
-            cluster.kill()
+            cluster.kill_all()

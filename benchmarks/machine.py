@@ -54,9 +54,9 @@ def cpu_seconds_of_all() -> float:
     return total
 
 
-def rss_bytes() -> int:
-    """Memory of this process that is resident."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_SIZE
+def rss_bytes(pid: int | str = "self") -> int:
+    """Memory of a process that is resident."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_SIZE
 
 
 def own_cpu_seconds() -> float:

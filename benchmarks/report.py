@@ -21,7 +21,15 @@ class Target(NamedTuple):
     limit: float
 
     def __str__(self) -> str:
-        return f"{self.comparison} {self.limit:g}"
+        return f"{self.comparison} {self.limit:.3g}"
+
+
+class Compared(NamedTuple):
+    """Two medians, of which a figure is the ratio or the first; ``theirs`` is None where only ours was measured."""
+
+    ours: float
+    theirs: float | None
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class Figure:
     unit: str = ""
     target: Target | None = None
     note: str = ""
+    compared: Compared | None = None
 
     @property
     def is_met(self) -> bool | None:
@@ -48,6 +57,7 @@ class Figure:
             "target": self.target and str(self.target),
             "met": self.is_met,
             "note": self.note,
+            "compared": self.compared and self.compared._asdict(),
         }
 
 

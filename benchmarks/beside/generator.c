@@ -1,13 +1,15 @@
 /* The load of the benchmarks beside other brokers, by librdkafka and without an interpreter in the way.
  *
  *   generator produce TOPIC PARTITIONS COUNT SIZE RATE DEPTH WARM  [PROPERTY=VALUE ...]
- *   generator consume TOPIC PARTITIONS COUNT                       [PROPERTY=VALUE ...]
+ *   generator consume TOPIC PARTITIONS COUNT CONSUMERS             [PROPERTY=VALUE ...]
+ *   generator through TOPIC PARTITIONS COUNT SIZE RATE DEPTH WARM  [PROPERTY=VALUE ...]
  *   generator mock BROKERS                                         [PROPERTY=VALUE ...]
  *
  * produce: COUNT records of SIZE bytes to the partitions by turns, RATE a second (0: as fast as they are taken), at most
  *          DEPTH without an answer (0: as many as the queue takes). The first WARM are sent before and count for nothing.
- * consume: COUNT records from the beginning of all partitions.
- * Both say on one line of JSON what they saw.
+ * consume: COUNT records from the beginning of all partitions, by each of so many CONSUMERS.
+ * through: the same as produce, and a consumer beside it: from each record's sending to its arrival there.
+ * They say on one line of JSON what they saw.
  * mock:    librdkafka's mock cluster; it says its bootstrap servers, and ends with its standard input.
  */
 #include <errno.h>
@@ -24,9 +26,9 @@
 #define BILLION 1000000000LL
 #define VALUES 64 /* that many different ones, so that a batch cannot be compressed to one of them */
 
-static long wanted, warm, delivered, failed;
+static long wanted, warm, delivered, failed, arrived;
 static uint32_t *took_us;
-static int is_counting, has_depth;
+static int is_counting, has_depth, is_stamped;
 static volatile int is_ended;
 static sem_t free_places;
 static const char *first_error;
@@ -47,7 +49,7 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
     if (message->err) {
         failed++;
         first_error = rd_kafka_err2str(message->err);
-    } else if (is_counting && delivered < wanted) {
+    } else if (is_counting && !is_stamped && delivered < wanted) {
         took_us[delivered] = (uint32_t)((now_ns() - (int64_t)(intptr_t)message->_private) / 1000);
     }
     __atomic_add_fetch(&delivered, 1, __ATOMIC_SEQ_CST);
@@ -72,7 +74,9 @@ static rd_kafka_t *client_of(rd_kafka_type_t type, char **properties, int count)
         if (!equals) end(properties[n], "is no PROPERTY=VALUE");
         *equals = 0;
         if (rd_kafka_conf_set(conf, properties[n], equals + 1, why, sizeof why)) end(properties[n], why);
+        *equals = '='; /* the next client has them, too */
     }
+    if (type == RD_KAFKA_CONSUMER) rd_kafka_conf_set(conf, "group.id", "none", why, sizeof why);
     if (type == RD_KAFKA_PRODUCER) rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
     rd_kafka_t *client = rd_kafka_new(type, conf, why, sizeof why);
     if (!client) end("client", why);
@@ -88,14 +92,14 @@ static char *values_of(size_t size) {
     return values;
 }
 
-static void wait_for(long count) {
-    while (__atomic_load_n(&delivered, __ATOMIC_SEQ_CST) < count) {
+static void wait_for(long *counter, long count) {
+    while (__atomic_load_n(counter, __ATOMIC_SEQ_CST) < count) {
         struct timespec pause = {0, 200000};
         nanosleep(&pause, NULL);
     }
 }
 
-static int64_t send_all(rd_kafka_topic_t *topic, int partitions, long count, const char *values, size_t size,
+static int64_t send_all(rd_kafka_topic_t *topic, int partitions, long count, char *values, size_t size,
                         long rate) {
     int64_t began = now_ns();
     delivered = 0;
@@ -107,16 +111,85 @@ static int64_t send_all(rd_kafka_topic_t *topic, int partitions, long count, con
         }
         if (has_depth)
             while (sem_wait(&free_places)) {}
-        const char *value = values + n % VALUES * size;
-        while (rd_kafka_produce(topic, n % partitions, 0, (void *)value, size, NULL, 0, (void *)(intptr_t)now_ns())) {
+        char *value = values + n % VALUES * size;
+        int64_t sent_ns = now_ns();
+        if (is_stamped) memcpy(value, &sent_ns, sizeof sent_ns);
+        while (rd_kafka_produce(topic, n % partitions, is_stamped ? RD_KAFKA_MSG_F_COPY : 0, value, size, NULL, 0,
+                                (void *)(intptr_t)sent_ns)) {
             if (rd_kafka_last_error() != RD_KAFKA_RESP_ERR__QUEUE_FULL)
                 end("produce", rd_kafka_err2str(rd_kafka_last_error()));
             struct timespec pause = {0, 500000};
             nanosleep(&pause, NULL);
         }
     }
-    wait_for(count);
+    wait_for(&delivered, count);
     return now_ns() - began;
+}
+
+struct reading {
+    pthread_t thread;
+    rd_kafka_t *client;
+    rd_kafka_queue_t *queue;
+    int64_t bytes;
+};
+
+static struct reading *reading_of(const char *topic, int partitions, int64_t offset, char **properties, int count) {
+    struct reading *reading = calloc(1, sizeof *reading);
+    reading->client = client_of(RD_KAFKA_CONSUMER, properties, count);
+    rd_kafka_topic_partition_list_t *all = rd_kafka_topic_partition_list_new(partitions);
+    for (int n = 0; n < partitions; n++) rd_kafka_topic_partition_list_add(all, topic, n)->offset = offset;
+    reading->queue = rd_kafka_queue_get_consumer(reading->client);
+    rd_kafka_assign(reading->client, all);
+    rd_kafka_topic_partition_list_destroy(all);
+    return reading;
+}
+
+static void end_reading(struct reading *reading) {
+    rd_kafka_queue_destroy(reading->queue);
+    rd_kafka_consumer_close(reading->client);
+    rd_kafka_destroy(reading->client);
+    free(reading);
+}
+
+static void *read_all(void *opaque) {
+    struct reading *reading = opaque;
+    rd_kafka_message_t *messages[1000];
+    for (long left = wanted; left > 0;) {
+        ssize_t found = rd_kafka_consume_batch_queue(reading->queue, 1000, messages, sizeof messages / sizeof *messages);
+        for (ssize_t n = 0; n < found; n++) {
+            if (messages[n]->err)
+                __atomic_add_fetch(&failed, 1, __ATOMIC_SEQ_CST);
+            else
+                left--, reading->bytes += (int64_t)messages[n]->len;
+            rd_kafka_message_destroy(messages[n]);
+        }
+    }
+    return NULL;
+}
+
+/* Stamped records as they arrive, until all that were sent are there. */
+static void *note_arrivals(void *opaque) {
+    struct reading *reading = opaque;
+    while (arrived < warm + wanted && !is_ended) {
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(reading->client, 100);
+        if (!message) continue;
+        int64_t sent_ns;
+        if (!message->err && message->len >= sizeof sent_ns) {
+            memcpy(&sent_ns, message->payload, sizeof sent_ns);
+            if (arrived >= warm) took_us[arrived - warm] = (uint32_t)((now_ns() - sent_ns) / 1000);
+            __atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
+        }
+        rd_kafka_message_destroy(message);
+    }
+    return NULL;
+}
+
+static void tell(int64_t took_ns) {
+    qsort(took_us, wanted, sizeof *took_us, by_size);
+    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"us\": [", wanted, failed, took_ns / 1e9);
+    for (int permille = 0; permille <= 1000; permille++)
+        printf("%s%u", permille ? ", " : "", took_us[(wanted - 1) * permille / 1000]);
+    printf("], \"error\": \"%s\"}\n", first_error ? first_error : "");
 }
 
 static int produce(char **arguments, char **properties, int count) {
@@ -132,6 +205,11 @@ static int produce(char **arguments, char **properties, int count) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, arguments[0], NULL);
     pthread_t server;
     pthread_create(&server, NULL, serve, client);
+    struct reading *reading = NULL;
+    if (is_stamped) {
+        reading = reading_of(arguments[0], partitions, RD_KAFKA_OFFSET_BEGINNING, properties, count);
+        pthread_create(&reading->thread, NULL, note_arrivals, reading);
+    }
 
     send_all(topic, partitions, warm, values, size, rate);
     printf("warm\n");
@@ -139,45 +217,37 @@ static int produce(char **arguments, char **properties, int count) {
     if (getchar() == EOF) return 1; /* whoever measures has looked at the clocks of the servers */
     is_counting = 1;
     int64_t took_ns = send_all(topic, partitions, wanted, values, size, rate);
-    qsort(took_us, wanted, sizeof *took_us, by_size);
-    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"us\": [", wanted, failed, took_ns / 1e9);
-    for (int permille = 0; permille <= 1000; permille++)
-        printf("%s%u", permille ? ", " : "", took_us[(wanted - 1) * permille / 1000]);
-    printf("], \"error\": \"%s\"}\n", first_error ? first_error : "");
+    if (is_stamped) wait_for(&arrived, warm + wanted);
+    tell(took_ns);
     is_ended = 1;
     pthread_join(server, NULL);
+    if (is_stamped) {
+        pthread_join(reading->thread, NULL);
+        end_reading(reading);
+    }
     rd_kafka_topic_destroy(topic);
     rd_kafka_destroy(client);
     return 0;
 }
 
 static int consume(char **arguments, char **properties, int count) {
-    int partitions = atoi(arguments[1]);
-    long left = wanted = atol(arguments[2]);
-    rd_kafka_t *client = client_of(RD_KAFKA_CONSUMER, properties, count);
-    rd_kafka_topic_partition_list_t *all = rd_kafka_topic_partition_list_new(partitions);
-    for (int n = 0; n < partitions; n++)
-        rd_kafka_topic_partition_list_add(all, arguments[0], n)->offset = RD_KAFKA_OFFSET_BEGINNING;
-    rd_kafka_message_t *messages[1000];
-    rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(client);
-    int64_t began = now_ns(), bytes = 0;
-    rd_kafka_assign(client, all);
-    while (left > 0) {
-        ssize_t found = rd_kafka_consume_batch_queue(queue, 1000, messages, sizeof messages / sizeof *messages);
-        for (ssize_t n = 0; n < found; n++) {
-            if (messages[n]->err)
-                failed++;
-            else
-                left--, bytes += (int64_t)messages[n]->len;
-            rd_kafka_message_destroy(messages[n]);
-        }
+    int partitions = atoi(arguments[1]), consumers = atoi(arguments[3]);
+    struct reading *readings[consumers];
+    int64_t bytes = 0;
+    wanted = atol(arguments[2]);
+    int64_t began = now_ns();
+    for (int n = 0; n < consumers; n++) {
+        readings[n] = reading_of(arguments[0], partitions, RD_KAFKA_OFFSET_BEGINNING, properties, count);
+        pthread_create(&readings[n]->thread, NULL, read_all, readings[n]);
     }
-    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"bytes\": %lld}\n", wanted, failed,
-           (now_ns() - began) / 1e9, (long long)bytes);
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_topic_partition_list_destroy(all);
-    rd_kafka_consumer_close(client);
-    rd_kafka_destroy(client);
+    for (int n = 0; n < consumers; n++) {
+        pthread_join(readings[n]->thread, NULL);
+        bytes += readings[n]->bytes;
+    }
+    int64_t took_ns = now_ns() - began;
+    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"bytes\": %lld}\n", wanted * consumers, failed,
+           took_ns / 1e9, (long long)bytes);
+    for (int n = 0; n < consumers; n++) end_reading(readings[n]);
     return 0;
 }
 
@@ -194,8 +264,9 @@ static int mock(char **arguments, char **properties, int count) {
 }
 
 int main(int count, char **words) {
-    if (count >= 9 && !strcmp(words[1], "produce")) return produce(words + 2, words + 9, count - 9);
-    if (count >= 5 && !strcmp(words[1], "consume")) return consume(words + 2, words + 5, count - 5);
+    is_stamped = count > 1 && !strcmp(words[1], "through");
+    if (count >= 9 && (is_stamped || !strcmp(words[1], "produce"))) return produce(words + 2, words + 9, count - 9);
+    if (count >= 6 && !strcmp(words[1], "consume")) return consume(words + 2, words + 6, count - 6);
     if (count >= 3 && !strcmp(words[1], "mock")) return mock(words + 2, words + 3, count - 3);
     end("generator", "see the comment at the top of generator.c");
 }

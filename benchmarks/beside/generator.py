@@ -64,11 +64,19 @@ def program() -> Path:
 
 
 def write(
-    connecting: Mapping[str, Any], topic: str, partitions: int, load: Load, on_warm: Callable[[], None]
+    connecting: Mapping[str, Any],
+    topic: str,
+    partitions: int,
+    load: Load,
+    on_warm: Callable[[], None] = lambda: None,
+    *,
+    through: bool = False,
 ) -> Written:
-    """Write it; ``on_warm`` is called when what goes before is written."""
+    """Write it; ``on_warm`` is called when what goes before is written. ``through``: until a consumer has each record,
+    instead of its answer."""
     numbers = (partitions, load.records, load.size, load.rate, load.depth, load.warm)
-    with _started("produce", topic, *numbers, properties={**connecting, **(load.properties or {})}) as process:
+    verb, properties = "through" if through else "produce", {**connecting, **(load.properties or {})}
+    with _started(verb, topic, *numbers, properties=properties) as process:
         assert process.stdout
         if process.stdout.readline() == "warm\n":
             on_warm()
@@ -77,10 +85,23 @@ def write(
     return Written(seen["seconds"], tuple(seen["us"]))
 
 
-def read(connecting: Mapping[str, Any], topic: str, partitions: int, records: int) -> float:
-    """Read so many records from the beginning; seconds."""
-    properties = {**connecting, "group.id": "none"}
-    with _started("consume", topic, partitions, records, properties=properties) as process:
+@contextmanager
+def writing(connecting: Mapping[str, Any], topic: str, partitions: int, load: Load) -> Iterator[None]:
+    """It is being written, from the end of its ``warm`` on, for as long as the block lasts."""
+    numbers = (partitions, load.records, load.size, load.rate, load.depth, load.warm)
+    with _started("produce", topic, *numbers, properties={**connecting, **(load.properties or {})}) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "warm\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+        yield
+        assert process.poll() is None, "it was written before the block ended"
+
+
+def read(connecting: Mapping[str, Any], topic: str, partitions: int, records: int, consumers: int = 1) -> float:
+    """Read so many records from the beginning, with each of so many consumers; seconds."""
+    with _started("consume", topic, partitions, records, consumers, properties=connecting) as process:
         seen = json.loads(process.communicate(timeout=_PATIENCE_S)[0])
     return float(seen["seconds"])
 

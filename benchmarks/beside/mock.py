@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.beside.batches import LOADS
-from benchmarks.beside.turns import compare
+from benchmarks.beside.turns import both_sides, compare, in_new_topic
 from benchmarks.report import Figure, Run, Target
 
 SUMMARY = "throughput in batches with one copy, beside librdkafka's mock cluster"
@@ -11,14 +11,10 @@ SUMMARY = "throughput in batches with one copy, beside librdkafka's mock cluster
 
 def run(run: Run) -> list[Figure]:
     """By turns."""
-    loads = {name: LOADS[name] for name in ("100 B", "1 KiB")}
-    return [
-        Figure(
-            f"written, {name}, RF 1, to the mock",
-            turns.ratio("written_per_s"),
-            "",
-            Target(">=", 0.7),
-            f"{turns.note('written_per_s')} records/s",
-        )
-        for name, turns in compare(run, loads, copies=1, mock=True).items()
-    ]
+    with both_sides(run, mock=True) as sides:
+        return [
+            compare(run, name, sides, in_new_topic(LOADS[name], copies=1)).figure(
+                f"written, {name}, one copy, to the mock", "per_s", Target(">=", 0.7)
+            )
+            for name in (("100 B", "1 KiB") if sides else ())
+        ]

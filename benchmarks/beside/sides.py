@@ -2,62 +2,157 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from benchmarks.apache_kafka import class_path, running_apache_kafka
+from benchmarks.apache_kafka import ApacheKafka, class_path, running_apache_kafka
 from benchmarks.beside.generator import running_mock
-from benchmarks.clusters import BROKERS, broker_cpu, of_librdkafka, running_cluster
-from benchmarks.machine import cpu_seconds
+from benchmarks.clusters import BROKERS, of_librdkafka, running_cluster
+from benchmarks.machine import cpu_seconds, rss_bytes
 from minikafka.chaos.local_cluster import LocalCluster
 
 OURS: Final = "minikafka"
 THEIRS: Final = "Apache Kafka"
 MOCK: Final = "librdkafka's mock"
 PARTITIONS: Final = 3
-_PATIENCE_S: Final = 60
+_PATIENCE_S: Final = 120
 
 
-class Side(NamedTuple):
-    """A cluster: its name, how to connect, and the CPU seconds that its brokers have used."""
+class Nodes(Protocol):
+    """The processes of a cluster, by node id."""
 
-    name: str
-    connecting: dict[str, Any]
-    cpu_seconds: Callable[[], float]
+    @property
+    def pids(self) -> dict[int, int]:
+        """Of those that are up."""
+        ...
+
+    @property
+    def directory(self) -> Path:
+        """What they write is in it."""
+        ...
+
+    def client_port(self, node_id: int) -> int: ...
+    def end(self, node_id: int, number: signal.Signals) -> None:
+        """Signal it, and wait until it is gone."""
+        ...
+
+    def start_node(self, node_id: int) -> None: ...
+
+
+class OurNodes:
+    """Those of a cluster of ours."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self.client_port = cluster.layout.client_port
+
+    @property
+    def pids(self) -> dict[int, int]:
+        return {node_id: process.pid for node_id, process in self._cluster.running().items()}
+
+    @property
+    def directory(self) -> Path:
+        return self._cluster.layout.directory
+
+    def end(self, node_id: int, number: signal.Signals) -> None:
+        if number is signal.SIGKILL:
+            self._cluster.kill(node_id)
+        else:
+            self._cluster.stop_node(node_id)
+
+    def start_node(self, node_id: int) -> None:
+        self._cluster.start_node(node_id)
+
+
+class OneProcess:
+    """A cluster that is one process: it can be looked at, and nothing else."""
+
+    def __init__(self, pid: int) -> None:
+        self.pids = {0: pid}
+        self.directory = Path(os.devnull)
+
+    def client_port(self, node_id: int) -> int:
+        raise NotImplementedError
+
+    def end(self, node_id: int, number: signal.Signals) -> None:
+        raise NotImplementedError
+
+    def start_node(self, node_id: int) -> None:
+        raise NotImplementedError
+
+
+class Side:
+    """A cluster: its name, its nodes, and how to connect."""
+
+    def __init__(self, name: str, connecting: dict[str, Any], nodes: Nodes) -> None:
+        self.name = name
+        self.connecting = connecting
+        self.nodes = nodes
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds that its nodes have used so far."""
+        return sum(map(cpu_seconds, self.nodes.pids.values()))
+
+    def rss_mb(self) -> float:
+        """Memory of all its nodes that is resident."""
+        return sum(map(rss_bytes, self.nodes.pids.values())) / 1e6
 
     @contextmanager
-    def topic(self, copies: int) -> Iterator[str]:
-        """A new topic of PARTITIONS, deleted afterwards; its name."""
+    def topic(self, copies: int, partitions: int = PARTITIONS) -> Iterator[str]:
+        """A new topic, deleted afterwards; its name."""
         name = f"t{time.time_ns()}"  # deleting takes its time
         if self.name == MOCK:
             yield name  # it makes what it is asked for, with four partitions, and deletes nothing
             return
         admin = AdminClient(self.connecting | {"log_level": 0})
-        new = NewTopic(name, PARTITIONS, copies, config={"min.insync.replicas": str(min(2, copies))})
+        new = NewTopic(name, partitions, copies, config={"min.insync.replicas": str(min(2, copies))})
         admin.create_topics([new])[name].result(timeout=_PATIENCE_S)
+        self.wait_until_whole(name)
         time.sleep(0.5)
         yield name
         admin.delete_topics([name])[name].result(timeout=_PATIENCE_S)
         time.sleep(0.5)
 
+    def wait_until_whole(self, topic: str) -> None:
+        """All nodes are there, and all copies of the topic are in sync. TimeoutError."""
+        admin = AdminClient(self.connecting | {"log_level": 0})
+        give_up_s = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < give_up_s:
+            with suppress(KafkaException):
+                seen = admin.list_topics(topic, timeout=2)
+                partitions = seen.topics[topic].partitions.values()
+                is_whole = partitions and all(len(each.isrs) == len(each.replicas) for each in partitions)
+                if is_whole and len(seen.brokers) == BROKERS:
+                    return
+            time.sleep(0.1)
+        raise TimeoutError(f"{self.name} was not whole after {_PATIENCE_S} s")
 
-def of_cluster(name: str, cluster: LocalCluster) -> Side:
+
+def of_cluster(cluster: LocalCluster, name: str = OURS) -> Side:
     """One of ours."""
-    return Side(name, of_librdkafka(cluster), lambda: sum(broker_cpu(cluster).values()))
+    return Side(name, of_librdkafka(cluster), OurNodes(cluster))
+
+
+def of_apache_kafka(cluster: ApacheKafka) -> Side:
+    """One of theirs."""
+    return Side(THEIRS, cluster.connecting, cluster)
 
 
 @contextmanager
-def running_sides(*, mock: bool = False) -> Iterator[list[Side]]:
-    """Ours, and the other: NotHereError without what it needs."""
+def running_sides(*, mock: bool = False, settings: dict[str, str] | None = None) -> Iterator[list[Side]]:
+    """The other, and ours, with these settings besides: NotHereError without what it needs."""
     with ExitStack() as stack:
         if mock:
             servers, pid = stack.enter_context(running_mock(BROKERS))
-            other = Side(MOCK, {"bootstrap.servers": servers}, lambda: cpu_seconds(pid))
+            other = Side(MOCK, {"bootstrap.servers": servers}, OneProcess(pid))
         else:
-            theirs = stack.enter_context(running_apache_kafka(class_path(), {}))
-            other = Side(THEIRS, theirs.connecting, theirs.cpu_seconds)
-        yield [other, of_cluster(OURS, stack.enter_context(running_cluster()))]
+            other = of_apache_kafka(stack.enter_context(running_apache_kafka(class_path(), settings or {})))
+        yield [other, of_cluster(stack.enter_context(running_cluster(settings)))]

@@ -2,101 +2,160 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks.apache_kafka import NotHereError
-from benchmarks.beside.generator import Load, program, read, write
+from benchmarks.beside.generator import Load, Written, program, read, write
 from benchmarks.beside.sides import PARTITIONS, Side, running_sides
-from benchmarks.report import Run
+from benchmarks.report import Compared, Figure, Run, Target
 
-WARM: Final = 3
-PAIRS: Final = 7
+PAIRS: Final = 5
+WARM_MAX: Final = 6
+AGREES: Final = 0.1
+"""Two turns agree that differ by less of what they cost."""
+HOT: Final = Load(10_000, 100, depth=100, properties={"acks": "all", "linger.ms": 0, "batch.num.messages": 1})
+"""What each side does first: a JVM compiles what it has done some ten thousand times."""
+
+Turn = Mapping[str, float]
+"""What was measured, by name. ``cpu_us`` is of all nodes, for each record."""
 
 
-class Turn(NamedTuple):
-    """Of one load: records a second, CPU microseconds of the brokers for each, and the latency."""
+class Unit(NamedTuple):
+    """How values of a name are shown."""
 
-    written_per_s: float
-    written_cpu_us: float
-    p50_ms: float
-    p99_ms: float
-    p999_ms: float
-    read_per_s: float = 0.0
-    read_cpu_us: float = 0.0
+    unit: str
+    shape: str = "{:,.0f}"
 
-    def __str__(self) -> str:
-        written = f"{self.written_per_s:,.0f} records/s at {self.written_cpu_us:.0f} us of CPU"
-        latency = f"p50 {self.p50_ms:.2f}, p99 {self.p99_ms:.2f}, p99.9 {self.p999_ms:.2f} ms"
-        is_read = f"; read {self.read_per_s:,.0f}/s at {self.read_cpu_us:.1f} us" if self.read_per_s else ""
-        return f"{written}, {latency}{is_read}"
+
+UNITS: Final = {
+    "per_s": Unit("/s"),
+    "cpu_us": Unit("us"),
+    "p50_ms": Unit("ms", "{:.2f}"),
+    "p99_ms": Unit("ms", "{:.2f}"),
+    "p999_ms": Unit("ms", "{:.2f}"),
+    "read_per_s": Unit("/s"),
+    "read_cpu_us": Unit("us", "{:.2f}"),
+    "s": Unit("s", "{:.2f}"),
+    "mb": Unit("MB"),
+    "cores": Unit("cores", "{:.3f}"),
+}
 
 
 class Found(NamedTuple):
-    """The turns of a load, theirs and ours, pair by pair. What is asked for is a field of :class:`Turn`."""
+    """The turns of a load, theirs and ours, pair by pair. What is asked for is the name of what was measured."""
 
     theirs: list[Turn]
     ours: list[Turn]
 
-    def ratio(self, field: str) -> float:
-        """Ours to theirs, median of the pairs."""
-        pairs = zip(self._all("theirs", field), self._all("ours", field), strict=True)
-        return median(our / their for their, our in pairs)
-
-    def our(self, field: str) -> float:
-        """Median of ours."""
-        return median(self._all("ours", field))
-
-    def note(self, field: str, shape: str = "{:,.0f}") -> str:
-        """The medians, and the spread of ours."""
-        ours = self._all("ours", field)
-        our, low, high = map(shape.format, (median(ours), min(ours), max(ours)))
-        return f"{our} ({low} to {high}) against {shape.format(median(self._all('theirs', field)))}"
-
-    def _all(self, side: str, field: str) -> list[float]:
-        return [getattr(turn, field) for turn in getattr(self, side)]
+    def figure(self, what: str, name: str, target: Target | None = None, *, ours: Target | None = None) -> Figure:
+        """Ours to theirs, median of the pairs; or, where ``ours`` is given, our own median, which must reach that."""
+        unit, shape = UNITS[name]
+        values = [turn[name] for turn in self.ours]
+        our, low, high = map(shape.format, (median(values), min(values), max(values)))
+        their = median(turn[name] for turn in self.theirs)
+        note = f"{our} {unit} ({low} to {high}) against {shape.format(their)}"
+        compared = Compared(median(values), their, unit)
+        if ours is not None:
+            return Figure(what, median(values), unit, ours, note, compared)
+        ratio = median(turn[name] / before[name] for before, turn in zip(self.theirs, self.ours, strict=True))
+        return Figure(what, ratio, "", target, note, compared)
 
 
-def compare(
-    run: Run, loads: dict[str, Load], *, copies: int = 3, reading: bool = False, mock: bool = False
-) -> dict[str, Found]:
-    """Each load on both sides; nothing, and a line that says why, where there is nothing to compare with."""
-    try:
-        program()
-        with running_sides(mock=mock) as sides:
-            return {name: _compared(run, name, load, sides, copies, reading) for name, load in loads.items()}
-    except NotHereError as error:
-        run.say(f"not compared: {error}")
-        return {}
-
-
-def _compared(run: Run, name: str, load: Load, sides: list[Side], copies: int, reading: bool) -> Found:
-    for _ in range(run.times(WARM)):  # until JVMs have compiled what they need
+@contextmanager
+def both_sides(run: Run, *, mock: bool = False) -> Iterator[list[Side]]:
+    """Theirs and ours, hot; none, and a line that says why, where there is nothing to compare with."""
+    with ExitStack() as stack:
+        try:
+            program()
+            sides = stack.enter_context(running_sides(mock=mock))
+        except NotHereError as error:
+            run.say(f"not compared: {error}")
+            sides = []
         for side in sides:
-            _turn(side, load, copies, reading)
+            with side.topic(1 if mock else 3) as topic:
+                write(side.connecting, topic, PARTITIONS, HOT)
+        yield sides
+
+
+def compare(run: Run, name: str, sides: list[Side], take: Callable[[Side], Turn], pairs: int = PAIRS) -> Found:
+    """Turns until two of a side agree on what they cost, then so many pairs."""
+    for side in sides:
+        _warm(run, side, take)
     turns: dict[str, list[Turn]] = {side.name: [] for side in sides}
-    for number in range(run.times(PAIRS)):
+    for number in range(run.times(pairs)):
         for side in sides if number % 2 else reversed(sides):
-            turns[side.name].append(_turn(side, load, copies, reading))
-            run.say(f"{name}, {side.name}: {turns[side.name][-1]}")
+            turns[side.name].append(take(side))
+            run.say(f"{name}, {side.name}: {_said(turns[side.name][-1])}")
     theirs, ours = turns.values()
     return Found(theirs, ours)
 
 
-def _turn(side: Side, load: Load, copies: int, reading: bool) -> Turn:
-    with side.topic(copies) as topic:
+def _warm(run: Run, side: Side, take: Callable[[Side], Turn]) -> None:
+    before = _cost(take(side))
+    for _ in range(run.times(WARM_MAX) - 1):
+        after = _cost(take(side))
+        if abs(after - before) < AGREES * before:
+            return
+        before = after
+
+
+def _cost(turn: Turn) -> float:
+    return next(value for name, value in turn.items() if name.endswith("cpu_us"))
+
+
+def _said(turn: Turn) -> str:
+    return ", ".join(
+        f"{name.rpartition('_')[0]} {UNITS[name].shape.format(value)} {UNITS[name].unit}".strip()
+        for name, value in turn.items()
+    )
+
+
+# -- turns of records --------------------------------------------------------------------------------------------------
+
+
+def written(side: Side, topic: str, load: Load, partitions: int = PARTITIONS, *, through: bool = False) -> Turn:
+    """Write it; ``through`` a consumer, too."""
+    before = side.cpu_seconds()
+
+    def on_warm() -> None:
+        nonlocal before
         before = side.cpu_seconds()
 
-        def on_warm() -> None:
-            nonlocal before
-            before = side.cpu_seconds()
+    seen = write(side.connecting, topic, partitions, load, on_warm, through=through)
+    cpu_us = (side.cpu_seconds() - before) / load.records * 1e6
+    return {"per_s": load.records / seen.seconds, "cpu_us": cpu_us, **quantiles(seen)}
 
-        written = write(side.connecting, topic, PARTITIONS, load, on_warm)
-        cpu_us = (side.cpu_seconds() - before) / load.records * 1e6
-        latency = (written.ms(permille) for permille in (500, 990, 999))
-        turn = Turn(load.records / written.seconds, cpu_us, *latency)
-        if not reading:
-            return turn
-        before, count = side.cpu_seconds(), load.warm + load.records
-        seconds = read(side.connecting, topic, PARTITIONS, count)
-        return turn._replace(read_per_s=count / seconds, read_cpu_us=(side.cpu_seconds() - before) / count * 1e6)
+
+def quantiles(seen: Written) -> Turn:
+    """Of its latency."""
+    return {"p50_ms": seen.ms(500), "p99_ms": seen.ms(990), "p999_ms": seen.ms(999)}
+
+
+def in_new_topic(load: Load, copies: int = 3, *, through: bool = False) -> Callable[[Side], Turn]:
+    """A turn that writes it to a new topic."""
+
+    def take(side: Side) -> Turn:
+        with side.topic(copies) as topic:
+            return written(side, topic, load, through=through)
+
+    return take
+
+
+def written_and_read(load: Load) -> Callable[[Side], Turn]:
+    """A turn that writes it to a new topic with three copies, and reads it while it is hot."""
+
+    def take(side: Side) -> Turn:
+        with side.topic(3) as topic:
+            return {**written(side, topic, load), **was_read(side, topic, load.warm + load.records)}
+
+    return take
+
+
+def was_read(side: Side, topic: str, records: int, consumers: int = 1) -> Turn:
+    """Read them from the beginning, by each of so many consumers."""
+    before, count = side.cpu_seconds(), records * consumers
+    seconds = read(side.connecting, topic, PARTITIONS, records, consumers)
+    return {"read_per_s": count / seconds, "read_cpu_us": (side.cpu_seconds() - before) / count * 1e6}

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from benchmarks.apache_kafka import NotHereError, class_path, running_apache_kafka
-from benchmarks.beside.sides import OURS, THEIRS, Side, of_cluster
+from benchmarks.beside.sides import OURS, THEIRS, Side, of_apache_kafka, of_cluster
 from benchmarks.clusters import running_cluster
 from benchmarks.report import Figure, Run, Target
 from benchmarks.security.turns import Turn, middle, ratios, turn
@@ -48,10 +48,7 @@ def _sides() -> Iterator[tuple[Side, Side]]:
     with ExitStack() as stack:
         theirs = stack.enter_context(running_apache_kafka(jars, {}, tls=True))
         ours = stack.enter_context(running_cluster(secure=True))
-        yield (
-            of_cluster(OURS, ours),
-            Side(THEIRS, theirs.connecting, theirs.cpu_seconds),
-        )
+        yield of_cluster(ours), of_apache_kafka(theirs)
 
 
 def _turn(side: Side) -> Turn:

@@ -105,7 +105,7 @@ async def _create(servers: str) -> None:
 def _turn(name: str, cluster: LocalCluster, records: int) -> tuple[Turn, float]:
     """And CPU of the leader for a request of one record, in microseconds."""
     create_topic(cluster, "free", partitions=PARTITIONS)
-    measured = turn(of_cluster(name, cluster), "free", records)
+    measured = turn(of_cluster(cluster, name), "free", records)
     delete_topic(cluster, "free")
     create_topic(cluster, "free-small", copies=1)
     request_us, _ = requests_cost_us(cluster, "free-small", ACKS_LEADER)

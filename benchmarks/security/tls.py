@@ -54,7 +54,7 @@ def run(run: Run) -> list[Figure]:
 def _measure(cluster: LocalCluster, *, copies: int, records: int) -> Turn:
     topic = f"rf{copies}"
     create_topic(cluster, topic, partitions=PARTITIONS, copies=copies)
-    measured = turn(of_cluster(topic, cluster), topic, records)
+    measured = turn(of_cluster(cluster, topic), topic, records)
     delete_topic(cluster, topic)
     time.sleep(0.5)
     return measured

@@ -88,7 +88,7 @@ def lines(series: Mapping[str, Sequence[Mark]], *, about: str, form: Format = sh
     )
 
 
-def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
+def bars(marks: Sequence[Mark], *, about: str, form: Format = short, name_length_max: int = _NAME_LENGTH_MAX) -> str:
     """A lying bar for each mark, from top to bottom, its label before and its value behind it."""
     longest = max((mark.value or 0.0 for mark in marks), default=0.0) or 1.0
     chart = pygal.HorizontalBar(
@@ -104,7 +104,7 @@ def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
         show_x_labels=False,
     )
     names = [text_of(mark.label) for mark in reversed(marks)]
-    chart.x_labels = [name if len(name) <= _NAME_LENGTH_MAX else f"{name[: _NAME_LENGTH_MAX - 1]}…" for name in names]
+    chart.x_labels = [name if len(name) <= name_length_max else f"{name[: name_length_max - 1]}…" for name in names]
     chart.add("", _points([*reversed(marks)]))
     return svg_of(chart, about)
 
