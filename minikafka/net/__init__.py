@@ -2,7 +2,7 @@
 
 - ``listener``    accepts connections for one named listener, bounds their number, closes idle and stuck ones
 - ``arrivals``    connections on their way in through a TLS handshake
-- ``first_record``   what must have come of one before it begins
+- ``flights``     what a client says in it, in a line
 - ``accepting``   their side of TLS, which does more than the event loops ask of it:
 - ``alerts``      what clients are told that are turned away there
 - ``tls_records`` what such a connection sends, a record at a time, so that nobody renews keys for ever

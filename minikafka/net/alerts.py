@@ -6,24 +6,34 @@ and the client would see nothing but the end of the connection.
 
 from __future__ import annotations
 
-import socket
 import ssl
-from contextlib import suppress
 from contextvars import ContextVar
+from typing import Protocol
 
-ARRIVING: ContextVar[socket.socket] = ContextVar("ARRIVING")
-"""The connection whose handshake the current task carries out."""
+
+class Arriving(Protocol):
+    """A connection whose handshake is carried out."""
+
+    def on_shaken(self) -> None:
+        """It has ended."""
+
+    def on_refused(self, alert: bytes) -> None:
+        """It has failed."""
+
+
+ARRIVING: ContextVar[Arriving] = ContextVar("ARRIVING")
+"""The one that the current callback is about."""
 
 
 class Alerting(ssl.SSLObject):
     """The server's side of a handshake."""
 
     _output: ssl.MemoryBIO
-    _socket: socket.socket | None
+    _arriving: Arriving | None
 
-    def tell(self, output: ssl.MemoryBIO, to: socket.socket | None) -> None:
+    def tell(self, output: ssl.MemoryBIO, to: Arriving | None) -> None:
         """``output`` is where OpenSSL writes."""
-        self._output, self._socket = output, to
+        self._output, self._arriving = output, to
 
     def do_handshake(self) -> None:
         """As the base class."""
@@ -32,8 +42,9 @@ class Alerting(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError:
-            if self._socket is not None:
-                with suppress(OSError):  # it is gone, or takes nothing: then it is not told
-                    self._socket.send(self._output.read())
+            if self._arriving is not None:
+                self._arriving.on_refused(self._output.read())
             raise
-        self._socket = None
+        if self._arriving is not None:
+            self._arriving.on_shaken()
+            self._arriving = None

@@ -1,7 +1,7 @@
 """Connections on their way in through a TLS handshake, which strangers may begin and leave.
 
-Nothing is done before the first record is there (``first_record``). Then one handshake begins after the other, so that
-a thousand at once do not hold up those who are in. When too many are under way, or leave no room for connections, the
+Nothing is done before the first record is there. Then what they say is looked at in a line (``flights``), so that a
+thousand at once do not hold up those who are in. When too many are under way, or leave no room for connections, the
 oldest is turned away: an honest handshake takes milliseconds.
 """
 
@@ -17,17 +17,12 @@ from typing import Final, cast
 from minikafka.net.addresses import Addresses, too_many_of
 from minikafka.net.alerts import ARRIVING
 from minikafka.net.connection import Connection, Shared
-from minikafka.net.first_record import first_record
+from minikafka.net.flights import Flights, Line
 from minikafka.net.handshakes import why_turned_away
 from minikafka.net.tasks import TaskOwner
-from minikafka.net.turns import Turns
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 ARRIVALS_MAX: Final = 1_000
-OTHERS: Final = 3
-"""Times as much of the loop is for those who are in."""
-PAUSE_MAX_S: Final = 0.01
-"""A loop that is busy with other things takes long, too."""
 
 
 class Arrivals:
@@ -54,7 +49,7 @@ class Arrivals:
         self._loop = asyncio.get_running_loop()
         self._under_way: dict[asyncio.Task[None], None] = {}  # an ordered set, oldest first
         self._expected: set[Connection] = set()
-        self._line = _Line(self._loop, shared.turns)
+        self._line = Line(self._loop, shared.turns)
         self.failed = 0
         """Handshakes that ended with an error, or took too long."""
 
@@ -107,29 +102,29 @@ class Arrivals:
 
     async def _shake_hands(self, sock: socket.socket, host: str, connection: Connection) -> None:
         """Ends with a connection that is made, or with none."""
-        ARRIVING.set(sock)  # of this task alone
+        flights, close = Flights(), sock.close
+        ARRIVING.set(flights)  # of this task alone, and of what it starts
         try:
-            if not await self._has_begun(sock):
-                sock.close()
-                return
-            await self._line.wait()
-            await self._loop.connect_accepted_socket(
-                lambda: connection, sock, ssl=self._context(), ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
-            )
+            transport, _ = await self._loop.connect_accepted_socket(lambda: flights, sock)
+            close = transport.abort
+            if await self._has_begun(flights):
+                await flights.shake_hands(connection, self._context(), self._line, HANDSHAKE_TIMEOUT_S)
+            else:
+                close()
         except OSError as error:  # as is ssl.SSLError
-            sock.close()
+            close()
             if not isinstance(error, ConnectionResetError):
                 self.failed += 1
                 self._note(host, f"TLS handshake: {why_turned_away(error)}")
         except BaseException:  # cancelled: this node stops, or it is the oldest of too many
-            sock.close()
+            close()
             raise
 
-    async def _has_begun(self, sock: socket.socket) -> bool:
+    async def _has_begun(self, flights: Flights) -> bool:
         """Wait for that. False: it ended without."""
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                return await first_record(sock)
+                return await flights.begin()
         except TimeoutError:
             raise ConnectionAbortedError(f"nothing came within {HANDSHAKE_TIMEOUT_S:g} s") from None
 
@@ -137,32 +132,9 @@ class Arrivals:
         self._shared.closings.note(self._loop.time(), self._listener, host, why)
 
 
-class _Line:
-    """One handshake begins after the other, and what it took the loop to answer is left to others several times."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, turns: Turns) -> None:
-        self._loop = loop
-        self._turns = turns
-        self._is_free = asyncio.Lock()
-        self._began_s = 0.0
-
-    async def wait(self) -> None:
-        """For one's turn."""
-        await self._is_free.acquire()
-        try:
-            await self._turns.wait()
-        finally:
-            self._began_s = self._loop.time()
-            self._loop.call_soon(self._loop.call_soon, self._pause)  # the first record is read in the turn between
-
-    def _pause(self) -> None:
-        took_s = self._loop.time() - self._began_s
-        self._loop.call_later(min(OTHERS * took_s, PAUSE_MAX_S), self._is_free.release)
-
-
 class _Arrival(asyncio.Protocol):
-    """Takes the socket out of a transport as soon as it is accepted: that would read the first bytes of the
-    handshake."""
+    """Takes the socket out of a transport as soon as it is accepted: all those of a server share a context, and TLS has
+    to know which connection it is about."""
 
     def __init__(self, admit: Callable[[socket.socket], None]) -> None:
         self._admit = admit
