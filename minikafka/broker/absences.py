@@ -48,9 +48,11 @@ class Absences:
         self._undecided: dict[int, asyncio.Event] = {}  # by broker that vanished; set when its fate is known
         self._given_up: dict[int, None] = {}  # brokers that vanished, and nobody decided; nothing waits for them again
 
-    async def wait_until_decided(self, topics: Sequence[TopicImage]) -> None:
-        """Return once no leader of these topics is dead without a successor; at once when this node leads them all."""
-        leaders = [leader for leader in dict.fromkeys(_leaders(topics)) if leader not in (self._node_id, NO_NODE)]
+    async def wait_until_decided(self, topics: Sequence[TopicImage] | None) -> None:
+        """Return once no leader of these topics is dead without a successor; at once when this node leads them all.
+        None: of all topics, any broker may lead some."""
+        found = self._image.brokers if topics is None else _leaders(topics)
+        leaders = [leader for leader in dict.fromkeys(found) if leader not in (self._node_id, NO_NODE)]
         await self._look_at([leader for leader in leaders if self._is_worth_a_look(leader)])
         for leader in leaders:
             if leader in self._undecided:

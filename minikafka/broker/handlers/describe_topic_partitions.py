@@ -6,14 +6,14 @@ counts as one: no answer is longer, whatever was named. The cursor names where t
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from minikafka.broker.authorization import ByHandler
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.metadata import why_missing
+from minikafka.broker.handlers.metadata import OPERATIONS_ROWS, why_missing
+from minikafka.broker.long_answers import LongAnswer, LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.model import INTERNAL_TOPICS, NO_NODE
@@ -37,44 +37,58 @@ LARGEST_PAGE: Final = 2000
 Topic = DescribeTopicPartitionsResponseTopic
 
 
-def handle(
-    request: DescribeTopicPartitionsRequest, context: RequestContext, metadata: Metadata, authorizer: Authorizer
-) -> DescribeTopicPartitionsResponse:
+async def handle(
+    request: DescribeTopicPartitionsRequest,
+    context: RequestContext,
+    metadata: Metadata,
+    authorizer: Authorizer,
+    long_answers: LongAnswers,
+) -> None:
     """Answer from this node's image."""
-    image, cursor = metadata.image, request.cursor
-    names = sorted({topic.name for topic in request.topics} or _visible(image, context, authorizer))
-    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
-        return DescribeTopicPartitionsResponse(
-            topics=[Topic(name=name, error_code=ErrorCode.INVALID_REQUEST) for name in names[:LARGEST_PAGE]]
-        )
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
-    room = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
-    answer = DescribeTopicPartitionsResponse()
-    for name in names:
-        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        if room <= 0:
-            answer.next_cursor = Cursor(topic_name=name, partition_index=first)
-            break
-        if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
-            answer.topics.append(Topic(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            room -= 1
-            continue
-        described = _describe(image, name, first, room)
-        described.topic_authorized_operations = authorizer.operations(context, ResourceType.TOPIC, name)
-        answer.topics.append(described)
-        room -= max(1, len(described.partitions))
-        following = first + len(described.partitions)
-        topic = image.topic(name)
-        if topic is not None and following < len(topic.partitions):
-            answer.next_cursor = Cursor(topic_name=name, partition_index=following)
-            break
-    return answer
+    image = metadata.image
+    async with long_answers.prepare(context) as answer:
+        names = sorted({topic.name for topic in request.topics})
+        names = names or await _visible(image, context, authorizer, answer)
+        if (cursor := request.cursor) is not None:
+            if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+                refused = [Topic(name=name, error_code=ErrorCode.INVALID_REQUEST) for name in names[:LARGEST_PAGE]]
+                context.send(DescribeTopicPartitionsResponse(topics=refused))
+                return
+            names = [name for name in names if name >= cursor.topic_name]
+        room = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
+        head = DescribeTopicPartitionsResponse()
+        topics: list[bytes] = []
+        for name in names:
+            first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+            if room <= 0:
+                head.next_cursor = Cursor(topic_name=name, partition_index=first)
+                break
+            if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                denied = Topic(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                topics.append(await answer.encoded(denied, 1))
+                room -= 1
+                continue
+            described = _describe(image, name, first, room)
+            described.topic_authorized_operations = authorizer.operations(context, ResourceType.TOPIC, name)
+            told = len(described.partitions)
+            topics.append(await answer.encoded(described, 1 + told + OPERATIONS_ROWS))
+            room -= max(1, told)
+            topic = image.topic(name)
+            if topic is not None and first + told < len(topic.partitions):
+                head.next_cursor = Cursor(topic_name=name, partition_index=first + told)
+                break
+        context.send_around(head, "topics", topics)
 
 
-def _visible(image: MetadataImage, context: RequestContext, authorizer: Authorizer) -> list[str]:
-    sees = partial(authorizer.sees, context, AclOperation.DESCRIBE, ResourceType.TOPIC)
-    return list(filter(sees, image.topics_by_name))
+async def _visible(
+    image: MetadataImage, context: RequestContext, authorizer: Authorizer, answer: LongAnswer
+) -> list[str]:
+    names = []
+    for name in sorted(image.topics_by_name):
+        await answer.add(1)
+        if authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            names.append(name)
+    return names
 
 
 def _describe(image: MetadataImage, name: str, first: int, limit: int) -> Topic:

@@ -19,6 +19,7 @@ from minikafka.broker.authorization import ByHandler
 from minikafka.broker.authorizer import NOT_ASKED, Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.pacing import paced
 from minikafka.broker.quorum import Quorum
 from minikafka.broker.topic_creation import TopicCreation
@@ -49,6 +50,8 @@ AUTHORIZATION: Final = (
 
 FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, from 12 on the answer may lack its name
 TOPICS_AT_ONCE = 500
+OPERATIONS_ROWS = 8
+"""What may be done with a topic costs as much as these of a long answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Parts:
     encodings: TopicEncodings
     quorum: Quorum
     authorizer: Authorizer
+    long_answers: LongAnswers
 
 
 async def handle(request: MetadataRequest, context: RequestContext, parts: Parts) -> None:
@@ -78,15 +82,10 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         asked, wanted = wanted, []
         for topic in asked:
             (wanted if _may_describe(topic, context, parts) else denied).append(topic)
-    await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
+    await parts.absences.wait_until_decided(None if wanted is None else _named(wanted, parts.metadata.image))
     tells_operations = request.include_topic_authorized_operations
     if wanted is None:
-        visible = [
-            topic
-            for topic in parts.metadata.image.topics()
-            if parts.authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        ]
-        topics = [_encoded(topic, tells_operations, context, parts) for topic in visible]
+        topics = await _all_topics(tells_operations, context, parts)
     else:
         may_create = parts.config.auto_create_topics_enable and (
             request.allow_auto_topic_creation or context.version < 4
@@ -120,6 +119,19 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
     context.send_around(response, "topics", topics)
 
 
+async def _all_topics(tells_operations: bool, context: RequestContext, parts: Parts) -> list[bytes]:
+    """Those that whoever asks may describe. To look at one that is not shown takes its time, too."""
+    topics = []
+    async with parts.long_answers.prepare(context) as answer:
+        for name in parts.metadata.image.topics_by_name:
+            topic, rows = parts.metadata.image.topic(name), 1  # which may be another one by now
+            if topic is not None and parts.authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                topics.append(_encoded(topic, tells_operations, context, parts))
+                rows += len(topic.partitions) + tells_operations * OPERATIONS_ROWS
+            await answer.add(rows)
+    return topics
+
+
 def _each_once(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
     """A topic named 40,000 times is answered once, as by Kafka."""
     if len(topics) < 2:
@@ -127,10 +139,8 @@ def _each_once(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]
     return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
 
 
-def _named(wanted: list[MetadataRequestTopic] | None, image: MetadataImage) -> list[TopicImage]:
+def _named(wanted: list[MetadataRequestTopic], image: MetadataImage) -> list[TopicImage]:
     """The topics of a request that are there."""
-    if wanted is None:
-        return list(image.topics())
     return [found for topic in wanted if (found := _find(topic, image)) is not None]
 
 

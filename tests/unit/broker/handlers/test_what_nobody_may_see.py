@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
-from minikafka.broker.handlers import list_groups, list_transactions
+import pytest
+
+from minikafka.broker.handlers import describe_topic_partitions, list_groups, list_transactions, metadata
 from minikafka.broker.long_answers import ROWS_AT_ONCE, LongAnswers
+from minikafka.broker.topic_encodings import TopicEncodings
 from minikafka.coordination.phase import Phase
+from minikafka.metadata.image import MetadataImage, TopicImage
+from minikafka.model import ZERO_TOPIC_ID
 from minikafka.security.acls import ResourceType
+from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from minikafka.wire.messages.list_transactions import ListTransactionsRequest
+from minikafka.wire.messages.metadata import MetadataRequest
 
 SHARDS, OF_SHARD = 20, 300
 
 
 class Looks:
-    """An authorizer that shows nobody anything but one name, and counts its decisions of each turn."""
+    """An authorizer that shows nobody anything but one name, or all, and counts its decisions of each turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_all: bool = False) -> None:
         self.turns = [0]
+        self._of_all = of_all
 
     def sees(self, _context: Any, _operation: Any, kind: ResourceType, name: str) -> bool:
         self.turns[-1] += kind is not ResourceType.CLUSTER
-        return name == "3-own"
+        return self._of_all or name == "3-own"
+
+    permits = sees
+
+    def operations_on_cluster(self, _context: Any) -> int:
+        return 0
+
+    def operations(self, context: Any, kind: ResourceType, name: str) -> int:
+        """As many decisions."""
+        return sum(self.sees(context, None, kind, name) for _ in range(metadata.OPERATIONS_ROWS))
 
     async def wait_for_turn(self) -> None:
         self.turns.append(0)
@@ -68,3 +86,32 @@ async def test_transactional_ids() -> None:
     await list_transactions.handle(request, context, transactions, LongAnswers(), patterns, looks)  # type: ignore[arg-type]
     assert compared == ["3-own"]
     looks.check()
+
+
+IMAGE = MetadataImage(
+    topics_by_name={name: TopicImage(name, ZERO_TOPIC_ID, {}) for name in map("{}-own".format, range(1200))}
+)
+
+
+async def all_metadata(context: Any, answers: LongAnswers, looks: Any) -> None:
+    absences = Mock(wait_until_decided=AsyncMock(), listed=Mock(return_value=[]))
+    parts = Mock(metadata=Mock(image=IMAGE), long_answers=answers, authorizer=looks, absences=absences)
+    parts.encodings = TopicEncodings()
+    await metadata.handle(MetadataRequest(topics=None, include_topic_authorized_operations=True), context, parts)
+
+
+async def all_partitions(context: Any, answers: LongAnswers, looks: Any) -> None:
+    request = DescribeTopicPartitionsRequest(response_partition_limit=2000)
+    await describe_topic_partitions.handle(request, context, Mock(image=IMAGE), looks, answers)
+
+
+@pytest.mark.parametrize("describe", [all_metadata, all_partitions])
+@pytest.mark.parametrize(("of_all", "told"), [(False, 1), (True, 1200)])
+async def test_topics(describe: Any, of_all: bool, told: int) -> None:
+    """Of requests that come together, each would have a portion in the same turn."""
+    looks = Looks(of_all)
+    contexts = [Mock(connection=looks, version=12 * (describe is all_metadata)) for _ in range(3)]
+    answers = LongAnswers()
+    await asyncio.gather(*(describe(context, answers, looks) for context in contexts))
+    assert [len(context.send_around.call_args.args[2]) for context in contexts] == [told] * 3
+    assert max(looks.turns) <= ROWS_AT_ONCE + 10, "decisions of one topic come together"
