@@ -55,6 +55,9 @@ class HeldReply(Reply):
             return
         assert isinstance(connection, BreakableConnection)
         treatment = self._treatment
+        if treatment is None and connection.is_whole:
+            super().send(chunks)
+            return
         if treatment is not None and chunks:
             if treatment.is_dropped:
                 release(chunks)
@@ -130,6 +133,11 @@ class BreakableConnection(Connection):
         for reply in tuple(self._held):
             reply.not_before_s = 0.0
             self._wait_for(reply)
+
+    @property
+    def is_whole(self) -> bool:
+        """No link of the node was changed: answers pass at once."""
+        return not self._links.are_known
 
     def pass_on(self, reply: HeldReply) -> None:
         """Send an answer when its link lets it pass."""

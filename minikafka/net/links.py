@@ -105,6 +105,11 @@ class Links:
             connection.hasten()
 
     @property
+    def are_known(self) -> bool:
+        """False: nothing was changed since all were whole."""
+        return bool(self._links)
+
+    @property
     def broken(self) -> dict[int | None, Condition]:
         """The links that are not whole."""
         return {peer: link.condition for peer, link in self._links.items() if link.condition != WHOLE}
