@@ -127,7 +127,7 @@ class Replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
         if partition.replica.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {tp} is offline on this node")
-        if current_leader_epoch != NO_EPOCH:
+        if current_leader_epoch not in (NO_EPOCH, partition.replica.leader_epoch):
             partition.check_leader_epoch(current_leader_epoch)
         return partition
 

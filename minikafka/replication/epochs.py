@@ -77,6 +77,8 @@ def diverging_epoch(log: EpochLog, fetch_offset: int, last_fetched_epoch: int) -
     """
     if last_fetched_epoch == NO_EPOCH:
         return None
+    if last_fetched_epoch == log.latest_epoch and log.log_start_offset <= fetch_offset <= log.log_end_offset:
+        return None  # a follower that keeps up asks this several times for each record
     end = log.end_offset_for_epoch(last_fetched_epoch)
     if end.epoch == NO_EPOCH or end.offset == NO_OFFSET:
         raise KafkaError(

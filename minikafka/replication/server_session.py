@@ -30,7 +30,8 @@ from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
-PartitionKey: TypeAlias = tuple[UUID | str, int]  # the topic as the request's version names it, and the partition
+PartitionKey: TypeAlias = tuple[int | str, int]
+"""The topic as the request's version names it, and the partition. An id as its number: UUIDs hash in Python."""
 TopicNames: TypeAlias = Callable[[UUID], str | None]
 
 
@@ -53,6 +54,7 @@ class CachedPartition:
         "_last_stable_offset",
         "_log_start_offset",
         "asked",
+        "key",
         "partition",
         "progress",
         "topic",
@@ -60,7 +62,9 @@ class CachedPartition:
         "tp",
     )
 
-    def __init__(self, topic: str, topic_id: UUID, asked: FetchPartition) -> None:
+    def __init__(self, key: PartitionKey, topic: str, topic_id: UUID, asked: FetchPartition) -> None:
+        """``key``: in the session."""
+        self.key = key
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition
@@ -70,11 +74,6 @@ class CachedPartition:
         self._high_watermark = NO_OFFSET
         self._last_stable_offset = NO_OFFSET
         self._log_start_offset = NO_OFFSET
-
-    @property
-    def key(self) -> PartitionKey:
-        """Key in the session."""
-        return (self.topic if self.topic_id is ZERO_TOPIC_ID else self.topic_id, self.partition)
 
     def resolve(self, topic_name: TopicNames) -> bool:
         """Find the topic's name, once. True when it was found now."""
@@ -139,23 +138,23 @@ class FetchSession:
         """Of two sessions the cheaper one has to go first."""
         return self.follower is not None, len(self.partitions)
 
-    def update(self, named: Iterable[CachedPartition]) -> list[CachedPartition]:
+    def update(self, request: FetchRequest) -> list[CachedPartition]:
         """Partitions that a request names, with new entries or for the first time. Returns the new ones."""
         added: list[CachedPartition] = []
-        for one in named:
-            key = one.key
-            known = self.partitions.setdefault(key, one)
-            known.ask(one.asked)
-            if known is one:
-                added.append(one)
-            self.unsettle(known)
+        for key, topic, topic_id, asked in named(request, uses_topic_ids=self.uses_topic_ids):
+            cached = self.partitions.get(key)
+            if cached is None:
+                cached = self.partitions[key] = CachedPartition(key, topic, topic_id, asked)
+                added.append(cached)
+            cached.ask(asked)
+            self.unsettle(cached)
         return added
 
     def forget(self, request: FetchRequest) -> list[CachedPartition]:
         """Drop the partitions that a request forgets; returns them."""
         gone: list[CachedPartition] = []
         for forgotten in request.forgotten_topics_data:
-            topic = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            topic = forgotten.topic_id.int if self.uses_topic_ids else forgotten.topic
             for partition in forgotten.partitions:
                 cached = self.partitions.pop((topic, partition), None)
                 if cached is not None:
@@ -205,6 +204,15 @@ class FetchSession:
         progress, cached.progress = cached.progress, None
         if progress is not None:
             progress.end_repeating(self)
+
+
+def named(request: FetchRequest, *, uses_topic_ids: bool) -> Iterable[tuple[PartitionKey, str, UUID, FetchPartition]]:
+    """Key, topic and entry of each partition that a request names."""
+    for topic in request.topics:
+        name, topic_id = ("", topic.topic_id) if uses_topic_ids else (topic.topic, ZERO_TOPIC_ID)
+        key = topic_id.int if uses_topic_ids else name
+        for asked in topic.partitions:
+            yield (key, asked.partition), name, topic_id, asked
 
 
 class SessionsByPartition:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import ANONYMOUS, NO_NODE, ZERO_TOPIC_ID
+from minikafka.model import ANONYMOUS, NO_NODE
 from minikafka.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION_ID, next_epoch
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.server_session import (
@@ -36,6 +36,7 @@ from minikafka.replication.server_session import (
     PartitionKey,
     SessionsByPartition,
     TopicNames,
+    named,
 )
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -181,7 +182,7 @@ class FetchSessionCache:
             return self._continue(request, uses_topic_ids=uses_topic_ids, follower=follower, now_ms=now_ms, user=user)
         if (before := self._session_of(request.session_id, follower, user)) is not None:
             self._drop(before)
-        partitions = {named.key: named for named in _named(request, uses_topic_ids=uses_topic_ids)}
+        partitions = {one[0]: CachedPartition(*one) for one in named(request, uses_topic_ids=uses_topic_ids)}
         session = None
         if request.session_epoch == INITIAL_EPOCH and partitions and not _has_long_names(request):
             session = self._create(partitions, follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms, user=user)
@@ -228,7 +229,7 @@ class FetchSessionCache:
 
     def _update(self, session: FetchSession, request: FetchRequest) -> None:
         gone = session.forget(request)
-        added = session.update(_named(request, uses_topic_ids=session.uses_topic_ids))
+        added = session.update(request)
         if session.follower is not None:
             for cached in gone:
                 self._by_partition.remove(cached)
@@ -343,13 +344,6 @@ def _broker_id(follower: Follower | None) -> int:
 def _has_long_names(request: FetchRequest) -> bool:
     """Whether a topic is named that cannot exist, in up to 32 KiB. Sessions do not keep such names."""
     return any(len(topic.topic) > NAME_LENGTH_MAX for topic in request.topics)
-
-
-def _named(request: FetchRequest, *, uses_topic_ids: bool) -> Iterable[CachedPartition]:
-    for topic in request.topics:
-        name, topic_id = ("", topic.topic_id) if uses_topic_ids else (topic.topic, ZERO_TOPIC_ID)
-        for partition in topic.partitions:
-            yield CachedPartition(name, topic_id, partition)
 
 
 def _grouped(results: Iterable[FetchResult]) -> list[FetchableTopicResponse]:

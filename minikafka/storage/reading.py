@@ -105,7 +105,9 @@ class Reader:
         self._log.refuse_while_cut()
         if start_offset >= end_offset:
             return 0
-        segments = self._log.segments
+        segments, active = self._log.segments, self._log.segments.active
+        if start_offset >= active.base_offset:
+            return active.estimate_position(end_offset) - active.estimate_position(start_offset)
         first, last = segments.index_of(start_offset), segments.index_of(end_offset)
         total = 0 if first == last else sum(segments[at].size for at in range(first, last))
         return total + segments[last].estimate_position(end_offset) - segments[first].estimate_position(start_offset)

@@ -219,7 +219,7 @@ class EncoderSource:
         if isinstance(default, (bool, int, float, str, bytes)):
             return f"{source} != {default!r}"
         self.names["ZERO_UUID"] = default
-        return f"{source} != ZERO_UUID"
+        return f"{source} is not ZERO_UUID and {source} != ZERO_UUID"  # UUIDs compare in Python
 
     def tagged_value(self, column: Column, source: str) -> None:
         """Write tag, size and value of one tagged field: the value is collected aside because its size comes first."""

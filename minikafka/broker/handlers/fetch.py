@@ -185,7 +185,8 @@ class _FollowerFetch(Fetch):
         data.records_end_offset = partition.log.end_of(fetch_offset, found)
 
     def _is_withheld(self, partition: Partition) -> bool:
-        return self._parts.quotas.withholds(partition, self._replica_id)
+        quotas = self._parts.quotas
+        return quotas.as_leader.is_limited and quotas.withholds(partition, self._replica_id)
 
     def _note(self, cached: CachedPartition, partition: Partition) -> None:
         replicas, asked, now_ms = self._parts.replicas, cached.asked, self._parts.clock.monotonic_ms()

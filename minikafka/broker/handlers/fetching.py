@@ -293,7 +293,7 @@ class Fetch(ABC):
         if tp is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {cached.topic_id} not found")
         partition = self._find(cached, tp)
-        if cached.topic_id not in (ZERO_TOPIC_ID, partition.topic_id):
+        if cached.topic_id is not ZERO_TOPIC_ID and cached.topic_id.int != partition.topic_id.int:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {tp} was deleted and created again")
         return partition
 
