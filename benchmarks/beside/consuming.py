@@ -16,7 +16,7 @@ from benchmarks.beside.turns import Turn, both_sides, compare, was_read
 from benchmarks.report import Figure, Run, Target
 
 SUMMARY = "records read hot and cold, by one consumer and ten, beside Apache Kafka"
-LOADS: Final = {"100 B": Load(500_000, 100, properties=LARGE), "1 KiB": Load(100_000, 1024, properties=LARGE)}
+LOADS: Final = {"100 B": Load(1_000_000, 100, properties=LARGE), "1 KiB": Load(200_000, 1024, properties=LARGE)}
 HOT: Final = Target(">=", 1.2)
 
 

@@ -7,7 +7,8 @@
  *
  * produce: COUNT records of SIZE bytes to the partitions by turns, RATE a second (0: as fast as they are taken), at most
  *          DEPTH without an answer (0: as many as the queue takes). The first WARM are sent before and count for nothing.
- * consume: COUNT records from the beginning of all partitions, by each of so many CONSUMERS.
+ * consume: COUNT records from the beginning of all partitions, by each of so many CONSUMERS; from the first that comes,
+ *          for a client takes half a second to find out who leads.
  * through: the same as produce, and a consumer beside it: from each record's sending to its arrival there.
  * They say on one line of JSON what they saw.
  * mock:    librdkafka's mock cluster; it says its bootstrap servers, and ends with its standard input.
@@ -28,6 +29,7 @@
 
 static long wanted, warm, delivered, failed, arrived;
 static uint32_t *took_us;
+static int64_t first_ns;
 static int is_counting, has_depth, is_stamped;
 static volatile int is_ended;
 static sem_t free_places;
@@ -156,6 +158,10 @@ static void *read_all(void *opaque) {
     rd_kafka_message_t *messages[1000];
     for (long left = wanted; left > 0;) {
         ssize_t found = rd_kafka_consume_batch_queue(reading->queue, 1000, messages, sizeof messages / sizeof *messages);
+        if (found > 0) {
+            int64_t none = 0;
+            __atomic_compare_exchange_n(&first_ns, &none, now_ns(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        }
         for (ssize_t n = 0; n < found; n++) {
             if (messages[n]->err)
                 __atomic_add_fetch(&failed, 1, __ATOMIC_SEQ_CST);
@@ -235,7 +241,6 @@ static int consume(char **arguments, char **properties, int count) {
     struct reading *readings[consumers];
     int64_t bytes = 0;
     wanted = atol(arguments[2]);
-    int64_t began = now_ns();
     for (int n = 0; n < consumers; n++) {
         readings[n] = reading_of(arguments[0], partitions, RD_KAFKA_OFFSET_BEGINNING, properties, count);
         pthread_create(&readings[n]->thread, NULL, read_all, readings[n]);
@@ -244,7 +249,7 @@ static int consume(char **arguments, char **properties, int count) {
         pthread_join(readings[n]->thread, NULL);
         bytes += readings[n]->bytes;
     }
-    int64_t took_ns = now_ns() - began;
+    int64_t took_ns = now_ns() - first_ns;
     printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"bytes\": %lld}\n", wanted * consumers, failed,
            took_ns / 1e9, (long long)bytes);
     for (int n = 0; n < consumers; n++) end_reading(readings[n]);
