@@ -35,8 +35,8 @@ demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while i
 test: $(DEV) $(CLASSES)  ## run the tests, four at a time (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest -n 4 $(ARGS)
 
-test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make test` leaves out
-	@$(BIN)/pytest -n 2 -m long $(ARGS)
+test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make test` leaves out, and properties with more examples
+	@$(BIN)/pytest -n 2 -m 'long or hypothesis' --hypothesis-profile thorough $(ARGS)
 
 hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets and 10,000 logins and handshakes left half-way
 	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile $(ARGS)

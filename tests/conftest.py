@@ -29,9 +29,11 @@ FIRST = (
     *("tests/unit/replication/", "tests/sim/", "tests/cluster/"),
 )
 
-# No test hangs on how fast the machine is just now.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# No test hangs on how fast the machine is just now. Most properties break by one of the first examples or by one of
+# thousands: `make test` tries few of each, `make test-long` many.
+settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=500)
+settings.load_profile("quick")
 
 sys.path.insert(0, str(Path(__file__).parent))
 

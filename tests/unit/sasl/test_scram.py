@@ -238,7 +238,7 @@ def test_no_text_shows_a_key() -> None:
     assert "secret" not in repr(Decoys(b"secret"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.data())
 def test_a_proof_that_was_changed_lets_nobody_in(data: st.DataObject) -> None:
     server, client = scram_server(USERS), scram_client("alice", "secret")
@@ -253,7 +253,7 @@ def test_a_proof_that_was_changed_lets_nobody_in(data: st.DataObject) -> None:
     assert server.user is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.lists(st.binary(max_size=80), max_size=4))
 def test_nothing_breaks_a_server(messages: list[bytes]) -> None:
     for server in (scram_server(USERS), ScramServer(SHA_512, USERS.get, Decoys(SECRET), "n")):

@@ -174,7 +174,7 @@ def outcome(work: Callable[[], object]) -> object:
         return ErrorCode.INVALID_TIMESTAMP
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     group=st.lists(records, min_size=1, max_size=5),
     changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4),
