@@ -45,6 +45,7 @@ sys.dont_write_bytecode = False
 def pytest_configure(config: pytest.Config) -> None:
     """SIGTERM ends a run as Ctrl-C does: fixtures are torn down, so that no broker process stays behind."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    gc.disable()  # until everything is collected, in each of several processes: hardly anything of it is garbage
     for function in ("read_text", "open_text"):  # of importlib.resources, hundreds of times by kafka-python
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
 
@@ -57,6 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: the garbage collector need not go through it again and again."""
     gc.freeze()
+    gc.enable()
 
 
 class ByModule(LoadScopeScheduling):

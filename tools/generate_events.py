@@ -12,6 +12,7 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -68,13 +69,14 @@ class Event(NamedTuple):
     module: str
 
 
+@cache
 def events() -> list[Event]:
     """Each event of each module, in order of its name."""
     found: set[Event] = set()
     for path in (ROOT / "minikafka").rglob("*.py"):
-        module = path.relative_to(ROOT / "minikafka")
-        if module.parts[0] not in OTHER_PROGRAMS:
-            found.update(_events_of(ast.parse(path.read_text(encoding="utf-8")), str(module.with_suffix(""))))
+        module, source = path.relative_to(ROOT / "minikafka"), path.read_text(encoding="utf-8")
+        if module.parts[0] not in OTHER_PROGRAMS and any(f"{logger}." in source for logger in LOGGERS):
+            found.update(_events_of(ast.parse(source), str(module.with_suffix(""))))
     return sorted(found)
 
 

@@ -58,6 +58,7 @@ def test_nodes_are_heard() -> None:
     assert failures == [f"-: {heard[2]}"]
 
 
+@pytest.mark.long
 def test_another_seed_is_another_run() -> None:
     first, second = (simulate("--seed", seed, *SHORT, hash_seed=1).stdout.splitlines()[-1] for seed in ("8", "7"))
     assert first.split()[-1] != second.split()[-1]
