@@ -84,7 +84,7 @@ class KeyChange:
         config = self._config.overridden(own, {})
         try:
             if self._tls is not None:
-                await self._run_in_thread(partial(self._tls.contexts_of, config))
+                await self._run_in_thread(partial(self._tls.check, config))
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         return config

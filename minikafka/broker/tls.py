@@ -15,6 +15,7 @@ from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.config.security import NO_CLIENT_AUTH, REQUIRED, WITH_TLS
 from minikafka.net.accepting import AcceptingContext
+from minikafka.net.handshakes import shake_hands, why_turned_away
 from minikafka.net.stores import Store, StoreError, load_key, with_trusted
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
@@ -58,6 +59,22 @@ class Tls:
     def dialling(self, listener: str) -> ssl.SSLContext | None:
         """For a connection to another node's listener of that name. They speak what this one's do: None, if plain."""
         return self._contexts.dialling if listener in self._client_auth else None
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raise ConfigError if the files cannot be used, or if nodes that trust whom this one trusts would refuse its
+        certificate: they could not reach it any more, and clients could not to take it back. As Apache Kafka does."""
+        contexts = self.contexts_of(config)
+        if contexts.dialling is None:
+            return
+        for listener in filter(self._client_auth.__contains__, FOR_PEERS):
+            is_voter = listener == CONTROLLER and config.node_id in config.voters
+            endpoint = config.voters[config.node_id] if is_voter else config.advertised[listener]
+            try:
+                shake_hands(contexts.dialling, contexts.accepting[self._client_auth[listener]], endpoint.host)
+            except ssl.SSLError as error:
+                why = getattr(error, "verify_message", "") or why_turned_away(error)
+                trusting = f"nodes that trust {config.ssl_truststore_location}"
+                raise ConfigError([f"{trusting} would refuse {config.ssl_keystore_location}: {why}"]) from None
 
     def contexts_of(self, config: BrokerConfig) -> Contexts:
         """Of the files as they are now. It reads them, and may decrypt keys: a node that runs does so in a thread."""

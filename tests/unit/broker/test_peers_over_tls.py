@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from broker_node import ANY_PORTS, CLUSTER_ID, SECRET, eventually, listener_of
-from broker_tls import Files
+from broker_tls import Files, servers
 from captured_logs import capture_logs
 
 from minikafka.broker.node import Node
 from minikafka.broker.tls import Tls
+from minikafka.client import Admin
+from minikafka.client.admin.configs import BROKER_RESOURCE
 from minikafka.config import BrokerConfig
-from minikafka.errors import KafkaError
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.control import ControlLink
 from minikafka.net.identity import Identity, plain
 from minikafka.net.peer import PeerConnection
@@ -109,3 +112,23 @@ async def test_a_node_at_another_host_than_its_certificate_says_is_not_dialled(
     with pytest.raises(OSError, match="IP address mismatch"):
         await reach(node, other(files))
     await reach(node, other(files, ssl_endpoint_identification_algorithm=""))
+
+
+async def test_a_node_takes_up_nothing_that_others_would_refuse(node: Node, files: Files) -> None:
+    """Nobody could reach it any more, to take it back."""
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    async with Admin(servers(node, "CLIENT")) as admin:
+        for name, path, why in (
+            (
+                "ssl.keystore.location",
+                files.of("localhost", "127.0.0.1", not_after=yesterday),
+                "certificate has expired",
+            ),
+            ("ssl.keystore.location", files.of("127.0.0.1", by="foreign"), "unable to get local issuer certificate"),
+            ("ssl.keystore.location", files.of("another.host"), "IP address mismatch"),
+            ("ssl.truststore.location", files.authority_of("foreign"), "unable to get local issuer certificate"),
+        ):
+            with pytest.raises(KafkaError, match=f"would refuse .*: .*{why}") as raised:
+                await admin.alter_resource(BROKER_RESOURCE, "1", {name: path})
+            assert raised.value.code is ErrorCode.INVALID_CONFIG
+    await reach(node, other(files))
