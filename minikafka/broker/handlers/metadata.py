@@ -80,7 +80,7 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
     denied: list[MetadataRequestTopic] = []
     if wanted is not None and parts.authorizer.is_enabled:
         asked, wanted = wanted, []
-        for topic in asked:
+        async for topic in paced(asked, TOPICS_AT_ONCE, context):
             (wanted if _may_describe(topic, context, parts) else denied).append(topic)
     await parts.absences.wait_until_decided(None if wanted is None else _named(wanted, parts.metadata.image))
     tells_operations = request.include_topic_authorized_operations
