@@ -158,12 +158,10 @@ class ErrorCode(IntEnum):
     @classmethod
     def of(cls, code: int) -> ErrorCode:
         """The error for a wire code; codes this version does not know map to UNKNOWN_SERVER_ERROR."""
-        try:
-            return cls(code)
-        except ValueError:
-            return cls.UNKNOWN_SERVER_ERROR
+        return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
 
+_BY_CODE = {error.value: error for error in ErrorCode}  # the enumeration's own look-up is a call of Python
 _RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

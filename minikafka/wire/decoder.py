@@ -30,7 +30,6 @@ from minikafka.wire.primitives import (
     ELEMENTS_MAX,
     STRING_SIZE_MAX,
     finish_uvarint,
-    read_uvarint,
     skip_tagged_fields,
     unpack_int32s,
     unpack_int64s,
@@ -67,7 +66,6 @@ class DecoderSource:
             "WireError": WireError,
             "finish_uvarint": finish_uvarint,
             "new": object.__new__,
-            "read_uvarint": read_uvarint,
             "refuse_length": refuse_length,
             "skip_tagged_fields": skip_tagged_fields,
             "struct_error": struct_error,
@@ -238,7 +236,10 @@ class DecoderSource:
         self.emit("if left < 0:", f"    raise WireError('{cls.__name__} has too many tagged fields')")
         self.emit("for _ in range(n):")
         self.indent += 1
-        self.emit("tag, pos = read_uvarint(buf, pos)", "n, pos = read_uvarint(buf, pos)", f"{limit} = pos + n")
+        for name in ("tag", "n"):
+            self.emit(f"{name} = buf[pos]", "pos += 1")
+            self.emit(f"if {name} > 127:", f"    {name}, pos = finish_uvarint(buf, pos, {name})")
+        self.emit(f"{limit} = pos + n")
         self.emit(f"if {limit} > end:", f"    refuse_length('{cls.__name__} tagged field', n)")
         for position, column in enumerate(tagged):
             self.emit(f"{'el' if position else ''}if tag == {column.field.tag}:")

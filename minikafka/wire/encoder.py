@@ -58,7 +58,6 @@ class EncoderSource:
             "pack_int32s": pack_int32s,
             "pack_int64s": pack_int64s,
             "struct_error": struct_error,
-            "tag_header": tag_header,
         }
 
     def emit(self, *lines: str) -> None:
@@ -201,7 +200,7 @@ class EncoderSource:
         self.emit(f"if {plain}:", f"    {self.sink}(b'\\0')", "else:")
         self.indent += 1
         count = " + ".join(f"({self.differs(column, f'{value}.{column.name}')})" for column in tagged)
-        self.emit(f"{self.sink}(encode_uvarint({count}))")
+        self.emit(f"{self.sink}(SMALL[{count}])")
         for column in tagged:
             self.emit(f"if {self.differs(column, f'{value}.{column.name}')}:")
             self.indent += 1
@@ -240,7 +239,12 @@ class EncoderSource:
         self.flush()
         self.sink = outer
         self.emit(f"{pieces} = b''.join({pieces})")
-        self.emit(f"{outer}(tag_header({column.field.tag}, len({pieces})))", f"{outer}({pieces})")
+        size = f"len({pieces})"
+        self.emit(
+            f"{outer}({encode_uvarint(column.field.tag)!r})",
+            f"{outer}(SMALL[{size}] if {size} < 128 else encode_uvarint({size}))",
+            f"{outer}({pieces})",
+        )
 
 
 def encoder_source(

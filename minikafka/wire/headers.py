@@ -76,7 +76,8 @@ def decode_response_header(frame: Buffer, api_key: int, version: int) -> tuple[i
         (correlation_id,) = _correlation_id.unpack_from(frame)
         if response_header_version(api_key, version) == 0:
             return correlation_id, 4
-        return correlation_id, skip_tagged_fields(frame, 5, frame[4])
+        tags = frame[4]
+        return correlation_id, skip_tagged_fields(frame, 5, tags) if tags else 5
     except (struct_error, IndexError):
         raise WireError("the response header ends early") from None
 
