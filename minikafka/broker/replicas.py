@@ -63,6 +63,7 @@ class Replicas:
         self._log_end_moved: dict[TopicPartition, None] = {}  # ordered sets: the order of waking is behaviour
         self._high_watermark_moved: dict[TopicPartition, None] = {}
         self._wake_scheduled = False
+        self._loop = asyncio.get_running_loop()
         self._rolls = 0  # since they were taken
         self._hands_over = False
         self._commit_scheduled = False
@@ -353,7 +354,7 @@ class Replicas:
         """Commit what is staged outside of a read event, once this loop iteration is over."""
         if not self._commit_scheduled:
             self._commit_scheduled = True
-            asyncio.get_running_loop().call_soon(self._commit_scheduled_now)
+            self._loop.call_soon(self._commit_scheduled_now)
 
     def _commit_scheduled_now(self) -> None:
         self._commit_scheduled = False
@@ -434,7 +435,7 @@ class Replicas:
             self.followers.note(tp)
             if not self._wake_scheduled:
                 self._wake_scheduled = True
-                asyncio.get_running_loop().call_soon(self._wake)
+                self._loop.call_soon(self._wake)
 
     def note_changed(self, tp: TopicPartition) -> None:
         """The log start, the ISR or something else that concerns followers is another. Nobody waits for it."""

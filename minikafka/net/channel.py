@@ -180,7 +180,7 @@ class Channel(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._buffer.received(nbytes)
         try:
-            for frame in self._buffer.frames():
+            while (frame := self._buffer.next_frame()) is not None:
                 correlation_id = self._correlation_id_of(frame)
                 self._due_s.pop(correlation_id, None)
                 future = self._waiting.pop(correlation_id, None)

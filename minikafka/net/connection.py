@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         chunks: list[Chunk] = []
         held = in_files = alike = 0
         requests, began_s = None, 0.0
-        replies = self._replies if self.keeps_order else self._take_ready()
+        replies = self._replies if self.keeps_order or len(self._replies) == 1 else self._take_ready()
         now_s = self._loop.time()
         while replies and replies[0].is_ready:
             reply = replies.popleft()

@@ -79,7 +79,8 @@ class FetchSessionClient:
         if told is not None and told != topic_id:
             self._forgotten[tp, told] = None
             del self._told[tp]
-        self._forgotten.pop((tp, topic_id), None)
+        if self._forgotten:
+            self._forgotten.pop((tp, topic_id), None)
         self._wanted[tp] = _Wanted(topic_id, partition)
         self._changed[tp] = None
 

@@ -65,6 +65,7 @@ class LeaderCalls:
         self._on_absence = on_absence
         self.connection: PeerConnection | None = None
         self.is_fetching = False  # a fetch is out, or its connection is being opened
+        self._loop = asyncio.get_running_loop()
         self._asked_s = self._answered_s = 0.0
         self._has_failed = False  # the last request, or its connection since then
         self._patience = Patience()
@@ -87,12 +88,12 @@ class LeaderCalls:
         if self.connection is None or not self.connection.is_open:
             self._has_failed = self._has_failed or self.connection is not None
             self.connection = await self._dial()
-        self._asked_s = _now_s()
+        self._asked_s = self._loop.time()
         if self._has_failed or self._asked_s - self._answered_s > ABSENCE_S:
             self._on_absence()  # the clock stands still while a machine is suspended
             self._has_failed = False
         answer = await self.connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
-        self._answered_s = _now_s()
+        self._answered_s = self._loop.time()
         if self.is_fetching:
             self._patience.on_answer(self._answered_s)
         return answer
@@ -105,7 +106,7 @@ class LeaderCalls:
         """
         if not self.is_fetching:
             return
-        connection, now_s = self.connection, _now_s()
+        connection, now_s = self.connection, self._loop.time()
         if connection is None or not connection.is_open:
             self._look_again_at(now_s + self._patience.held_after_s)
         elif not connection.is_receiving:
@@ -122,7 +123,7 @@ class LeaderCalls:
 
     def _look_again_at(self, at_s: float) -> None:
         if self._looking_again is None:
-            self._looking_again = asyncio.get_running_loop().call_at(at_s, self._look_again)
+            self._looking_again = self._loop.call_at(at_s, self._look_again)
 
     def _look_again(self) -> None:
         self._looking_again = None
@@ -140,7 +141,3 @@ class LeaderCalls:
         if self.connection is not None:
             self.connection.close()
             self.connection = None
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

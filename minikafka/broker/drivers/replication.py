@@ -226,7 +226,8 @@ class _Fetcher:
                     self._apply(consequence)
                 self._unsynced[effect.topic_partition] = None
             case do.FollowOffsets(tp, high_watermark, log_start_offset):
-                self._follow_offsets(tp, high_watermark, log_start_offset)
+                if (partition := self._local(tp)) is not None:
+                    self._follow_offsets(partition, high_watermark, log_start_offset)
             case do.TruncateTo(tp, offset):
                 self._cut(tp, lambda replica: replica.truncate(offset, self._now()))
             case do.FetchAgain(tp, offset):
@@ -275,7 +276,7 @@ class _Fetcher:
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
         self._replicas.traffic.replication_bytes_in += len(effect.records)
         self._parts.quotas.on_fetched(partition, len(effect.records))
-        self._follow_offsets(tp, effect.high_watermark, effect.log_start_offset)
+        self._follow_offsets(partition, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(tp, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
 
@@ -291,15 +292,12 @@ class _Fetcher:
         followed = [partition for tp in unsynced if (partition := self._local(tp)) is not None]
         return [partition for partition in followed if partition.replica.is_sync_due]
 
-    def _follow_offsets(self, tp: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
-        partition = self._local(tp)
-        if partition is None:
-            return
+    def _follow_offsets(self, partition: Partition, high_watermark: int, log_start_offset: int) -> None:
         log_ = partition.log
         if log_start_offset > log_.log_start_offset:
             log_.maybe_increment_log_start_offset(min(log_start_offset, log_.log_end_offset))
         if partition.replica.follow_high_watermark(high_watermark):  # consumers in this rack may read here (row R25)
-            self._replicas.note_moved(tp, high_watermark=True)
+            self._replicas.note_moved(partition.topic_partition, high_watermark=True)
 
     def _cut(self, tp: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
         partition = self._local(tp)
