@@ -72,6 +72,7 @@ def test_files_of_leaders_are_taken_away_while_they_run(cluster: LocalCluster, l
     load.finish()
 
 
+@pytest.mark.long
 @pytest.mark.spec("P1", "P6")
 def test_checkpoints_are_taken_away_while_a_node_runs(cluster: LocalCluster, load: Load) -> None:
     """They are written again; and without them a start looks at more."""

@@ -263,6 +263,7 @@ async def test_a_group_shared_with_another_client(servers: str, admin: Admin, to
 # -- a broker that dies ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.spec("P1")
 @pytest.mark.spec("P3")
 async def test_nothing_is_lost_repeated_or_disordered_when_leaders_die(

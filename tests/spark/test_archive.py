@@ -112,6 +112,17 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     assert stored(cluster, f"{topic}-kept", 3) == expected
     assert replay(spark, lake, to=f"{topic}-kept", bootstrap_servers=servers).new_records == 0
 
+
+@pytest.mark.long
+def test_a_lake_to_fewer_partitions_and_these_to_the_lake(
+    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    lake, servers = tmp_path / "lake", cluster.bootstrap_servers
+    create(cluster, topic, 3)
+    write(cluster, topic, 390, 3)
+    assert archive(topics=[topic], to=lake, bootstrap_servers=servers).new_records == 390
+    name, expected = open_source(spark, lake, topics=[topic]).name, stored(cluster, topic, 3)
+
     create(cluster, f"{topic}-narrow", 2)
     assert not replay(spark, lake, to=f"{topic}-narrow", bootstrap_servers=servers).keeps_partitions
     narrow = stored(cluster, f"{topic}-narrow", 2)
@@ -122,7 +133,7 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     both = [topic, f"{topic}-narrow"]
     assert archive(topics=both, to=lake, bootstrap_servers=servers, add=True).new_records == 390
     once_more = open_source(spark, lake, topics=[topic])
-    assert once_more.name == first.replay, "what else a lake holds makes no other replay"
+    assert once_more.name == name, "what else a lake holds makes no other replay"
     assert once_more.rows.count() == 390
 
 
@@ -213,6 +224,7 @@ def newest_commit(lake: Path) -> int:
     return max((int(path.stem) for path in lake.glob("_delta_log/[0-9]*.json")), default=0)
 
 
+@pytest.mark.long
 def test_a_driver_is_killed_while_it_archives(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
     """Each offset is in the lake exactly once."""
     lake, count = tmp_path / "lake", 8_000

@@ -111,6 +111,7 @@ def test_batches_are_as_small_as_a_topic_wants_them(
     assert len(read_by_librdkafka(cluster, topic, 100)) == 100
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("connector")
 def test_the_connectors_partitions_and_rows(
     spark: SparkSession, cluster: LocalCluster, topic: str, options: dict[str, str]

@@ -248,6 +248,7 @@ def test_a_topic_that_is_made_anew_while_a_query_runs_is_read_from_its_beginning
     assert batches.values == list(range(160, 190))
 
 
+@pytest.mark.long
 def test_a_topic_that_is_deleted_while_a_query_runs_is_missed_or_left_out(
     spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
 ) -> None:
