@@ -13,6 +13,6 @@ from planted.sweep import Sweep, sweep
 @pytest.mark.spec("P1")
 @pytest.mark.spec("P5")
 def test_no_job_meets_what_happened_meanwhile() -> None:
-    result = sweep(Sweep("jobs"), wanted_seeds(50))
+    result = sweep(Sweep("jobs"), wanted_seeds(30))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}")

@@ -14,7 +14,7 @@ from planted.sweep import Sweep, sweep
 
 @pytest.mark.spec("G1", "G3", "G8", "G11")
 def test_schedules_hold() -> None:
-    result = sweep(Sweep("consumer groups"), wanted_seeds(30))
+    result = sweep(Sweep("consumer groups"), wanted_seeds(20))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 
