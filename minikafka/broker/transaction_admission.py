@@ -28,8 +28,9 @@ from minikafka.wire.messages.add_partitions_to_txn import (
 
 ANSWER_TIMEOUT_S: Final = 3.0
 """Its client waits, too. A node that is paused is replaced in that time, or soon."""
-COMPLETION_WAIT_S: Final = 0.1
-"""How long the end of the transaction before is waited for. Mostly its markers are on their way."""
+COMPLETION_WAIT_S: Final = 0.5
+"""How long the end of the transaction before is waited for. Mostly its markers are on their way; on a busy machine they
+take longer than the 0.1 s of Apache Kafka, and franz-go, once refused, waits for 5 s before it tries again."""
 COMPLETION_PAUSE_S: Final = 0.005
 
 Errors = dict[TopicPartition, ErrorCode]
