@@ -1,6 +1,7 @@
 """The ledger: a history of what clients did and saw, and its judgement. Pure: from lines to events, and to a verdict.
 
 * ``events``     one event of a history, and its line in a file
+* ``offsets``    the offset of each record
 * ``partition``  the events of one partition
 * ``rules``      the rules, each over one partition
 * ``sentences``  the list of rules and the texts of violations, for this checker and for the one on Spark

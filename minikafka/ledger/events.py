@@ -43,7 +43,9 @@ Transactions (``transaction_checker`` judges them). A process of these is one pr
 
 from __future__ import annotations
 
+import builtins
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 EventType = Literal["invoke", "ok", "fail", "info"]
@@ -72,6 +74,34 @@ class Event(NamedTuple):
     type: EventType
     function: str
     value: Any
+
+    def items(self, *types: builtins.type) -> Iterator[Sequence[Any]]:
+        """The fields of each item of its value, which must be of these types. Raises HistoryError for others."""
+        for item in self.listed():
+            fields = item if isinstance(item, (list, tuple)) else (item,)
+            if tuple(map(type, fields)) != types:
+                raise self.wrong(item)
+            yield fields
+
+    def placed(self) -> Iterator[tuple[str, str, int]]:
+        """Partition, id and offset of each item. As ``items`` would, in half of the time: most items are so."""
+        for item in self.listed():
+            if not isinstance(item, (list, tuple)) or len(item) != 3:
+                raise self.wrong(item)
+            partition, record, offset = item
+            if type(partition) is not str or type(record) is not str or type(offset) is not int:
+                raise self.wrong(item)
+            yield partition, record, offset
+
+    def listed(self) -> Sequence[Any]:
+        """Its value, which must be a list. Raises HistoryError for another."""
+        if not isinstance(self.value, (list, tuple)):
+            raise HistoryError(f"no {self.function}: {self.value!r} is no list", self.number)
+        return self.value
+
+    def wrong(self, item: Any) -> HistoryError:
+        """The error that an item of its value makes no sense."""
+        return HistoryError(f"no {self.function}: {item!r}", self.number)
 
     def to_json(self) -> str:
         """The event as one line of JSON, without the line's end."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final, NamedTuple
+from functools import cached_property, reduce
+from itertools import chain, filterfalse
+from typing import Final, NamedTuple, TypeAlias
 
 from minikafka.ledger.events import Event, HistoryError
+from minikafka.ledger.offsets import UNKNOWN, Offsets
 
 
 @dataclass(slots=True)
@@ -39,11 +41,9 @@ class PartitionHistory:
     sent: dict[str, list[str]] = field(default_factory=dict)  # by process, in the order of sending
     sent_ids: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
-    acknowledged: dict[str, set[int]] = field(
-        default_factory=dict
-    )  # every known offset at which an id was acknowledged
-    acknowledged_at_ms: list[int] = field(default_factory=list)
-    offsets_of: dict[str, set[int]] = field(default_factory=dict)  # every offset at which an id was read
+    acknowledged: Offsets = field(default_factory=Offsets)
+    acknowledged_at_ms: set[int] = field(default_factory=set)
+    offsets_of: Offsets = field(default_factory=Offsets)  # at which ids were read
     runs: dict[str, list[Run]] = field(default_factory=dict)  # by consumer, a run per assignment
     end_offsets: dict[str, list[int]] = field(default_factory=dict)  # by process
     log_start: int = 0  # records below were deleted on purpose
@@ -56,9 +56,23 @@ class PartitionHistory:
             runs = self.runs[consumer] = [Run()]
         return runs[-1]
 
+    def records_not_in(self, ids: frozenset[str] | set[str]) -> Iterable[str]:
+        """The records that were read or acknowledged, without these."""
+        return dict.fromkeys(filterfalse(ids.__contains__, chain(self.offsets_of, self.acknowledged)))
+
     def offsets_at(self, record: str) -> set[int]:
         """Every offset at which a record was read or acknowledged."""
-        return self.offsets_of.get(record, set()) | self.acknowledged.get(record, set())
+        return self.offsets_of.all_of(record) | self.acknowledged.all_of(record)
+
+    def records_at_several(self) -> Iterator[str]:
+        """Every record that was read or acknowledged at more than one offset."""
+        several = self.offsets_of.several.keys() | self.acknowledged.several.keys()
+        for record, offset in self.offsets_of.items():
+            if record in several or self.acknowledged.get(record, UNKNOWN) not in (offset, UNKNOWN):
+                yield record
+        for record in self.acknowledged.several:
+            if record not in self.offsets_of:
+                yield record
 
     def all_runs(self) -> Iterator[tuple[str, Run]]:
         """(consumer, run) of every run."""
@@ -67,19 +81,16 @@ class PartitionHistory:
                 yield consumer, run
 
     def offset_of(self, record: str) -> int | None:
-        """The offset of a record, if known."""
-        return self._places.get(record)
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        """The offset of each record that has one: the lowest of its acknowledgements, or else of its reads."""
-        read = {record: min(offsets) for record, offsets in self.offsets_of.items()}
-        return read | {record: min(offsets) for record, offsets in self.acknowledged.items() if offsets}
+        """The offset of a record, if known: the lowest of its acknowledgements, or else of its reads."""
+        offset = self.acknowledged.get(record, UNKNOWN)
+        if offset == UNKNOWN:
+            offset = self.offsets_of.get(record, UNKNOWN)
+        return None if offset == UNKNOWN else offset
 
     @cached_property
     def known_offsets(self) -> list[int]:
-        """Every offset at which a record was acknowledged or read, ascending."""
-        return sorted(set().union(*self.acknowledged.values(), *self.offsets_of.values()))
+        """Every offset at which a record was acknowledged or read, ascending; some more than once."""
+        return sorted([*self.acknowledged.all(), *self.offsets_of.all()])
 
     @cached_property
     def readers(self) -> list[Reader]:
@@ -101,11 +112,11 @@ class PartitionHistory:
 
         Of several readers the first that got later records, else the first.
         """
+        if not self.readers:
+            return {}
         found = {}
-        handed_by_all = frozenset.intersection(*(reader.records for reader in self.readers)) if self.readers else ()
-        for record in self.offsets_of | self.acknowledged:
-            if record in handed_by_all:
-                continue
+        handed_by_all = reduce(frozenset.__and__, (reader.records for reader in self.readers))
+        for record in self.records_not_in(handed_by_all):
             offset = self.offset_of(record)
             missed = [
                 reader for reader in self.readers if self.must_hand(reader, offset) and record not in reader.records
@@ -121,102 +132,113 @@ class PartitionHistory:
 
     def deleted(self) -> int:
         """Number of acknowledged records that were deleted on purpose, so that no reader had to get them."""
+        if not self.log_start:
+            return 0
         offsets = map(self.offset_of, self.acknowledged)
         return sum(offset is not None and offset < self.log_start for offset in offsets)
 
     def unjudged(self) -> int:
         """Number of acknowledged records that no reader looked for."""
         judged_from = max(min((reader.start for reader in self.readers), default=math.inf), self.log_start)
+        if not judged_from:
+            return 0
         offsets = map(self.offset_of, self.acknowledged)
         return sum(judged_from > 0 if offset is None else self.log_start <= offset < judged_from for offset in offsets)
 
 
+Partitions: TypeAlias = defaultdict[str, PartitionHistory]
+
+
 def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
     """The events by partition. Raises HistoryError for an invalid history."""
-    partitions: dict[str, PartitionHistory] = defaultdict(PartitionHistory)
+    partitions: Partitions = defaultdict(PartitionHistory)
     for event in events:
-        if (known := _KNOWN.get((event.function, event.type))) is None:
-            continue
-        take, types = known
-        if not isinstance(event.value, list | tuple):
-            raise HistoryError(f"no {event.function}: {event.value!r} is no list", event.number)
-        for item in event.value:
-            fields: Sequence[Any] = item if isinstance(item, list | tuple) else (item,)
-            if tuple(map(type, fields)) != types:
-                fields = _without_start(event, item)
-            take(partitions[fields[0]], event, *fields[1:])
+        take = _TAKEN.get((event.function, event.type))
+        if take is not None:
+            take(partitions, event)
     return dict(partitions)
 
 
-def _without_start(event: Event, item: Any) -> Sequence[Any]:
-    """The fields of an assignment without a start. Other items are no good."""
-    name, *rest = item if isinstance(item, list | tuple) and item else (item,)
-    if event.function == "assign" and isinstance(name, str) and rest in ([], [None]):
-        return [name]
-    raise HistoryError(f"no {event.function}: {item!r}", event.number)
+def _take_send(partitions: Partitions, event: Event) -> None:
+    for partition, record in event.items(str, str):
+        history = partitions[partition]
+        if record in history.sent_ids:
+            raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
+        history.sent.setdefault(event.process, []).append(record)
+        history.sent_ids.add(record)
 
 
-def _take_send(history: PartitionHistory, event: Event, record: str) -> None:
-    if record in history.sent_ids:
-        raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
-    history.sent.setdefault(event.process, []).append(record)
-    history.sent_ids.add(record)
+def _take_sent(partitions: Partitions, event: Event) -> None:
+    for partition, record, offset in event.placed():
+        history = partitions[partition]
+        history.acknowledged.add(record, max(offset, UNKNOWN))
+        history.acknowledged_at_ms.add(event.time_ms)
 
 
-def _take_sent(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
-    places = history.acknowledged.setdefault(record, set())
-    if offset >= 0:
-        places.add(offset)
-    history.acknowledged_at_ms.append(event.time_ms)
+def _take_failed(partitions: Partitions, event: Event) -> None:
+    for partition, record in event.items(str, str):
+        partitions[partition].failed.add(record)
 
 
-def _take_failed(history: PartitionHistory, event: Event, record: str) -> None:
-    history.failed.add(record)
+def _take_poll(partitions: Partitions, event: Event) -> None:
+    for partition, record, offset in event.placed():
+        if offset < 0:
+            raise HistoryError(f"no poll: {record!r} cannot have been read at offset {offset}", event.number)
+        history = partitions[partition]
+        history.offsets_of.add(record, offset)
+        history.run(event.process).handed.append((offset, record))
 
 
-def _take_poll(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
-    if offset < 0:
-        raise HistoryError(f"no poll: {record!r} cannot have been read at offset {offset}", event.number)
-    history.offsets_of.setdefault(record, set()).add(offset)
-    history.run(event.process).handed.append((offset, record))
-
-
-def _take_place(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
+def _take_place(partitions: Partitions, event: Event) -> None:
     """A read_committed consumer's position is not a matter of this history, which has what others pass over."""
-    history.offsets_of.setdefault(record, set()).add(offset)
+    for partition, record, offset in event.placed():
+        partitions[partition].offsets_of.add(record, offset)
 
 
-def _take_assign(history: PartitionHistory, event: Event, start: int | None = None) -> None:
-    run = Run(None if start is None else max(start, 0), is_assigned=True, number=event.number)
-    history.runs.setdefault(event.process, []).append(run)
+def _take_assign(partitions: Partitions, event: Event) -> None:
+    for item in event.listed():
+        match item:
+            case str(partition) | [str(partition)] | [str(partition), None]:
+                start = None
+            case [str(partition), start] if type(start) is int:
+                start = max(start, 0)
+            case _:
+                raise event.wrong(item)
+        run = Run(start, is_assigned=True, number=event.number)
+        partitions[partition].runs.setdefault(event.process, []).append(run)
 
 
-def _take_drained(history: PartitionHistory, event: Event) -> None:
-    history.run(event.process).is_drained = True
+def _take_drained(partitions: Partitions, event: Event) -> None:
+    for (partition,) in event.items(str):
+        partitions[partition].run(event.process).is_drained = True
 
 
-def _take_end_offset(history: PartitionHistory, event: Event, offset: int) -> None:
-    history.end_offsets.setdefault(event.process, []).append(offset)
+def _take_end_offset(partitions: Partitions, event: Event) -> None:
+    for partition, offset in event.items(str, int):
+        partitions[partition].end_offsets.setdefault(event.process, []).append(offset)
 
 
-def _take_log_start(history: PartitionHistory, event: Event, offset: int) -> None:
-    history.log_start = max(history.log_start, offset)
+def _take_log_start(partitions: Partitions, event: Event) -> None:
+    for partition, offset in event.items(str, int):
+        history = partitions[partition]
+        history.log_start = max(history.log_start, offset)
 
 
-def _take_resent(history: PartitionHistory, event: Event, record: str) -> None:
-    history.resent.add(record)
+def _take_resent(partitions: Partitions, event: Event) -> None:
+    for partition, record in event.items(str, str):
+        partitions[partition].resent.add(record)
 
 
-_KNOWN: Final[dict[tuple[str, str], tuple[Callable[..., None], tuple[type, ...]]]] = {
-    ("send", "invoke"): (_take_send, (str, str)),
-    ("send", "ok"): (_take_sent, (str, str, int)),
-    ("send", "fail"): (_take_failed, (str, str)),
-    ("poll", "ok"): (_take_poll, (str, str, int)),
-    ("poll_committed", "ok"): (_take_place, (str, str, int)),
-    ("assign", "ok"): (_take_assign, (str, int)),  # the start may be missing
-    ("drained", "ok"): (_take_drained, (str,)),
-    ("end_offset", "ok"): (_take_end_offset, (str, int)),
-    ("log_start", "ok"): (_take_log_start, (str, int)),
-    ("resent", "ok"): (_take_resent, (str, str)),
+_TAKEN: Final[dict[tuple[str, str], Callable[[Partitions, Event], None]]] = {
+    ("send", "invoke"): _take_send,
+    ("send", "ok"): _take_sent,
+    ("send", "fail"): _take_failed,
+    ("poll", "ok"): _take_poll,
+    ("poll_committed", "ok"): _take_place,
+    ("assign", "ok"): _take_assign,
+    ("drained", "ok"): _take_drained,
+    ("end_offset", "ok"): _take_end_offset,
+    ("log_start", "ok"): _take_log_start,
+    ("resent", "ok"): _take_resent,
 }
-"""By function and type: who takes an item, and the types of its fields, the partition first."""
+"""Who takes an event, by its function and type."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
+from minikafka.ledger.offsets import by_offset
 from minikafka.ledger.partition import PartitionHistory
 from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
 
@@ -35,9 +36,9 @@ def dirty_read(history: PartitionHistory) -> Iterator[str]:
 
 def duplicate(history: PartitionHistory) -> Iterator[str]:
     """One record at two offsets, though its producer sent it once."""
-    for record in history.offsets_of | history.acknowledged:
-        seen = history.offsets_at(record)
-        if len(seen) > 1 and record not in history.resent:
+    for record in history.records_at_several():
+        if record not in history.resent:
+            seen = history.offsets_at(record)
             yield SENTENCES["duplicate"] % (record, len(seen), min(seen), max(seen))
 
 
@@ -81,24 +82,25 @@ def poll_skip(history: PartitionHistory) -> Iterator[str]:
 
 def phantom(history: PartitionHistory) -> Iterator[str]:
     """Read or acknowledged, but never sent."""
-    for record in history.offsets_of | history.acknowledged:
-        if record not in history.sent_ids:
-            offset = history.offset_of(record)
-            yield SENTENCES["phantom"] % (record, UNKNOWN_PLACE if offset is None else offset)
+    for record in history.records_not_in(history.sent_ids):
+        offset = history.offset_of(record)
+        yield SENTENCES["phantom"] % (record, UNKNOWN_PLACE if offset is None else offset)
 
 
 def aborted_read(history: PartitionHistory) -> Iterator[str]:
     """Read, although the producer was told that it failed."""
     for record in history.failed:
         if record in history.offsets_of:
-            yield SENTENCES["aborted-read"] % (record, min(history.offsets_of[record]))
+            yield SENTENCES["aborted-read"] % (record, history.offsets_of[record])
 
 
 def inconsistent_offsets(history: PartitionHistory) -> Iterator[str]:
     """A record read at an offset at which another was acknowledged, or else read."""
-    acknowledged = _by_offset(history.acknowledged)
-    for offset, records in _by_offset(history.offsets_of).items():
-        here = acknowledged.get(offset, records[:1])
+    acknowledged = history.acknowledged
+    unconfirmed = [pair for pair in history.offsets_of.pairs() if acknowledged.get(pair[0]) != pair[1]]
+    acknowledged_at = by_offset(acknowledged.pairs()) if unconfirmed else {}
+    for offset, records in by_offset(unconfirmed).items():
+        here = acknowledged_at.get(offset, records[:1])
         for record in records:
             if record not in here:
                 yield SENTENCES["inconsistent-offsets"] % (offset, here[0], record)
@@ -106,7 +108,7 @@ def inconsistent_offsets(history: PartitionHistory) -> Iterator[str]:
 
 def reused_offset(history: PartitionHistory) -> Iterator[str]:
     """Two records acknowledged at one offset."""
-    for offset, (first, *others) in _by_offset(history.acknowledged).items():
+    for offset, (first, *others) in history.acknowledged.shared().items():
         for other in others:
             yield SENTENCES["reused-offset"] % (first, other, offset)
 
@@ -117,19 +119,6 @@ def nonmonotonic_end_offset(history: PartitionHistory) -> Iterator[str]:
         for before, after in pairwise(offsets):
             if after < before:
                 yield SENTENCES["nonmonotonic-end-offset"] % (process, before, after)
-
-
-def _by_offset(offsets_of: dict[str, set[int]]) -> dict[int, list[str]]:
-    """The records at each offset, sorted."""
-    records: dict[int, list[str]] = {}
-    for record, offsets in offsets_of.items():
-        for offset in offsets:
-            here = records.get(offset)
-            if here is None:
-                records[offset] = [record]
-            else:
-                insort(here, record)
-    return records
 
 
 RULES: Final[dict[str, Callable[[PartitionHistory], Iterator[str]]]] = {

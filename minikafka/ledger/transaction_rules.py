@@ -68,12 +68,15 @@ def precommitted_read(history: TransactionHistory) -> Iterator[str]:
 def prefix_changed(history: TransactionHistory) -> Iterator[str]:
     """A read_committed consumer went over a record that another one was handed."""
     for partition, view in history.views.items():
-        known = sorted({(offset, record) for record, offsets in view.offsets_of.items() for offset in offsets})
+        known = sorted(view.offsets_of.all())
         for consumer, run in view.all_runs():
             for (before, _), (after, _) in pairwise(run.handed if run.is_assigned else ()):
-                at = bisect_right(known, (max(before, view.log_start - 1) + 1,))
-                if at < len(known) and known[at][0] < after:
-                    offset, record = known[at]
+                if after <= before + 1:
+                    continue
+                at = bisect_right(known, max(before, view.log_start - 1))
+                if at < len(known) and known[at] < after:
+                    offset = known[at]
+                    record = min(record for record, other in view.offsets_of.pairs() if other == offset)
                     yield (
                         f"{consumer} went from {before} to {after} in {partition}, and another was handed {record} "
                         f"at {offset}"
@@ -83,13 +86,12 @@ def prefix_changed(history: TransactionHistory) -> Iterator[str]:
 def offset_changed(history: TransactionHistory) -> Iterator[str]:
     """Read_committed consumers were handed two records at one offset, or one at two, or an offset again."""
     for partition, view in history.views.items():
-        first: dict[int, str] = {}
-        for record, offsets in sorted(view.offsets_of.items()):
-            if len(offsets) > 1 and record not in view.resent:
+        for record, offsets in view.offsets_of.several.items():
+            if record not in view.resent:
                 yield f"{record} was handed out at {min(offsets)} and at {max(offsets)} of {partition}"
-            for offset in sorted(offsets):
-                if first.setdefault(offset, record) != record:
-                    yield f"{first[offset]} and {record} were both handed out at {offset} of {partition}"
+        for offset, (first, *others) in view.offsets_of.shared().items():
+            for record in others:
+                yield f"{first} and {record} were both handed out at {offset} of {partition}"
         for consumer, run in view.all_runs():
             position = run.start or 0
             for offset, record in run.handed:

@@ -7,11 +7,13 @@ of readers in ``checker`` holds for them, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from minikafka.ledger.events import COMMITTED, Event, HistoryError
+from minikafka.ledger.offsets import UNKNOWN, Offsets
 from minikafka.ledger.partition import PartitionHistory, gather
 
 Told = Literal["", "ok", "fail", "info"]
@@ -25,7 +27,6 @@ class Transaction:
     producer: str
     records: dict[str, str] = field(default_factory=dict)  # id -> partition, in the order of sending
     commit_at: int | None = None  # event at which its commit was asked for
-    ended_at_ms: int = 0  # when its commit was last spoken of
     told: Told = ""  # of its commit
     handed_at: dict[str, int] = field(default_factory=dict)  # id -> event at which a read_committed consumer got it
 
@@ -85,13 +86,13 @@ class TransactionHistory:
 def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
     """The history of transactions. Raises HistoryError for an invalid one."""
     events = list(events)
-    history = TransactionHistory()
+    history = TransactionHistory(seen=gather(events))  # looks at the values of sends and polls: they are right
     asked_at: dict[str, tuple[str, int]] = {}
     current: dict[str, Transaction] = {}
     for event in events:
         match event.function, event.type:
             case "begin", "invoke":
-                for (name,) in _items(event, str):
+                for (name,) in event.items(str):
                     if name in history.transactions:
                         raise HistoryError(
                             f"{name} was begun before: a workload must begin each transaction once", event.number
@@ -100,34 +101,35 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
             case "send", "invoke":
                 _take_send(history, event, current.get(event.process))
             case "commit", kind:
-                for (name,) in _items(event, str):
+                for (name,) in event.items(str):
                     _take_commit(history, event, name, kind)
             case "take_over", "invoke":
-                for (transactional_id,) in _items(event, str):
+                for (transactional_id,) in event.items(str):
                     asked_at[event.process] = transactional_id, event.number
             case "take_over", "ok":
-                for (transactional_id,) in _items(event, str):
+                for (transactional_id,) in event.items(str):
                     if asked_at.get(event.process, ("", 0))[0] != transactional_id:
                         raise HistoryError(f"{event.process} has not asked for {transactional_id}", event.number)
                     history.sessions[event.process] = Session(*asked_at[event.process], event.number)
             case "copy", "invoke":
-                for record, group, partition, offset in _items(event, str, str, str, int):
+                for record, group, partition, offset in event.items(str, str, str, int):
                     history.copies[record] = Copied(group, partition, offset)
             case "position", "ok":
-                for group, partition, offset in _items(event, str, str, int):
+                for group, partition, offset in event.items(str, str, int):
                     history.positions[group, partition] = offset
             case "stable_end", "ok":
-                for partition, stable, high_watermark in _items(event, str, int, int):
+                for partition, stable, high_watermark in event.items(str, int, int):
                     history.ends[partition] = stable, high_watermark
     _look_at_readers(history, events)
-    history.views = gather(_viewed(history, events))
-    history.seen = gather(_written(history, events))
+    for seen in history.seen.values():  # what is refused in a transaction may be there all the same
+        seen.failed.difference_update([record for record in seen.failed if record in history.of_record])
+    history.views = _views(history, gather(without_isolation(event for event in events if event.function in COMMITTED)))
     return history
 
 
 def _take_send(history: TransactionHistory, event: Event, transaction: Transaction | None) -> None:
     """Also outside of transactions: a record that is in two has two fates."""
-    for partition, record in _items(event, str, str):
+    for partition, record in event.value:
         if record in history.sent_at:
             raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
         history.sent_at[record] = event.number
@@ -140,7 +142,6 @@ def _take_commit(history: TransactionHistory, event: Event, name: str, kind: str
     transaction = history.transactions.get(name)
     if transaction is None:
         raise HistoryError(f"no commit: {name} was not begun", event.number)
-    transaction.ended_at_ms = event.time_ms
     if {transaction.told, kind} == {"ok", "fail"}:
         raise HistoryError(f"{name} was committed, and was not: its producer is told once", event.number)
     if kind == "invoke":
@@ -153,18 +154,10 @@ def _look_at_readers(history: TransactionHistory, events: Iterable[Event]) -> No
     """Whose records were handed to read_committed consumers: what is visible was committed."""
     for event in events:
         if (event.function, event.type) == ("poll_committed", "ok"):
-            for _partition, record, _offset in _items(event, str, str, int):
-                if record in history.of_record:
-                    history.of_record[record].handed_at.setdefault(record, event.number)
-
-
-def _written(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
-    """The events as a history of what is in the logs: what is refused in a transaction may be there all the same."""
-    for event in events:
-        if event.function == "send" and event.type == "fail":
-            yield event._replace(value=[item for item in _items(event, str, str) if item[1] not in history.of_record])
-        else:
-            yield event
+            for _partition, record, _offset in event.value:
+                transaction = history.of_record.get(record)
+                if transaction is not None:
+                    transaction.handed_at.setdefault(record, event.number)
 
 
 def without_isolation(events: Iterable[Event]) -> Iterator[Event]:
@@ -173,30 +166,30 @@ def without_isolation(events: Iterable[Event]) -> Iterator[Event]:
         yield event._replace(function=COMMITTED.get(event.function, event.function))
 
 
-def _viewed(history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
-    """The events as a history of read_committed consumers, in which a fate is the outcome of a send."""
-    for event in events:
-        if event.function in COMMITTED:
-            yield event._replace(function=COMMITTED[event.function])
-        elif event.function in ("log_start", "resent") or (event.function, event.type) == ("send", "invoke"):
-            yield event
-        elif event.function == "send":
-            for item in _items(event, str, str, int) if event.type == "ok" else _items(event, str, str):
-                transaction = history.of_record.get(item[1])
-                if transaction is None or (event.type == "ok" and transaction.is_committed):
-                    yield event._replace(value=[item])
+def _views(history: TransactionHistory, handed: Mapping[str, PartitionHistory]) -> dict[str, PartitionHistory]:
+    """The partitions as read_committed consumers must find them, by what these were handed of each."""
+    promised = _promised(history)
+    views = {}
+    for partition in history.seen.keys() | handed.keys():
+        of_consumers = handed.get(partition, PartitionHistory())
+        views[partition] = replace(
+            history.seen.get(partition, PartitionHistory()),
+            acknowledged=promised[partition],
+            offsets_of=of_consumers.offsets_of,
+            runs=of_consumers.runs,
+        )
+    return dict(sorted(views.items()))
+
+
+def _promised(history: TransactionHistory) -> defaultdict[str, Offsets]:
+    """By partition: what was acknowledged outside of transactions, and all of the committed ones."""
+    promised = defaultdict[str, Offsets](Offsets)
+    promised |= {partition: seen.acknowledged.copy() for partition, seen in history.seen.items()}
     for transaction in history.transactions.values():
-        if transaction.is_committed:  # also what was not acknowledged by itself
-            items = [[partition, record, -1] for record, partition in transaction.records.items()]
-            yield Event(0, transaction.ended_at_ms, transaction.producer, "ok", "send", items)
-
-
-def _items(event: Event, *types: type) -> Iterator[Sequence[Any]]:
-    """The fields of each item."""
-    if not isinstance(event.value, list | tuple):
-        raise HistoryError(f"no {event.function}: {event.value!r} is no list", event.number)
-    for item in event.value:
-        fields = item if isinstance(item, list | tuple) else (item,)
-        if [*map(type, fields)] != [*types]:
-            raise HistoryError(f"no {event.function}: {item!r}", event.number)
-        yield fields
+        is_committed = transaction.is_committed
+        for record, partition in transaction.records.items():
+            if is_committed:
+                promised[partition].setdefault(record, UNKNOWN)  # also what was not acknowledged by itself
+            else:
+                promised[partition].discard(record)
+    return promised

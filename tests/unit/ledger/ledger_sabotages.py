@@ -15,6 +15,8 @@ from planted.registry import Suite
 
 from minikafka.ledger import partition
 from minikafka.ledger.checker import check
+from minikafka.ledger.events import Event
+from minikafka.ledger.offsets import UNKNOWN
 from minikafka.ledger.partition import PartitionHistory, Reader
 from minikafka.ledger.rules import RULES
 
@@ -92,17 +94,18 @@ def readers_start_at_the_beginning(self: PartitionHistory, reader: Reader, offse
 @LEDGER.plants()
 def retention_is_loss(patch: MonkeyPatch) -> None:
     """What was deleted on purpose is looked for."""
-    patch.delitem(partition._KNOWN, ("log_start", "ok"))
+    patch.delitem(partition._TAKEN, ("log_start", "ok"))
 
 
 @LEDGER.plants()
 def no_place_is_a_place(patch: MonkeyPatch) -> None:
     """Offset -1 of an acknowledgement counts as an offset: twice there is an offset used again."""
 
-    def take(history: PartitionHistory, event: object, record: str, offset: int) -> None:
-        history.acknowledged.setdefault(record, set()).add(offset)
+    def take(partitions: partition.Partitions, event: Event) -> None:
+        for name, record, offset in event.items(str, str, int):
+            partitions[name].acknowledged.add(record, -2 if offset == UNKNOWN else offset)
 
-    patch.setitem(partition._KNOWN, ("send", "ok"), (take, (str, str, int)))
+    patch.setitem(partition._TAKEN, ("send", "ok"), take)
 
 
 @LEDGER.plants()

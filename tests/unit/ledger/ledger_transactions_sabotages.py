@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest import MonkeyPatch  # noqa: PT013
@@ -15,7 +14,6 @@ from ledger_transactions_random import MUTATIONS, honest
 from planted.registry import Suite
 
 from minikafka.ledger import transaction_rules, transactions
-from minikafka.ledger.events import Event
 from minikafka.ledger.transaction_checker import check_transactions
 from minikafka.ledger.transaction_rules import TRANSACTION_RULES
 from minikafka.ledger.transactions import Transaction, TransactionHistory
@@ -68,10 +66,7 @@ def whoever_was_told_last_is_the_one(history: TransactionHistory, producer: str)
 def all_consumers_are_read_committed(patch: MonkeyPatch) -> None:
     """A view has no log of its own: what is promised to everybody is what is acknowledged."""
 
-    def viewed(_history: TransactionHistory, events: Iterable[Event]) -> Iterator[Event]:
-        return transactions.without_isolation(events)
-
-    patch.setattr(transactions, "_viewed", viewed)
+    patch.setattr(transactions, "_views", lambda history, _handed: history.seen)
 
 
 @LEDGER.plants()

@@ -176,6 +176,17 @@ def test_what_read_committed_consumers_find_is_held_against_what_all_is(
     assert judge(_seen_by_both(*committed).events).records.broken.keys() == rules
 
 
+def test_an_end_that_moves_back_shows_where_only_read_committed_consumers_read_to_the_end() -> None:
+    story = Story()
+    story.add("p", "invoke", "begin", ["A"])
+    story.send("a")
+    _read_committed(story)
+    for end in (2, 1):
+        story.add("clerk", "ok", "end_offset", [["t-0", end]])
+    verdict = judge(story.events)
+    assert verdict.records.broken == {"nonmonotonic-end-offset": 1}
+
+
 def test_without_transactions_read_committed_consumers_are_as_others() -> None:
     story = Story()
     story.send("a", "b", "c")

@@ -23,6 +23,12 @@ def test_the_events_of_several_files_have_numbers_and_processes_of_their_own() -
     assert [reader.place(number) for number in (0, 3, 4)] == ["a, line 1", "a, line 4", "b, line 1"]
 
 
+def test_a_process_may_have_the_name_of_a_function() -> None:
+    lines = [f"{EVENTS[0]._replace(process='poll').to_json()}\n".encode()]
+    events = list(HistoryReader([("a", lines), ("b", lines)]))
+    assert [(event.process, event.function) for event in events] == [("a:poll", "poll"), ("b:poll", "poll")]
+
+
 def test_a_last_line_without_its_end_is_left_out_and_told() -> None:
     reader = HistoryReader([("h", [*LINES[:2], LINES[2][:-1]])])
     assert list(reader) == EVENTS[:2]
