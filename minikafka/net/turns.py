@@ -20,7 +20,7 @@ REQUEST_COST: Final = 2 * 1024
 
 
 class Turns:
-    """Shared by the connections of a listener. ``left`` is the remaining cost of this turn."""
+    """Shared by the connections of a listener. ``left`` is the remaining cost of this turn, or less."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.left = TURN_COST
@@ -31,8 +31,13 @@ class Turns:
         self._is_next_scheduled = False
 
     def begin(self) -> None:
-        """Something is about to use up this turn. Once per turn the loop is asked for the next one: its clock does not
-        tell turns apart, as it goes on during a turn."""
+        """Something is about to use up this turn. The loop is asked for the next one, once per turn: its clock does not
+        tell turns apart, as it goes on during a turn. But it is not asked before half of a turn is spent, since
+        whichever turns: a small request would have the loop come round again for it alone."""
+        if self.left < TURN_COST // 2:
+            self._ask_for_next()
+
+    def _ask_for_next(self) -> None:
         if not self._is_next_scheduled:
             self._is_next_scheduled = True
             self._loop.call_soon(self._next)
@@ -40,13 +45,13 @@ class Turns:
     def stand_in_line(self, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` in a turn with cost left."""
         self._line.append(go_on)
-        self.begin()
+        self._ask_for_next()
 
     async def wait(self) -> None:
         """Wait for a whole turn, for one portion of a long request. Every other turn is for connections in line."""
         turn = self._loop.create_future()
         self._portions.append(turn)
-        self.begin()
+        self._ask_for_next()
         await turn
 
     def _next(self) -> None:
@@ -62,7 +67,7 @@ class Turns:
                 if self.left <= 0:
                     break
         if self.left <= 0 or self._portions:
-            self.begin()
+            self._ask_for_next()
 
     def _give_portion(self) -> bool:
         """Give the turn to the first one that waits for it; False: nobody does."""
