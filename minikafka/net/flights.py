@@ -24,7 +24,10 @@ _HEADER_BYTES: Final = 5
 _KINDS: Final = range(20, 25)
 _RECORD_BYTES_MAX: Final = _HEADER_BYTES + (1 << 14) + 256
 _HELD_BYTES_MAX: Final = 2 * _RECORD_BYTES_MAX
-"""Beyond these nothing is read: there is a whole record in them."""
+"""No more is read: there is a whole record in them. What a thousand strangers send waits in the kernel."""
+_READ_BYTES: Final = 4096
+_ALERT_BYTES_MAX: Final = 64
+"""Of a record with an alert, encrypted or not. So few are no work for OpenSSL, also out of turn."""
 
 
 class Line:
@@ -54,11 +57,12 @@ class Line:
                 self._loop.call_later(pause_s, self._is_free.release)
 
 
-class Flights(asyncio.Protocol):
+class Flights(asyncio.BufferedProtocol):
     """Stands between a connection that was accepted and the event loop's TLS, until hands are shaken."""
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self._read = memoryview(bytearray(_READ_BYTES))
         self._has_news = asyncio.Event()
         self._has_ended = self._is_lost = False
         self._is_decided = False
@@ -71,9 +75,12 @@ class Flights(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not by inheritance
 
-    def data_received(self, data: bytes) -> None:
-        self._held += data
-        if len(self._held) > _HELD_BYTES_MAX and self._transport is not None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._read
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._held += self._read[:nbytes]
+        if len(self._held) > _HELD_BYTES_MAX - _READ_BYTES and self._transport is not None:
             self._transport.pause_reading()
         self._has_news.set()
 
@@ -83,6 +90,8 @@ class Flights(asyncio.Protocol):
         return True  # what it sent before is looked at: it may be an alert
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if len(self._held) <= _ALERT_BYTES_MAX:
+            self._hand_over()  # why it leaves; it may come together with a reset
         self._has_ended = self._is_lost = True
         self._has_news.set()
         if self._tls is not None:
@@ -132,8 +141,8 @@ class Flights(asyncio.Protocol):
                 raise ConnectionResetError
             self._leave(self._transport, self._tls, tls_transport, connection)
         finally:
-            if self._shaking is not None:
-                self._shaking.cancel()
+            if self._shaking is not None and not self._shaking.cancel() and not self._shaking.cancelled():
+                self._shaking.exception()  # nobody else looks at it
             if self._tls is not None and self._transport is not None:
                 self._transport.set_protocol(self._tls)
             self._transport = self._tls = self._shaking = None
@@ -168,6 +177,7 @@ class Flights(asyncio.Protocol):
         self._shaking = asyncio.ensure_future(starting)
         await asyncio.sleep(0)  # it sets its own protocol
         tls = cast(asyncio.BufferedProtocol, transport.get_protocol())
+        assert tls is not self, "the event loop's TLS sets its protocol in its first step"
         transport.set_protocol(self)
         await asyncio.sleep(0)  # and connects it
         self._tls = tls
@@ -198,10 +208,11 @@ class Flights(asyncio.Protocol):
             tls.eof_received()
 
     def _give(self, tls: asyncio.BufferedProtocol, count: int) -> None:
-        data, self._held = self._held[:count], self._held[count:]
+        data = memoryview(bytes(self._held[:count]))
+        del self._held[:count]
         while data:
             buffer = memoryview(tls.get_buffer(len(data)))
             part = min(len(buffer), len(data))
             buffer[:part] = data[:part]
             tls.buffer_updated(part)
-            del data[:part]
+            data = data[part:]

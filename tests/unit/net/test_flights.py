@@ -16,12 +16,21 @@ from net_peers import eventually
 from minikafka.model import Endpoint
 from minikafka.net.accepting import AcceptingContext
 from minikafka.net.connection import Connection
-from minikafka.net.flights import Flights
+from minikafka.net.flights import _HELD_BYTES_MAX, _RECORD_BYTES_MAX, Flights
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
 
 RECORD = b"\x16\x03\x01\x00\x0a" + bytes(10)
 CROWD = 10
+
+
+def arrives(flights: Flights, data: bytes) -> None:
+    while data:
+        room = flights.get_buffer(-1)
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        flights.buffer_updated(count)
+        data = data[count:]
 
 
 async def is_waiting(task: asyncio.Task[bool]) -> bool:
@@ -35,14 +44,14 @@ async def test_a_record_is_waited_for_byte_by_byte() -> None:
     waiting = asyncio.create_task(flights.begin())
     for at in range(len(RECORD)):
         assert await is_waiting(waiting)
-        flights.data_received(RECORD[at : at + 1])
+        arrives(flights, RECORD[at : at + 1])
     assert await waiting
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1", b"\x16\x03\x01\xff\xff", RECORD + b"more", b"\x00"])
 async def test_what_openssl_refuses_or_reads_at_once(data: bytes) -> None:
     flights = Flights()
-    flights.data_received(data)
+    arrives(flights, data)
     flights.eof_received()
     assert await flights.begin()
 
@@ -50,11 +59,30 @@ async def test_what_openssl_refuses_or_reads_at_once(data: bytes) -> None:
 @pytest.mark.parametrize("data", [b"", b"\x16\x03", RECORD[:-1]])
 async def test_who_ends_before(data: bytes) -> None:
     flights = Flights()
-    flights.data_received(data)
+    arrives(flights, data)
     waiting = asyncio.create_task(flights.begin())
     assert await is_waiting(waiting)
     flights.eof_received()
     assert not await waiting
+
+
+async def test_what_a_stranger_sends_is_not_read_without_bound() -> None:
+    """A thousand of them that each send 256 KiB took as much memory, before anybody had logged in."""
+
+    class Transport(asyncio.Transport):
+        is_paused = False
+
+        def pause_reading(self) -> None:
+            self.is_paused = True
+
+    flights, transport = Flights(), Transport()
+    flights.connection_made(transport)
+    read = 0
+    while not transport.is_paused:
+        count = len(flights.get_buffer(-1))
+        arrives(flights, bytes(count))
+        read += count
+    assert _RECORD_BYTES_MAX <= read <= _HELD_BYTES_MAX
 
 
 @cache
