@@ -151,7 +151,6 @@ class Connection(asyncio.BufferedProtocol):
         replies, turns = self._replies, self._turns
         next_frame, on_frame = self._buffer.next_frame, self._handler.on_frame
         self.last_active_s = self._loop.time()
-        turns.begin()
         try:
             while (
                 turns.left > 0
@@ -170,6 +169,7 @@ class Connection(asyncio.BufferedProtocol):
             raise
         finally:
             self._handler.on_read_event_end()
+            turns.on_spent()
         if not len(self._buffer):
             self.partial_since_s = None
         elif completed or self.partial_since_s is None:
@@ -200,6 +200,7 @@ class Connection(asyncio.BufferedProtocol):
     def spend(self, cost: int) -> None:
         """Charge the turn with the cost of the present request beyond its bytes (see ``turns``)."""
         self._turns.left -= cost
+        self._turns.on_spent()
 
     async def wait_for_turn(self) -> None:
         """Wait in the line of all connections for a turn of the loop."""

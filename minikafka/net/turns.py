@@ -30,10 +30,10 @@ class Turns:
         self._is_portion_due = False
         self._is_next_scheduled = False
 
-    def begin(self) -> None:
-        """Something is about to use up this turn. The loop is asked for the next one, once per turn: its clock does not
-        tell turns apart, as it goes on during a turn. But it is not asked before half of a turn is spent, since
-        whichever turns: a small request would have the loop come round again for it alone."""
+    def on_spent(self) -> None:
+        """Some of this turn was used. The loop is asked for the next one, once per turn: its clock does not tell turns
+        apart, as it goes on during a turn. But not before half of this one is spent, or the loop would come round again
+        for each small request. So every event finds at least half of a turn."""
         if self.left < TURN_COST // 2:
             self._ask_for_next()
 

@@ -86,13 +86,29 @@ async def test_connections_share_a_turn_however_long_it_takes() -> None:
     loop = asyncio.get_running_loop()
     turns = Turns(loop)
     for _ in range(3):
-        turns.begin()
         turns.left -= TURN_COST // 3
+        turns.on_spent()
         busy_until_s = loop.time() + 0.002
         while loop.time() < busy_until_s:
             pass
-    turns.begin()
     assert turns.left < TURN_COST // 3
     await asyncio.sleep(0)
-    turns.begin()
     assert turns.left == TURN_COST
+
+
+async def test_the_loop_is_asked_for_a_turn_when_half_of_one_is_spent_and_once() -> None:
+    """A small request would have it come round again for that alone."""
+    asked: list[object] = []
+
+    class Loop:
+        def call_soon(self, callback: object) -> None:
+            asked.append(callback)
+
+    turns = Turns(Loop())  # type: ignore[arg-type]
+    turns.left -= TURN_COST // 2
+    turns.on_spent()
+    assert not asked
+    for _ in range(2):
+        turns.left -= 1
+        turns.on_spent()
+    assert len(asked) == 1
