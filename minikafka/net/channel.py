@@ -51,6 +51,7 @@ class Channel(asyncio.BufferedProtocol):
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._due_s: dict[int, float] = {}  # of these, when the answer must be there
         self._watchdog: asyncio.TimerHandle | None = None
+        self._watched_until_s = 0.0
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._loop = asyncio.get_running_loop()
@@ -107,7 +108,7 @@ class Channel(asyncio.BufferedProtocol):
         self._waiting[correlation_id] = future
         if timeout_s is not None:
             due_s = self._due_s[correlation_id] = self._loop.time() + timeout_s
-            if self._watchdog is None or due_s < self._watchdog.when():
+            if self._watchdog is None or due_s < self._watched_until_s:
                 self._watch_until(due_s)
         self._outbox.write(frame if isinstance(frame, list) else [frame])
         return future
@@ -199,6 +200,7 @@ class Channel(asyncio.BufferedProtocol):
         cancelled costs as much as sending it."""
         if self._watchdog is not None:
             self._watchdog.cancel()
+        self._watched_until_s = due_s  # uvloop's handle of a time that has come does not tell it
         self._watchdog = self._loop.call_at(due_s, self._end_overdue)
 
     def _end_overdue(self) -> None:
