@@ -77,6 +77,6 @@ def _line(line: bytes, number: int) -> Line:
     """A line, of the event with that number. Raises HistoryError."""
     try:
         return _decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         shown = line[:_SHOWN].decode(errors="replace").rstrip()
         raise HistoryError(f"no event of a history: {shown!r}", number) from None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
+from minikafka.ledger.offsets import by_offset
 from minikafka.ledger.partition import PartitionHistory, Reader
 from minikafka.ledger.transactions import Copied, Transaction, TransactionHistory
 
@@ -68,7 +69,7 @@ def precommitted_read(history: TransactionHistory) -> Iterator[str]:
 def prefix_changed(history: TransactionHistory) -> Iterator[str]:
     """A read_committed consumer went over a record that another one was handed."""
     for partition, view in history.views.items():
-        known = sorted(view.offsets_of.all())
+        known, records = sorted(view.offsets_of.all()), dict[int, list[str]]()
         for consumer, run in view.all_runs():
             for (before, _), (after, _) in pairwise(run.handed if run.is_assigned else ()):
                 if after <= before + 1:
@@ -76,10 +77,10 @@ def prefix_changed(history: TransactionHistory) -> Iterator[str]:
                 at = bisect_right(known, max(before, view.log_start - 1))
                 if at < len(known) and known[at] < after:
                     offset = known[at]
-                    record = min(record for record, other in view.offsets_of.pairs() if other == offset)
+                    records = records or by_offset(view.offsets_of.pairs())
                     yield (
-                        f"{consumer} went from {before} to {after} in {partition}, and another was handed {record} "
-                        f"at {offset}"
+                        f"{consumer} went from {before} to {after} in {partition}, and another was handed "
+                        f"{records[offset][0]} at {offset}"
                     )
 
 

@@ -45,6 +45,7 @@ def test_a_last_line_without_its_end_is_left_out_and_told() -> None:
         ([LINES[0].replace(b"\n", b"{}\n")], 1, "no event of a history"),
         ([b"[]\n"], 1, "no event of a history: '[]'"),
         ([b"\xff\n"], 1, "no event of a history"),
+        ([LINES[0].replace(b'"p":"p"', b'"p":"\xff"')], 1, "no event of a history"),
         ([b"[" * 100_000 + b"\n"], 1, "no event of a history"),
         ([LINES[0].replace(b'"i":0', b'"i":true')], 1, "no event of a history"),
         ([LINES[0].replace(b'"ok"', b'"maybe"')], 1, "no event of a history"),
