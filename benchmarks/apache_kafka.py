@@ -110,12 +110,12 @@ class ApacheKafka:
                 tool = self._command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
                 subprocess.run(tool, stdout=said, stderr=said, check=True)
         self.start_formatted()
+        self._wait_ready()
 
     def start_formatted(self) -> None:
-        """Start all nodes, and wait as :meth:`start` does."""
+        """Start all nodes. Returns at once."""
         for node_id in range(1, self._nodes + 1):
             self.start_node(node_id)
-        self._wait_ready()
 
     def start_node(self, node_id: int) -> None:
         """Start one node again. Returns at once."""

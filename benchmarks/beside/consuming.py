@@ -29,12 +29,6 @@ def run(run: Run) -> list[Figure]:
             for side in sides:
                 write(side.connecting, topics[side.name], PARTITIONS, load)
 
-            def take(
-                side: Side, consumers: int, before: Callable[[Side], None], load: Load, topics: dict[str, str]
-            ) -> Turn:
-                before(side)
-                return was_read(side, topics[side.name], load.records, consumers)
-
             for what, consumers, before, limit in (
                 ("hot, one consumer", 1, _leave, HOT),
                 ("hot, ten consumers", 10, _leave, HOT),

@@ -103,6 +103,7 @@ def read(connecting: Mapping[str, Any], topic: str, partitions: int, records: in
     """Read so many records from the beginning, with each of so many consumers; seconds."""
     with _started("consume", topic, partitions, records, consumers, properties=connecting) as process:
         seen = json.loads(process.communicate(timeout=_PATIENCE_S)[0])
+    assert not seen["failed"], f"{seen['failed']} errors instead of records"
     return float(seen["seconds"])
 
 

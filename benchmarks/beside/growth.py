@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -31,30 +32,32 @@ def run(run: Run) -> list[Figure]:
             ("idle connections", CONNECTIONS, _connections),
             ("idle partitions", PARTITIONS[: 3 if run.quick else None], _partitions),
         ):
-            found = [_grown(run, side, what, counts, more) for side in sides]
-            if found:
-                figures += _figures(what, *found)
+            if sides:
+                figures += _figures(what, *_grown(run, sides, what, counts, more))
     return figures
 
 
 def _grown(
-    run: Run, side: Side, what: str, counts: tuple[int, ...], more: Callable[[ExitStack, Side, int], None]
-) -> dict[int, Turn]:
-    """What a turn is with so many of it."""
-    take, found, before = in_new_topic(usual_load()), dict[int, Turn](), 0
+    run: Run, sides: list[Side], what: str, counts: tuple[int, ...], more: Callable[[ExitStack, Side, int], None]
+) -> list[dict[int, Turn]]:
+    """What a turn of each side is with so many of it."""
+    take = in_new_topic(usual_load())
+    found: dict[str, dict[int, Turn]] = {side.name: {} for side in sides}
     with ExitStack() as stack:
-        take(side)
-        for count in counts:
-            if side.name != OURS and count > THEIR_PARTITIONS_MAX:
-                break
-            more(stack, side, count - before)
-            before = count
-            turns = [take(side) for _ in range(run.times(TURNS))]
-            found[count] = {name: median(turn[name] for turn in turns) for name in turns[0]}
-            run.say(
-                f"{side.name}, {count:,} {what}: p50 {found[count]['p50_ms']:.2f}, p99 {found[count]['p99_ms']:.2f} ms"
-            )
-    return found
+        for side in sides:
+            take(side)
+        for before, count in pairwise((0, *counts)):
+            there = [side for side in sides if side.name == OURS or count <= THEIR_PARTITIONS_MAX]
+            for side in there:
+                more(stack, side, count - before)
+            turns: dict[str, list[Turn]] = {side.name: [] for side in there}
+            for _ in range(run.times(TURNS)):
+                for side in there:
+                    turns[side.name].append(take(side))
+            for name, of in turns.items():
+                middle = found[name][count] = {each: median(turn[each] for turn in of) for each in of[0]}
+                run.say(f"{name}, {count:,} {what}: p50 {middle['p50_ms']:.2f}, p99 {middle['p99_ms']:.2f} ms")
+    return [found[side.name] for side in sides]
 
 
 def _partitions(stack: ExitStack, side: Side, count: int) -> None:

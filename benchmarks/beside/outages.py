@@ -73,9 +73,11 @@ def _pause_s(side: Side, topic: str, what: str) -> float:
         time.sleep(QUIET_S)
         leader = writer.leader
         mend = _break(side, leader, what)
-        writer.wait_for_another(leader)
-        time.sleep(QUIET_S)
-    mend()
+        try:
+            writer.wait_for_another(leader)
+            time.sleep(QUIET_S)
+        finally:
+            mend()
     return writer.longest_s
 
 

@@ -71,8 +71,8 @@ def _turn(run: Run, side: Side, start: Callable[[], object], end: Callable[[], N
 
 
 def _wait_for_all(connecting: dict[str, Any]) -> None:
-    """Until a client is told of all nodes."""
-    admin = AdminClient(connecting | {"log_level": 0})
+    """Until a client is told of all nodes. (Ours have looked after that themselves before, which takes its time.)"""
+    admin = AdminClient(connecting | {"log_level": 0, "reconnect.backoff.max.ms": 100})
     give_up_s = time.monotonic() + _PATIENCE_S
     while time.monotonic() < give_up_s:
         with suppress(KafkaException):
