@@ -45,7 +45,8 @@ sys.dont_write_bytecode = False
 def pytest_configure(config: pytest.Config) -> None:
     """SIGTERM ends a run as Ctrl-C does: fixtures are torn down, so that no broker process stays behind."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    gc.disable()  # until everything is collected, in each of several processes: hardly anything of it is garbage
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):  # else its workers collect
+        gc.disable()  # until everything is collected: hardly anything of it is garbage
     for function in ("read_text", "open_text"):  # of importlib.resources, hundreds of times by kafka-python
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
 

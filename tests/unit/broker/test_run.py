@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,15 @@ from minikafka.storage.meta import DirectoryMeta, MetaError, parse_uuid, write_m
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", {})
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Afterwards as they were: in a shell's job ``&``, which does not hear SIGINT, uvloop leaves one of its own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("name", ["node.properties", "node.toml"])
