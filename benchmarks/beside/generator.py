@@ -80,7 +80,9 @@ def write(
         assert process.stdout
         if process.stdout.readline() == "warm\n":
             on_warm()
-        seen = json.loads(process.communicate("\n", timeout=_PATIENCE_S)[0])
+        said = process.communicate("\n", timeout=_PATIENCE_S)[0]
+    assert said, f"the generator ended with {process.returncode}"
+    seen = json.loads(said)
     assert not seen["failed"], f"{seen['failed']} records were not taken: {seen['error']}"
     return Written(seen["seconds"], tuple(seen["us"]))
 
