@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -72,38 +71,30 @@ class OurNodes:
         self._cluster.start_node(node_id)
 
 
-class OneProcess:
-    """A cluster that is one process: it can be looked at, and nothing else."""
-
-    def __init__(self, pid: int) -> None:
-        self.pids = {0: pid}
-        self.directory = Path(os.devnull)
-
-    def client_port(self, node_id: int) -> int:
-        raise NotImplementedError
-
-    def end(self, node_id: int, number: signal.Signals) -> None:
-        raise NotImplementedError
-
-    def start_node(self, node_id: int) -> None:
-        raise NotImplementedError
-
-
 class Side:
-    """A cluster: its name, its nodes, and how to connect."""
+    """A cluster: its name, how to connect, and its processes; of a real one they are ``nodes``."""
 
-    def __init__(self, name: str, connecting: dict[str, Any], nodes: Nodes) -> None:
+    def __init__(
+        self, name: str, connecting: dict[str, Any], pids: Callable[[], Iterable[int]], nodes: Nodes | None = None
+    ) -> None:
         self.name = name
         self.connecting = connecting
-        self.nodes = nodes
+        self._pids = pids
+        self._nodes = nodes
+
+    @property
+    def nodes(self) -> Nodes:
+        """To be broken, and looked into."""
+        assert self._nodes is not None, f"{self.name} is one process"
+        return self._nodes
 
     def cpu_seconds(self) -> float:
         """CPU seconds that its nodes have used so far."""
-        return sum(map(cpu_seconds, self.nodes.pids.values()))
+        return sum(map(cpu_seconds, self._pids()))
 
     def rss_mb(self) -> float:
         """Memory of all its nodes that is resident."""
-        return sum(map(rss_bytes, self.nodes.pids.values())) / 1e6
+        return sum(map(rss_bytes, self._pids())) / 1e6
 
     @contextmanager
     def topic(self, copies: int, partitions: int = PARTITIONS) -> Iterator[str]:
@@ -138,12 +129,16 @@ class Side:
 
 def of_cluster(cluster: LocalCluster, name: str = OURS) -> Side:
     """One of ours."""
-    return Side(name, of_librdkafka(cluster), OurNodes(cluster))
+    return _of_nodes(name, of_librdkafka(cluster), OurNodes(cluster))
 
 
 def of_apache_kafka(cluster: ApacheKafka) -> Side:
     """One of theirs."""
-    return Side(THEIRS, cluster.connecting, cluster)
+    return _of_nodes(THEIRS, cluster.connecting, cluster)
+
+
+def _of_nodes(name: str, connecting: dict[str, Any], nodes: Nodes) -> Side:
+    return Side(name, connecting, lambda: nodes.pids.values(), nodes)
 
 
 @contextmanager
@@ -152,7 +147,7 @@ def running_sides(*, mock: bool = False, settings: dict[str, str] | None = None)
     with ExitStack() as stack:
         if mock:
             servers, pid = stack.enter_context(running_mock(BROKERS))
-            other = Side(MOCK, {"bootstrap.servers": servers}, OneProcess(pid))
+            other = Side(MOCK, {"bootstrap.servers": servers}, lambda: (pid,))
         else:
             other = of_apache_kafka(stack.enter_context(running_apache_kafka(class_path(), settings or {})))
         yield [other, of_cluster(stack.enter_context(running_cluster(settings)))]
