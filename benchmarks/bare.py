@@ -18,7 +18,12 @@ from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import decode_response_header, encode_request
-from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minikafka.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from minikafka.wire.schema import Message
 
@@ -74,9 +79,14 @@ class BareClient:
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Who leads the partition as this node knows it; -1 while nobody does."""
+        partitions, _ = self.partitions_of(topic)
+        return next((p.leader_id for p in partitions if p.partition_index == partition), -1)
+
+    def partitions_of(self, topic: str) -> tuple[list[MetadataResponsePartition], int]:
+        """Those of a topic as this node knows them, none of an unknown one; and how many nodes it knows."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answer = self.ask(ApiKey.METADATA, METADATA_VERSION, request, MetadataResponse)
-        return next((p.leader_id for p in answer.topics[0].partitions if p.partition_index == partition), -1)
+        return answer.topics[0].partitions, len(answer.brokers)
 
     def produce(self, topic: str, partition: int, acks: int = ACKS_ALL) -> ErrorCode:
         """Write one record; how that went."""
