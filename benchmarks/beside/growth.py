@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.bare import BareClient
 from benchmarks.beside.latency import usual_load
 from benchmarks.beside.sides import OURS, Side
-from benchmarks.beside.turns import Turn, both_sides, in_new_topic
+from benchmarks.beside.turns import Turn, both_sides, in_new_topic, warm
 from benchmarks.report import Compared, Figure, Run, Target
 
 SUMMARY = "latency with 1 to 5,000 idle partitions and 1 to 1,000 idle connections, beside Apache Kafka"
@@ -19,6 +19,8 @@ TURNS: Final = 3
 PARTITIONS: Final = (1, 10, 100, 1_000, 5_000)
 THEIR_PARTITIONS_MAX: Final = 1_000
 """Three JVMs with 5,000 of three copies each take more than this machine has."""
+A_TOPIC: Final = 1_000
+"""Partitions of a topic at most: we create no more than twice as many by one request."""
 CONNECTIONS: Final = (1, 10, 100, 1_000)
 LIMITS: Final = {1_000: Target("<", 1.5), 5_000: Target("<", 2.0)}
 """Latency with so many idle partitions, to that with one."""
@@ -45,7 +47,7 @@ def _grown(
     found: dict[str, dict[int, Turn]] = {side.name: {} for side in sides}
     with ExitStack() as stack:
         for side in sides:
-            take(side)
+            warm(run, side, take)
         for before, count in pairwise((0, *counts)):
             there = [side for side in sides if side.name == OURS or count <= THEIR_PARTITIONS_MAX]
             for side in there:
@@ -61,7 +63,8 @@ def _grown(
 
 
 def _partitions(stack: ExitStack, side: Side, count: int) -> None:
-    stack.enter_context(side.topic(3, count))
+    for already in range(0, count, A_TOPIC):
+        stack.enter_context(side.topic(3, min(A_TOPIC, count - already)))
 
 
 def _connections(stack: ExitStack, side: Side, count: int) -> None:

@@ -83,7 +83,7 @@ def both_sides(run: Run, *, mock: bool = False) -> Iterator[list[Side]]:
 def compare(run: Run, name: str, sides: list[Side], take: Callable[[Side], Turn], pairs: int = PAIRS) -> Found:
     """Turns until two of a side agree on what they cost, then so many pairs."""
     for side in sides:
-        _warm(run, side, take)
+        warm(run, side, take)
     turns: dict[str, list[Turn]] = {side.name: [] for side in sides}
     for number in range(run.times(pairs)):
         for side in sides if number % 2 else reversed(sides):
@@ -93,7 +93,8 @@ def compare(run: Run, name: str, sides: list[Side], take: Callable[[Side], Turn]
     return Found(theirs, ours)
 
 
-def _warm(run: Run, side: Side, take: Callable[[Side], Turn]) -> None:
+def warm(run: Run, side: Side, take: Callable[[Side], Turn]) -> None:
+    """Turns until two of them agree on what they cost, or there were enough."""
     before = _cost(take(side))
     for _ in range(run.times(WARM_MAX) - 1):
         after = _cost(take(side))
