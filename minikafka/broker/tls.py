@@ -15,7 +15,8 @@ from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.config.security import NO_CLIENT_AUTH, REQUIRED, WITH_TLS
 from minikafka.net.accepting import AcceptingContext
-from minikafka.net.handshakes import shake_hands, why_turned_away
+from minikafka.net.handshakes import why_turned_away
+from minikafka.net.rehearsal import rehearse
 from minikafka.net.stores import Store, StoreError, load_key, with_trusted
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
@@ -70,7 +71,7 @@ class Tls:
             is_voter = listener == CONTROLLER and config.node_id in config.voters
             endpoint = config.voters[config.node_id] if is_voter else config.advertised[listener]
             try:
-                shake_hands(contexts.dialling, contexts.accepting[self._client_auth[listener]], endpoint.host)
+                rehearse(contexts.dialling, contexts.accepting[self._client_auth[listener]], endpoint.host)
             except ssl.SSLError as error:
                 why = getattr(error, "verify_message", "") or why_turned_away(error)
                 trusting = f"nodes that trust {config.ssl_truststore_location}"

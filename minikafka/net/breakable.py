@@ -137,7 +137,7 @@ class BreakableConnection(Connection):
     @property
     def is_whole(self) -> bool:
         """No link of the node was changed: answers pass at once."""
-        return not self._links.are_known
+        return self._links.are_whole
 
     def pass_on(self, reply: HeldReply) -> None:
         """Send an answer when its link lets it pass."""

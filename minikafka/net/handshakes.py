@@ -1,5 +1,4 @@
 """Why TLS handshakes fail, in words: with who connects to this node, and with whom this node, or a client, connects to.
-And one in memory, to see whether it would.
 
 OpenSSL has a name for each reason, and Python words around it; neither says what to do.
 """
@@ -7,7 +6,6 @@ OpenSSL has a name for each reason, and Python words around it; neither says wha
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
 from typing import Final
 
 from minikafka.event_log import get_logger
@@ -31,8 +29,6 @@ _REASONS: Final = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_REFUSES}; its own log says why",
 }
 """Of who connects, by OpenSSL's names."""
-_FLIGHTS: Final = 3
-"""Of each side, at most: TLS 1.2 has two."""
 _NODE_SILENT: Final = "it does not speak TLS, or refuses this node's certificate; its log says which"
 
 
@@ -54,20 +50,6 @@ def why_not_reached(error: OSError, silent: str) -> str | None:
     if isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError):
         return silent
     return None
-
-
-def shake_hands(dialling: ssl.SSLContext, accepting: ssl.SSLContext, host: str) -> None:
-    """In memory, as the two would by a connection to the host. SSLError if either refuses the other."""
-    ways = [ssl.MemoryBIO() for _ in range(4)]
-    ours = dialling.wrap_bio(ways[0], ways[1], server_hostname=host)
-    theirs = accepting.wrap_bio(ways[2], ways[3], server_side=True)
-    for _ in range(_FLIGHTS):
-        for end, to, come in ((ours, ways[2], ways[1]), (theirs, ways[0], ways[3])):
-            with suppress(ssl.SSLWantReadError):
-                end.do_handshake()
-            to.write(come.read())
-    for end in (ours, theirs):
-        end.do_handshake()  # of which nothing is left
 
 
 class PeerHandshakes:

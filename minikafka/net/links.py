@@ -105,9 +105,9 @@ class Links:
             connection.hasten()
 
     @property
-    def are_known(self) -> bool:
-        """False: nothing was changed since all were whole."""
-        return bool(self._links)
+    def are_whole(self) -> bool:
+        """Nothing was changed since all were whole."""
+        return not self._links
 
     @property
     def broken(self) -> dict[int | None, Condition]:

@@ -27,7 +27,7 @@ class Token(NamedTuple):
     """Whom it names, and the wall-clock time until which it is taken: later than it expires, by the skew of clocks."""
 
     user: str
-    expires_at_ms: int
+    taken_until_ms: int
 
 
 Claims = Mapping[str, Any]
@@ -57,8 +57,8 @@ class Demands:
         if expires_at_ms is None:
             raise TokenError("claim exp is missing")
         # To the skew, too: else who is let in by it would be turned out at the first request.
-        expires_at_ms += self.clock_skew_ms
-        if now_ms >= expires_at_ms:
+        taken_until_ms = expires_at_ms + self.clock_skew_ms
+        if now_ms >= taken_until_ms:
             raise TokenError("the token has expired")
         for name in ("nbf", "iat"):
             begins_at_ms = _time_ms(claims, name)
@@ -71,7 +71,7 @@ class Demands:
         has = scopes_of(claims.get(self.scope_claim))
         if not has.issuperset(self.scopes):
             raise TokenError("the token lacks a scope", INSUFFICIENT)
-        return Token(user, expires_at_ms)
+        return Token(user, taken_until_ms)
 
 
 def unsecured_claims(token: str) -> Claims:
