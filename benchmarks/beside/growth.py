@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from benchmarks.apache_kafka import NotHereError
 from benchmarks.bare import BareClient
+from benchmarks.beside.generator import program
 from benchmarks.beside.latency import usual_load
-from benchmarks.beside.sides import OURS, Side
-from benchmarks.beside.turns import Turn, both_sides, in_new_topic, warm
+from benchmarks.beside.sides import THEIRS, Side, running_ours, running_theirs
+from benchmarks.beside.turns import Turn, heat, in_new_topic, warm
 from benchmarks.report import Compared, Figure, Run, Target
 
 SUMMARY = "latency with 1 to 5,000 idle partitions and 1 to 1,000 idle connections, beside Apache Kafka"
@@ -25,41 +27,53 @@ CONNECTIONS: Final = (1, 10, 100, 1_000)
 LIMITS: Final = {1_000: Target("<", 1.5), 5_000: Target("<", 2.0)}
 """Latency with so many idle partitions, to that with one."""
 
+Grown = dict[int, Turn]
+"""What a turn is with so many of it."""
+
 
 def run(run: Run) -> list[Figure]:
-    """Each with more and more of it."""
+    """Each side by itself, with more and more of it: three idle nodes take CPU time, too, with more partitions more."""
     figures: list[Figure] = []
-    with both_sides(run) as sides:
-        for what, counts, more in (
-            ("idle connections", CONNECTIONS, _connections),
-            ("idle partitions", PARTITIONS[: 3 if run.quick else None], _partitions),
-        ):
-            if sides:
-                figures += _figures(what, *_grown(run, sides, what, counts, more))
+    theirs = _by_kind(run, running_theirs)
+    if theirs is not None and (ours := _by_kind(run, running_ours)) is not None:
+        for what, turns in ours.items():
+            figures += _figures(what, theirs[what], turns)
     return figures
 
 
+def _by_kind(run: Run, start: Callable[[], AbstractContextManager[Side]]) -> dict[str, Grown] | None:
+    """None, and a line that says why, without what the side needs."""
+    try:
+        program()
+        with start() as side:
+            heat(side)
+            return {
+                what: _grown(run, side, what, counts, more)
+                for what, counts, more in (
+                    ("idle connections", CONNECTIONS, _connections),
+                    ("idle partitions", PARTITIONS[: 3 if run.quick else None], _partitions),
+                )
+            }
+    except NotHereError as error:
+        run.say(f"not compared: {error}")
+        return None
+
+
 def _grown(
-    run: Run, sides: list[Side], what: str, counts: tuple[int, ...], more: Callable[[ExitStack, Side, int], None]
-) -> list[dict[int, Turn]]:
-    """What a turn of each side is with so many of it."""
+    run: Run, side: Side, what: str, counts: tuple[int, ...], more: Callable[[ExitStack, Side, int], None]
+) -> Grown:
     take = in_new_topic(usual_load())
-    found: dict[str, dict[int, Turn]] = {side.name: {} for side in sides}
+    found: Grown = {}
     with ExitStack() as stack:
-        for side in sides:
-            warm(run, side, take)
+        warm(run, side, take)
         for before, count in pairwise((0, *counts)):
-            there = [side for side in sides if side.name == OURS or count <= THEIR_PARTITIONS_MAX]
-            for side in there:
-                more(stack, side, count - before)
-            turns: dict[str, list[Turn]] = {side.name: [] for side in there}
-            for _ in range(run.times(TURNS)):
-                for side in there:
-                    turns[side.name].append(take(side))
-            for name, of in turns.items():
-                middle = found[name][count] = {each: median(turn[each] for turn in of) for each in of[0]}
-                run.say(f"{name}, {count:,} {what}: p50 {middle['p50_ms']:.2f}, p99 {middle['p99_ms']:.2f} ms")
-    return [found[side.name] for side in sides]
+            if side.name == THEIRS and count > THEIR_PARTITIONS_MAX:
+                break
+            more(stack, side, count - before)
+            turns = [take(side) for _ in range(run.times(TURNS))]
+            middle = found[count] = {each: median(turn[each] for turn in turns) for each in turns[0]}
+            run.say(f"{side.name}, {count:,} {what}: p50 {middle['p50_ms']:.2f}, p99 {middle['p99_ms']:.2f} ms")
+    return found
 
 
 def _partitions(stack: ExitStack, side: Side, count: int) -> None:
@@ -75,7 +89,7 @@ def _connections(stack: ExitStack, side: Side, count: int) -> None:
         client.leader_of("none", 0)
 
 
-def _figures(what: str, theirs: dict[int, Turn], ours: dict[int, Turn]) -> list[Figure]:
+def _figures(what: str, theirs: Grown, ours: Grown) -> list[Figure]:
     first = next(iter(ours.values()))
     figures = []
     for count, turn in ours.items():

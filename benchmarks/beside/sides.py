@@ -147,6 +147,20 @@ def _of_nodes(name: str, connecting: dict[str, Any], nodes: Nodes) -> Side:
 
 
 @contextmanager
+def running_theirs(settings: dict[str, str] | None = None) -> Iterator[Side]:
+    """Three nodes of Apache Kafka, with these settings besides: NotHereError without what they need."""
+    with running_apache_kafka(class_path(), settings or {}) as cluster:
+        yield of_apache_kafka(cluster)
+
+
+@contextmanager
+def running_ours(settings: dict[str, str] | None = None) -> Iterator[Side]:
+    """Three of ours."""
+    with running_cluster(settings) as cluster:
+        yield of_cluster(cluster)
+
+
+@contextmanager
 def running_sides(*, mock: bool = False, settings: dict[str, str] | None = None) -> Iterator[list[Side]]:
     """The other, and ours, with these settings besides: NotHereError without what it needs."""
     with ExitStack() as stack:
@@ -154,5 +168,5 @@ def running_sides(*, mock: bool = False, settings: dict[str, str] | None = None)
             servers, pid = stack.enter_context(running_mock(BROKERS))
             other = Side(MOCK, {"bootstrap.servers": servers}, lambda: (pid,))
         else:
-            other = of_apache_kafka(stack.enter_context(running_apache_kafka(class_path(), settings or {})))
-        yield [other, of_cluster(stack.enter_context(running_cluster(settings)))]
+            other = stack.enter_context(running_theirs(settings))
+        yield [other, stack.enter_context(running_ours(settings))]

@@ -17,7 +17,7 @@ WARM_MAX: Final = 6
 AGREES: Final = 0.1
 """Two turns agree that differ by less of what they cost."""
 HOT: Final = Load(10_000, 100, depth=100, properties={"acks": "all", "linger.ms": 0, "batch.num.messages": 1})
-"""What each side does first: a JVM compiles what it has done some ten thousand times."""
+"""A JVM compiles what it has done some ten thousand times."""
 
 Turn = Mapping[str, float]
 """What was measured, by name. ``cpu_us`` is of all nodes, for each record."""
@@ -75,9 +75,14 @@ def both_sides(run: Run, *, mock: bool = False) -> Iterator[list[Side]]:
             run.say(f"not compared: {error}")
             sides = []
         for side in sides:
-            with side.topic(1 if mock else 3) as topic:
-                write(side.connecting, topic, PARTITIONS, HOT)
+            heat(side, 1 if mock else 3)
         yield sides
+
+
+def heat(side: Side, copies: int = 3) -> None:
+    """What each side does first."""
+    with side.topic(copies) as topic:
+        write(side.connecting, topic, PARTITIONS, HOT)
 
 
 def compare(run: Run, name: str, sides: list[Side], take: Callable[[Side], Turn], pairs: int = PAIRS) -> Found:
