@@ -2,21 +2,22 @@
 
 A broker writes the ``registration`` file, durably, between registering and doing anything as that registration. When it
 starts anew it reads it to say which registration it continues. What a process wrote survives when that process is
-killed, but not when its machine loses power; the machine's boot id tells one from the other. And a disk that was taken
-away, or failed, takes what was synced with it; so each file names all the directories there were.
+killed, but not when its machine loses power; the machine's boot id tells one from the other.
 
 The newest registration that is found says how far the directories went; the controller knows whether the node has lived
-under a later one. One that names an older registration than others do was put back from a copy, or was not reached when
-the last registration was written down: no log in it is claimed.
+under a later one. A directory that names an older registration than others do was put back from a copy, or was not
+reached when the last registration was written down. One that names none, or is not named by the others, failed: what it
+shows may not be on its disk. No log in such a directory is claimed.
 
-Beside that it names the replicas whose logs are there and undamaged. Of any other replica nothing is claimed: its log
-may be missing, damaged, or not be told to be its own. So one bad file costs one replica its place, not the node all.
+Beside that the node names the replicas whose logs are there and undamaged. Of any other replica nothing is claimed: its
+log may be missing, damaged, or not be told to be its own. So one bad file costs one replica its place, and a directory
+that failed or is gone costs those in it theirs, not the node all.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from os.path import abspath
@@ -43,8 +44,6 @@ log = get_logger()
 
 ANYTHING_LOST: Final = -2
 """Instead of an epoch: not even what was synced is sure to be there (-1: only that is)."""
-NOT_FORGOTTEN: Final = UUID(int=1)
-"""No directory's id, so that a start misses it: a directory failed and kept its registration."""
 
 
 class RecordJob:
@@ -110,27 +109,28 @@ class Registrations:
         self._files = {one: SmallFile(disk, f"{one.path}/{REGISTRATION_FILE}") for one in store.directories}
         self._names = _names_of(store.online)
         self._paths_before: Mapping[str, UUID] = {}
-        self._behind: list[LogDir] = []  # of an older registration than others
+        self._behind: list[LogDir] = []  # of an older registration than others, or of none
         self.recorded_broker_epoch = NO_EPOCH
         self.synced_topics: frozenset[UUID] = frozenset()
         self.previous_broker_epoch = self._read()
 
     def _read(self) -> int:
         found = {_id_of(one): read_registration(self._disk, one.path) for one in self._store.online}
-        newest = max((one for one in found.values() if one is not None), default=None, key=lambda one: one.broker_epoch)
+        read = [one for one in found.values() if one is not None]
+        newest = max(read, default=None, key=lambda one: one.broker_epoch)
         if newest is None:
             return ANYTHING_LOST
+        of_newest = [one for one in read if one.broker_epoch == newest.broker_epoch]
         self.recorded_broker_epoch = newest.broker_epoch
         self._paths_before = {abspath(path): directory_id for path, directory_id in newest.paths.items()}
         for path in self._store.left_out:
             log.warning("log directory left out", path=path, effect="its replicas are made anew, and fetched")
-        self._behind = [one for one in self._store.online if _is_behind(found[_id_of(one)], newest)]
+        self._behind = [one for one in self._store.online if _is_behind(_id_of(one), found[_id_of(one)], of_newest)]
         for directory in self._behind:
-            log.warning("log directory is of an older registration", path=directory.path, effect="nothing is claimed")
-        of_newest = (one for one in found.values() if one is not None and one.broker_epoch == newest.broker_epoch)
-        if any(found.get(directory) is None for one in of_newest for directory in one.directories):
-            return ANYTHING_LOST
-        self.synced_topics = frozenset(newest.synced)
+            if found[_id_of(directory)] not in (None, *of_newest):
+                path, effect = directory.path, "nothing is claimed"
+                log.warning("log directory is of an older registration", path=path, effect=effect)
+        self.synced_topics = frozenset.intersection(*(frozenset(one.synced) for one in of_newest))
         # A process that stopped orderly before it registered tells nothing of what a power cut took before it began.
         was_clean = self._store.was_clean and self._store.clean_shutdown_broker_epoch == newest.broker_epoch
         if newest.is_of_boot(self._boot_id) or was_clean:
@@ -196,7 +196,6 @@ class Registrations:
         if synced_topics == self.synced_topics:
             return RecordJob(())
         self.synced_topics = synced_topics
-        # The directories stay, also one that failed meanwhile: it must be missed at the next start.
         return RecordJob(self._record(self._written._replace(synced=self._sorted_topics())))
 
     def claim(self, synced_topics: frozenset[UUID]) -> RecordJob:
@@ -249,7 +248,7 @@ class Registrations:
         return RecordJob([(directory, self._files[directory].remove)])
 
     def complete_forget(self, job: RecordJob) -> RecordJob:
-        """It has run. What to run, and complete, then: a directory that keeps its file is remembered in the others."""
+        """It has run. What to run, and complete, then: the others do not name a directory that keeps its file."""
         refused = job.refused()
         for directory, error in refused:
             log.error(
@@ -260,7 +259,9 @@ class Registrations:
             )
         if not refused or self._written is None:
             return RecordJob(())
-        return RecordJob(self._record(self._written._replace(directories=(*self._written.directories, NOT_FORGOTTEN))))
+        failed = {_id_of(directory) for directory, _error in refused}
+        left = tuple(one for one in self._written.directories if one not in failed)
+        return RecordJob(self._record(self._written._replace(directories=left)))
 
     def forget(self, directory: LogDir) -> None:
         """The same, here and now."""
@@ -289,8 +290,9 @@ def _names_of(directories: Iterable[LogDir]) -> dict[LogDir, NamesFile]:
     return names
 
 
-def _is_behind(found: Registration | None, newest: Registration) -> bool:
-    return found is not None and found.broker_epoch < newest.broker_epoch
+def _is_behind(directory: UUID, found: Registration | None, newest: Sequence[Registration]) -> bool:
+    """Its logs may not be what this node had when it was last registered. ``found``: what the directory names."""
+    return found not in newest or any(directory not in one.directories for one in newest)
 
 
 def _id_of(directory: LogDir) -> UUID:

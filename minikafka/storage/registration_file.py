@@ -25,7 +25,7 @@ _EPOCH_MAX: Final = 2**63 - 1  # int64
 
 
 class Registration(NamedTuple):
-    """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
+    """Who wrote last, and in which directories that have not failed; ``boot_id`` is None where it is not told.
 
     Of the topics ``synced`` the logs hold nothing that counts before it is synced: a power cut takes nothing of them.
     ``paths`` are those of all log directories that the node had, absolute, also of directories that were offline.
@@ -50,7 +50,9 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
     except FileNotFoundError:
         return None
     except (KeyError, ValueError) as error:
-        log.warning("registration unreadable", path=path, why=str(error), effect="no replica of this node is claimed")
+        log.warning(
+            "registration unreadable", path=path, why=str(error), effect="no replica in this directory is claimed"
+        )
         return None
 
 

@@ -189,7 +189,7 @@ def the_first_metadata_log_that_is_found_is_used(_disk: Any, store: LogStore) ->
 
 
 @FORMER.replaces(registration, "_is_behind")
-def a_former_directory_is_claimed(_found: Any, _newest: Any) -> bool:
+def a_former_directory_is_claimed(_directory: Any, _found: Any, _newest: Any) -> bool:
     """Its logs count as whole, and lead."""
     return False
 

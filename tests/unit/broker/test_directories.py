@@ -28,7 +28,6 @@ from minikafka.storage.disk import File, NamesFile
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.moving import ReplicaMove
-from minikafka.storage.registration import ANYTHING_LOST
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -606,7 +605,13 @@ async def test_a_directory_that_fails_while_the_node_stops_loses_its_registratio
     assert [directory.failure is None for directory in node.store.directories] == [True, False]
     assert not (tmp_path / "two/registration").exists()
     node = await start_node(log_dirs=two(tmp_path), boot_id="boot", wait=False)
-    assert node.control_plane.registrations.previous_broker_epoch == ANYTHING_LOST
+    registrations = node.control_plane.registrations
+    here = {
+        log.topic_partition.partition
+        for log in node.store.directories[0].logs.values()
+        if log.topic_partition.topic == "orders"
+    }
+    assert [set(whole) for whole in registrations.whole_replicas().values()] == [here]
 
 
 class ShortDisk(HastyDisk):

@@ -63,6 +63,17 @@ class Machine:
         Path(self.paths[number]).mkdir(exist_ok=True)
         (Path(self.paths[number]) / REPLACED_FILE).touch()
 
+    def fail(self, number: int, disk: OsDisk) -> list[str]:
+        """A directory fails while the process goes on. ``disk``: by which its registration is to go. What was said."""
+        failed = self.store.directories[number]
+        registrations = Registrations(disk, self.store, self.boot_id)
+        registrations.write(41)
+        failed.fail(StorageFailure("gone"))
+        with capture_logs() as said:
+            registrations.forget(failed)
+        registrations.claim(frozenset({UUID(int=9)}))
+        return [line["event"] for line in said if line["log_level"] == "error"]
+
     def stop(self, broker_epoch: int) -> None:
         self.store.close({}, broker_epoch=broker_epoch)
 
@@ -174,19 +185,32 @@ def test_of_several_directories_the_newest_tells(tmp_path: Path) -> None:
     assert registrations.failed_directories() == ()
 
 
-def test_a_disk_that_was_replaced_or_failed_has_taken_what_was_synced(tmp_path: Path) -> None:
+@pytest.mark.spec("P1", "P5")
+@pytest.mark.parametrize("how", ["replaced", "failed", "unmounted", "left out", "registration unreadable"])
+def test_a_directory_takes_its_own_replicas_only(tmp_path: Path, how: str) -> None:
+    """It took all of the node's: where others had lost a directory, too, or one its power, nobody was left who counted,
+    and who led last led without what these had."""
     machine = Machine(tmp_path, directories=2)
     machine.start().write(41)
-    machine.stop(41)
-    rmtree(machine.paths[1])
-    machine.replace(1)
-    registrations = machine.start()
-    assert len(registrations.online_directories()) == 2
-    assert registrations.previous_broker_epoch == ANYTHING_LOST
-    registrations.write(42)
-    registrations.forget(machine.store.directories[0])
+    for number, directory in enumerate(machine.store.directories):
+        machine.store.create(TopicPartition(f"t{number}", 0), UUID(int=7 + number), LogConfig(), directory)
+    if how == "failed":
+        machine.fail(1, OsDisk())
     machine.kill()
-    assert machine.start().previous_broker_epoch == ANYTHING_LOST
+    match how:
+        case "replaced":
+            rmtree(machine.paths[1])
+            machine.replace(1)
+        case "unmounted":
+            machine.unmount(1)
+        case "left out":
+            machine.paths.pop()
+        case "registration unreadable":
+            Path(machine.paths[1], REGISTRATION_FILE).write_bytes(b"x")
+    registrations = machine.start()
+    assert registrations.previous_broker_epoch == 41
+    assert registrations.whole_replicas() == {UUID(int=7): (0,)}
+    assert registrations.recorded_broker_epoch == 41
 
 
 @pytest.mark.spec("P5", "R12")
@@ -319,30 +343,21 @@ class Stubborn(OsDisk):
         super().unlink(path)
 
 
-def test_a_directory_that_keeps_its_registration_is_remembered_in_the_others(tmp_path: Path) -> None:
+@pytest.mark.spec("P2", "P5")
+def test_a_directory_that_keeps_its_registration_is_not_named_by_the_others(tmp_path: Path) -> None:
+    """Not either once a topic is claimed: the one that failed still names those of before."""
     machine = Machine(tmp_path, directories=2)
     machine.start()
-    registrations = Registrations(Stubborn(), machine.store, machine.boot_id)
-    registrations.write(41)
-    failed = machine.store.directories[1]
-    failed.fail(StorageFailure("gone"))
-    with capture_logs() as said:
-        registrations.forget(failed)
-    assert [(line["event"], line["log_level"]) for line in said] == [("registration not removed", "error")]
+    for number, directory in enumerate(machine.store.directories):
+        machine.store.create(TopicPartition(f"t{number}", 0), UUID(int=7 + number), LogConfig(), directory)
+    assert machine.fail(1, Stubborn()) == ["registration not removed"]
     machine.kill()
-    assert machine.start().previous_broker_epoch == ANYTHING_LOST
-
-
-def test_a_claim_does_not_forget_a_directory_that_failed(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, directories=2)
     registrations = machine.start()
-    registrations.write(41)
-    failed = machine.store.directories[1]
-    failed.fail(StorageFailure("gone"))
-    registrations.forget(failed)
-    registrations.claim(frozenset({UUID(int=7)}))
+    assert (registrations.previous_broker_epoch, registrations.synced_topics) == (41, frozenset())
+    assert registrations.whole_replicas() == {UUID(int=7): (0,)}
+    registrations.write(42)
     machine.kill()
-    assert machine.start().previous_broker_epoch == ANYTHING_LOST
+    assert set(machine.start().whole_replicas()) == {UUID(int=7), UUID(int=8)}, "it has registered without it"
 
 
 def test_a_directory_that_refuses_goes_offline(tmp_path: Path) -> None:
@@ -469,6 +484,6 @@ def test_a_directory_whose_names_cannot_be_opened_costs_itself_only(
     monkeypatch.setattr(OsDisk, "open_names", refuse)
     registrations = machine.start()
     assert [directory.failure is None for directory in machine.store.directories] == [True, False]
-    assert registrations.previous_broker_epoch == ANYTHING_LOST
+    assert registrations.previous_broker_epoch == 41
     registrations.write(42)
     assert not registrations.claim(frozenset({UUID(int=7)})).must_repeat

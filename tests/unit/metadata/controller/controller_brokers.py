@@ -53,6 +53,7 @@ class Broker:
     recorded: int = -1  # the one that its directories name
     directories: list[UUID] = field(default_factory=list)
     failed: set[UUID] = field(default_factory=set)
+    forgotten: set[UUID] = field(default_factory=set)  # those that failed since it registered: nothing there is claimed
     placed: UUID | None = None  # the directory that has its log
     log: list[Entry] = field(default_factory=list)
     synced: int = 0
@@ -105,6 +106,7 @@ class Broker:
             self.placed, self.log, self.synced = copy.placed, list(copy.log), copy.synced
             self.high_watermark = min(self.high_watermark, len(self.log))
             self.failed.clear()
+            self.forgotten.clear()
             self.is_copy = self.lost = True
             self.copy = None
 

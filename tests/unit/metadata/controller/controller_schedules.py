@@ -20,7 +20,7 @@ from typing import Any
 from uuid import UUID
 
 import controller_requests as ask
-from controller_brokers import ANYTHING_LOST, POWER_LOST, Broker, Entry, Proposal
+from controller_brokers import POWER_LOST, Broker, Entry, Proposal
 from controller_cluster import Cluster
 from controller_invariants import (
     check_change,
@@ -401,7 +401,7 @@ class Model:
 
     def _register(self, broker: Broker) -> bool:
         self.cluster.incarnations += 1
-        is_whole = broker.placed in broker.online and not broker.damaged
+        is_whole = broker.placed in broker.online and broker.placed not in broker.forgotten and not broker.damaged
         topics = self.cluster.image.topics() if is_whole else ()
         request = ask.register(
             LISTENERS,
@@ -424,6 +424,7 @@ class Model:
         if self.rng.random() < 0.1 and len(self.images) > 1:
             return False  # killed before it wrote its registration down
         broker.is_copy = False
+        broker.forgotten.clear()
         broker.broker_epoch = broker.memory = broker.recorded = self.answer.broker_epoch
         return True
 
@@ -455,7 +456,7 @@ class Model:
         if broker.up:
             directory = self.rng.choice(broker.directories)
             broker.failed.add(directory)
-            broker.memory = ANYTHING_LOST
+            broker.forgotten.add(directory)
             broker.lost |= broker.placed == directory
             if not broker.online:
                 broker.forget()
@@ -525,7 +526,8 @@ class Model:
 
     @staticmethod
     def _is_whole(broker: Broker) -> bool:
-        return not broker.lost and not broker.is_copy and not broker.failed and broker.memory >= 0
+        is_claimed = broker.placed not in broker.forgotten and broker.memory >= 0
+        return is_claimed and not broker.lost and not broker.is_copy and not broker.failed
 
     def _return(self, back: tuple[int, ...] | list[int]) -> None:
         for broker_id in back:
