@@ -29,7 +29,15 @@ from minikafka.storage.damage import unidentified, write_refetch_mark
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
 from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
 from minikafka.storage.disk import Disk, DiskSpace, Lock, NamesFile
-from minikafka.storage.errors import Corruption, PassingFailure, StorageFailure, collected, failure_of, is_passing
+from minikafka.storage.errors import (
+    Corruption,
+    PassingFailure,
+    StorageFailure,
+    collected,
+    failure_of,
+    is_full,
+    is_passing,
+)
 from minikafka.storage.flush import FlushJob
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
@@ -171,7 +179,7 @@ class LogDir:
                 ),
             )
         except OSError as error:
-            if is_passing(error):
+            if is_passing(error) or is_full(error):  # the log may be whole
                 raise
             self.unusable[tp] = str(error)
             return

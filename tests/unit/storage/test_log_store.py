@@ -14,7 +14,7 @@ from minikafka.model import TopicPartition
 from minikafka.records.batch import Buffer
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_names import deleted_directory_name, parse_directory_name
-from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.disk import File, OsDisk, OsFile
 from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log import CutJob, FlushJob, Log
@@ -335,6 +335,40 @@ def test_a_shortage_while_a_log_is_made_leaves_nothing_and_ends(
     assert len(store.online) == 2
     assert not any(Path(directory.path, str(A)).exists() for directory in store.directories)
     assert append(store.create(A, TOPIC_ID, LogConfig()), b"x").base_offset == 0
+
+
+@pytest.mark.spec("P6")
+def test_a_log_for_which_the_disk_is_too_full_is_not_set_aside(
+    open_store: OpenStore, disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of what is damaged did not fit, while small files did: the whole log went, and was made anew, empty."""
+    store = open_store("d", "e")
+    log = store.create(A, TOPIC_ID, LogConfig(), store.directories[1])
+    append(log, b"0")
+    append(log, b"1")
+    log.flush()
+    store.write_checkpoints({})
+    store.abandon()
+    path = tmp_path / "e" / str(A) / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    open_append = disk.open_append
+
+    def refuse(path: str) -> File:
+        if path.endswith(".corrupt"):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return open_append(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "open_append", refuse)
+        store = open_store("d", "e")
+    assert not store.unusable()
+    failure = store.directories[1].failure
+    assert failure is not None
+    assert "make room on it" in failure.message
+    store.abandon()
+    left = open_store("d", "e").get(A)
+    assert left is not None
+    assert list(all_values(left)) == [0]
 
 
 def test_what_a_start_after_a_kill_has_synced_counts_as_durable(open_store: OpenStore) -> None:
