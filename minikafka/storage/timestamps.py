@@ -81,7 +81,7 @@ def _first_in_batch(
     is_whole = header.base_offset >= start_offset and header.record_count == header.last_offset_delta + 1
     if is_whole and (header.record_count == 1 or header.attributes & TIMESTAMP_TYPE_FLAG):
         return TimestampedOffset(header.max_timestamp, header.base_offset, epoch)
-    if is_whole and header.base_timestamp >= timestamp:
+    if is_whole and not header.has_delete_horizon and header.base_timestamp >= timestamp:
         return TimestampedOffset(header.base_timestamp, header.base_offset, epoch)
     for at, offset in _times(segment, position, header):
         if at >= timestamp and offset >= start_offset:

@@ -16,20 +16,28 @@ TIMES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=
 
 
 @settings(max_examples=60, deadline=None)
-@given(TIMES, st.floats(0, 1), st.sampled_from([Compression.NONE, Compression.ZSTD]), st.booleans())
+@given(TIMES, st.floats(0, 1), st.sampled_from([Compression.NONE, Compression.ZSTD]), st.booleans(), st.booleans())
 def test_lookups_agree_with_a_naive_twin(
-    batches: list[list[int]], start_at: float, compression: Compression, restart: bool
+    batches: list[list[int]], start_at: float, compression: Compression, clean: bool, restart: bool
 ) -> None:
     disk = SimulatedDisk().mount()
-    config = LogConfig(segment_bytes=400, index_interval_bytes=100)
+    config = LogConfig(
+        segment_bytes=400,
+        index_interval_bytes=100,
+        cleanup_policy=frozenset({"compact"}),
+        min_cleanable_dirty_ratio=0.0,
+    )
     tp = TopicPartition("t", 0)
     log = Log.open(disk, "/t-0", tp, config)
     twin: list[tuple[int, int]] = []  # (timestamp, offset)
     for times in batches:
         twin += [(time, len(twin) + at) for at, time in enumerate(times)]
-        records = [Record(0, time, b"k", b"v" * 10) for time in times]
+        some = twin[-len(times) :]  # no two have the same key: all stay
+        records = [Record(0, time, b"%d" % offset, b"v" * 10 if time % 5 else None) for time, offset in some]
         stage(log, build_batch(records, compression=compression), leader_epoch=3)
         log.commit()
+    if clean:
+        put_delete_horizons(log)
     if restart:
         log.close()
         log = Log.open(disk, "/t-0", tp, config, last_stop=LastStop(is_clean=True))
@@ -43,6 +51,19 @@ def test_lookups_agree_with_a_naive_twin(
     assert log.offset_of_max_timestamp() == (
         None if largest is None else next((at, offset, 3) for at, offset in live if at == largest)
     )
+
+
+def put_delete_horizons(log: Log) -> None:
+    """Where there are tombstones: the cleaner's first pass, which writes the time at which they go into the header."""
+    log.roll()
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, 100)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
 
 
 def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:
