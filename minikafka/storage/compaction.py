@@ -73,9 +73,12 @@ def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
 
 
 def _is_overdue(log: Log, first_dirty: Segment, wall_ms: int) -> bool:
-    """Without a limit nothing is read; else ``Log.prepare_compaction`` has a job for a thread first."""
+    """By its first record: it is closed when that is so old, and later ones may be as young as that.
+
+    Without a limit nothing is read; else ``Log.prepare_compaction`` has a job for a thread first.
+    """
     limit_ms = log.config.max_compaction_lag_ms
-    return limit_ms != NEVER and wall_ms - log.newest_timestamp(first_dirty) > limit_ms
+    return limit_ms != NEVER and wall_ms - log.first_timestamp(first_dirty) > limit_ms
 
 
 def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:

@@ -472,6 +472,13 @@ class Log:
         except (BadBatchError, OSError) as error:
             self.unreadable(segment, error)
 
+    def first_timestamp(self, segment: Segment) -> int:
+        """That of its first batch, as :meth:`newest_timestamp`."""
+        try:
+            return segment.first_timestamp()
+        except (BadBatchError, OSError) as error:
+            self.unreadable(segment, error)
+
     def unreadable(self, segment: Segment, error: BadBatchError | OSError) -> NoReturn:
         """Damaged bytes are not served and the replica is marked; the rest of the log, and other logs, go on."""
         if isinstance(error, BadBatchError) or not is_passing(error):

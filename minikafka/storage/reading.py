@@ -154,19 +154,26 @@ class Reader:
         kept_since_ms = wall_ms - log.config.retention_ms
         if log.is_cutting or log.is_offline or log.config.retention_ms == UNLIMITED:
             return None
-        return self._unknown_ages(log.segments.closed, kept_since_ms)
+        unknown = self._of_unknown_age(log.segments.closed, kept_since_ms)
+        return ReadJob(log, unknown, partial(_ages, kept_since_ms), keeps_indexes=False) if unknown else None
 
     def prepare_compaction(self, wall_ms: int) -> ReadJob[None] | None:
         """The same for :meth:`Log.plan_compaction`: which segments are old enough, or overdue."""
         log, config = self._log, self._log.config
         if log.is_cutting or log.is_offline or not config.is_compacted:
             return None
+        closed, young_since_ms = log.segments.closed, wall_ms - config.min_compaction_lag_ms
+        unknown: Sequence[Segment] = ()
+        begins: list[Segment] = []
         if config.min_compaction_lag_ms:
-            return self._unknown_ages(log.segments.closed, wall_ms - config.min_compaction_lag_ms)
-        if config.max_compaction_lag_ms == NEVER:
+            unknown = self._of_unknown_age(closed, young_since_ms)
+        if config.max_compaction_lag_ms != NEVER:
+            dirty = (segment for segment in closed if segment.next_offset > log.first_dirty_offset)
+            begins = [segment for segment in islice(dirty, 1) if not segment.knows_first_timestamp]
+        if not unknown and not begins:
             return None
-        dirty = (segment for segment in log.segments.closed if segment.next_offset > log.first_dirty_offset)
-        return self._unknown_ages([*islice(dirty, 1)], 0)
+        ask = partial(_begins_and_ages, len(begins), young_since_ms)
+        return ReadJob(log, [*begins, *unknown], ask, keeps_indexes=False)
 
     def prepare_timestamp_lookup(self, timestamp: int) -> ReadJob[TimestampedOffset | None]:
         """:meth:`offset_for_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
@@ -203,14 +210,14 @@ class Reader:
         log.refuse_while_cut()
         return ReadJob(log, log.segments.since(log.log_start_offset), ask, keeps_indexes=False)
 
-    def _unknown_ages(self, segments: Sequence[Segment], young_since_ms: int) -> ReadJob[None] | None:
-        """Load the ages up to that of the first young segment; None when they are known."""
+    def _of_unknown_age(self, segments: Sequence[Segment], young_since_ms: int) -> Sequence[Segment]:
+        """The segments from the first of unknown age on; none when the ages up to the first young one are known."""
         for at, segment in enumerate(segments):
             if not segment.knows_age:
-                return ReadJob(self._log, segments[at:], partial(_ages, young_since_ms), keeps_indexes=False)
+                return segments[at:]
             if segment.size and segment.max_timestamp.timestamp >= young_since_ms:
-                return None
-        return None
+                break
+        return ()
 
     def _cold_segments(self, start_offset: int, max_bytes: int) -> list[Segment]:
         """Those to look into before :meth:`read` can: the first may have no batch left behind the offset."""
@@ -280,6 +287,14 @@ def _ages(young_since_ms: int, segments: Iterable[Segment]) -> None:
     for segment in segments:
         if segment.size and segment.max_timestamp.timestamp >= young_since_ms:
             return
+
+
+def _begins_and_ages(begins: int, young_since_ms: int, segments: Iterable[Segment]) -> None:
+    """Of the first so many segments the time of the first batch; of the others :func:`_ages`."""
+    each = iter(segments)
+    for segment in islice(each, begins):
+        segment.first_timestamp()
+    _ages(young_since_ms, each)
 
 
 def _limited(max_bytes: int) -> int:

@@ -53,7 +53,7 @@ from minikafka.storage.index import MAX_RELATIVE_OFFSET, DamagedIndexError
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.leftovers import log_files, remove_leftovers, with_transaction_index
 from minikafka.storage.producer_state import ProducerState
-from minikafka.storage.scan import in_place, scan_batches, scan_headers
+from minikafka.storage.scan import in_place, scan_batches
 from minikafka.storage.segment import Segment
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import SegmentList
@@ -155,7 +155,7 @@ class _Loader:
             for segment in indexing:
                 segment.forget_aborted()
             self.producers = self.snapshots.load(segments, log_start_offset, end_offset, indexing=indexing)
-            _note_first_append(segments.active)
+            segments.active.first_append_ms = segments.active.first_timestamp()  # as far as is known
         except BadBatchError:
             self.scanned_epoch = NO_EPOCH
             for at in range(len(self.segments)):
@@ -479,10 +479,3 @@ class _Loader:
 def _check_epoch(header: BatchHeader, position: int, epoch: int) -> None:
     if header.leader_epoch < epoch:
         raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes again after {epoch}")
-
-
-def _note_first_append(segment: Segment) -> None:
-    """The age of a loaded segment, for ``segment.ms``: what its first batch says."""
-    if segment.size:
-        _position, header = next(iter(scan_headers(segment.file, 0, segment.size)))
-        segment.first_append_ms = header.max_timestamp

@@ -60,6 +60,7 @@ class Segment:
         "_cache",
         "_disk",
         "_file",
+        "_first_timestamp",
         "_index",
         "_index_interval_bytes",
         "_max_timestamp",
@@ -103,6 +104,7 @@ class Segment:
         self._index: BatchIndex | None = None
         self._aborted: TransactionIndex | None = None
         self._max_timestamp: TimeEntry | None = None  # outlives the index of a closed segment
+        self._first_timestamp: int | None = None  # of a closed segment, once it was read
         self._tail: Tail | None = None
         self._trusted_from = size  # what follows was checked by this process when it was appended
         self._verified = (0, 0)  # what of the rest was read and checked since
@@ -218,6 +220,7 @@ class Segment:
         index = self.index
         index.seal()
         self._max_timestamp = index.max_timestamp
+        self._first_timestamp = None  # it may have been cut, and written anew
         self._tail = None
         self.is_index_written = False
         self._cache.touch(self)
@@ -275,6 +278,8 @@ class Segment:
     def learn(self, copy: Segment, *, keeps_index: bool) -> None:
         """Keep what a :meth:`snapshot` came to know by reading."""
         self._max_timestamp = self._max_timestamp or copy._max_timestamp
+        if self._tail is None and copy._first_timestamp is not None:
+            self._first_timestamp = copy._first_timestamp
         self._verified = _union(self._verified, copy._verified)
         if keeps_index and self._tail is None:
             self._file, self._index = self._file or copy._file, copy._index
@@ -512,6 +517,21 @@ class Segment:
     def knows_age(self) -> bool:
         """True when :attr:`max_timestamp` is in memory."""
         return self._max_timestamp is not None or self._tail is not None or self._index is not None
+
+    def first_timestamp(self) -> int:
+        """The largest timestamp (ms) of the first batch; -1 when there is none. BadBatchError when it is damaged."""
+        if self._tail is None and self._first_timestamp is not None:
+            return self._first_timestamp
+        found = next(scan_headers(self.file, 0, self.size, HEADER_SIZE), None)
+        timestamp = NO_TIMESTAMP if found is None else found[1].max_timestamp
+        if self._tail is None:
+            self._first_timestamp = timestamp
+        return timestamp
+
+    @property
+    def knows_first_timestamp(self) -> bool:
+        """True when :meth:`first_timestamp` of a closed segment is in memory."""
+        return self._first_timestamp is not None
 
     @property
     def index_interval_bytes(self) -> int:

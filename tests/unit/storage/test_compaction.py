@@ -254,22 +254,24 @@ def test_young_and_overdue_segments(open_log: OpenLog) -> None:
     settings = COMPACT | {"min_cleanable_dirty_ratio": 1.0, "max_compaction_lag_ms": 1000}
     log.config = LogConfig(**settings)  # type: ignore[arg-type]
     put(log, b"a", b"2")
+    put(log, b"a", b"3", timestamp=NOW_MS + 999)  # the segment is overdue with its first record, not with its last
     log.roll()
     assert not clean(log, NOW_MS + 1000)
     assert clean(log, NOW_MS + 1001)
 
 
 @pytest.mark.parametrize(
-    ("limits", "known"),
+    ("limits", "known", "begins"),
     [
-        ({}, [False, False]),
-        ({"max_compaction_lag_ms": 1000}, [True, False]),
-        ({"min_compaction_lag_ms": 1}, [True, True]),
-        ({"min_compaction_lag_ms": 1000}, [True, False]),
+        ({}, [False, False], [False, False]),
+        ({"max_compaction_lag_ms": 1000}, [False, False], [True, False]),
+        ({"min_compaction_lag_ms": 1}, [True, True], [False, False]),
+        ({"min_compaction_lag_ms": 1000}, [True, False], [False, False]),
+        ({"min_compaction_lag_ms": 1, "max_compaction_lag_ms": 1000}, [True, True], [True, False]),
     ],
 )
 def test_the_ages_that_tell_whether_a_pass_is_due_are_read_in_a_thread(
-    open_log: OpenLog, limits: dict[str, int], known: list[bool]
+    open_log: OpenLog, limits: dict[str, int], known: list[bool], begins: list[bool]
 ) -> None:
     """After a restart without an index the event loop read whole segments for their ages: 27 s of a GiB."""
     log = open_log(**COMPACT)
@@ -280,14 +282,19 @@ def test_the_ages_that_tell_whether_a_pass_is_due_are_read_in_a_thread(
     log = open_log(recovery_point=2, **COMPACT, **limits)
     job = log.prepare_compaction(NOW_MS + 5)
     assert (job is None) == (not limits)
+
+    def are_read() -> tuple[list[bool], list[bool]]:
+        closed = log.segments.closed
+        return [segment.knows_age for segment in closed], [segment.knows_first_timestamp for segment in closed]
+
     if job is not None:
-        assert not log.segments[0].knows_age
+        assert are_read() == ([False, False], [False, False])
         job.run()
         log.complete_read(job)
         assert log.prepare_compaction(NOW_MS + 5) is None
-    assert [segment.knows_age for segment in log.segments.closed] == known
+    assert are_read() == (known, begins)
     log.plan_compaction(2, NOW_MS + 5)
-    assert [segment.knows_age for segment in log.segments.closed] == known, "nothing else is read"
+    assert are_read() == (known, begins), "nothing else is read"
 
 
 @pytest.mark.spec("P3")
