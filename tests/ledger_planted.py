@@ -390,6 +390,13 @@ def went_over_what_another_was_handed(story: Story) -> None:
 
 
 @plants("poll-skip")
+def went_over_what_lies_where_it_starts(story: Story) -> None:
+    story.acknowledge(a=0, b=1, c=2)
+    story.assign(start=1)
+    story.read(("c", 2))
+
+
+@plants("poll-skip")
 def went_over_what_retention_left(story: Story) -> None:
     story.assign()
     story.send("d")

@@ -180,6 +180,16 @@ def went_over_what_another_was_handed(story: Story) -> None:
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
+@plants("prefix-changed")
+def went_over_what_lies_where_it_starts(story: Story) -> None:
+    story.send("c", "t-0", 1)
+    story.commit()
+    story.add("c", "ok", "assign_committed", ["t-0", 0])
+    story.read(("c", 1))
+    story.read_to_the_end(("a", 0), ("c", 1))
+    story.read_to_the_end(("b", 0), partition="t-1")
+
+
 @plants("offset-changed")
 def two_records_at_one_offset(story: Story) -> None:
     story.send("c", "t-0", None)
@@ -234,6 +244,18 @@ def the_offset_moved_without_a_copy(story: Story) -> None:
 @plants("copied-ahead")
 def the_copy_came_without_its_offset(story: Story) -> None:
     _copy(story, "x", position=0)
+    story.read_to_the_end(("b", 0), ("x", 1), partition="t-1")
+
+
+@plants("copied-ahead")
+def the_group_has_committed_nothing(story: Story) -> None:
+    story.commit()
+    story.begin("X")
+    story.copy("x", 0)
+    story.send("x", "t-1", 1)
+    story.commit("X")
+    story.add("clerk", "ok", "position")
+    story.read_to_the_end(("a", 0))
     story.read_to_the_end(("b", 0), ("x", 1), partition="t-1")
 
 
@@ -344,6 +366,14 @@ def asked_for_and_read_before_the_answer(story: Story) -> None:
     story.add("p", "invoke", "commit", "A")
     _both(story)
     story.add("p", "ok", "commit", "A")
+
+
+@plants("kept")
+def asked_for_again_without_an_answer(story: Story) -> None:
+    story.add("p", "invoke", "commit", "A")
+    story.read(("a", 0))
+    story.commit()
+    _both(story)
 
 
 @plants("kept")

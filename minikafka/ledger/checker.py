@@ -30,7 +30,7 @@ The rules (``rules``), by the names of Jepsen's Kafka workload where it has the 
 * ``duplicate``               one record at two offsets, though its producer sent it once
 * ``nonmonotonic-send``       a producer's later record at a lower offset than an earlier one
 * ``nonmonotonic-poll``       a consumer got an offset below its position
-* ``poll-skip``               an assigned consumer missed a record between two that it got
+* ``poll-skip``               an assigned consumer missed a record between its position and the next that it got
 * ``phantom``                 read or acknowledged, but never sent
 * ``aborted-read``            read, although its producer was told that it failed (G1a)
 * ``inconsistent-offsets``    a record read at an offset at which another was acknowledged or read

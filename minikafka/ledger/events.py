@@ -35,7 +35,8 @@ Transactions (``transaction_checker`` judges them). A process of these is one pr
 ``copy``              ``invoke``: ``[[id, group, partition, offset], ...]``: what a record is a copy of
 ``poll_committed``    as ``poll``, of a read_committed consumer; so are ``assign_committed`` and
                       ``drained_committed``
-``position``          ``ok``: ``[[group, partition, offset], ...]``: committed, when no transaction was open
+``position``          ``ok``: ``[[group, partition, offset], ...]``: committed, when no transaction was open. Of
+                      what none of them names, nothing is
 ``stable_end``        ``ok``: ``[[partition, last stable offset, high watermark], ...]``, when the time of
                       every transaction was over
 ====================  ===================================================================================

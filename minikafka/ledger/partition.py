@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain, filterfalse
@@ -23,6 +24,19 @@ class Run:
     is_drained: bool = False  # it read to the end, after the last write
     handed: list[tuple[int, str]] = field(default_factory=list)  # (offset, id), in order
     number: int = 0  # of the event of its assignment
+
+    def skips(self, known: Sequence[int], log_start: int) -> Iterator[tuple[int, str, int, int]]:
+        """(position, record, its offset, offset between) for each time that it went over one of the ``known`` offsets,
+        which are ascending. Only of an assigned one; without a start, from its first record on."""
+        if not self.is_assigned:
+            return
+        position = self.start
+        for offset, record in self.handed:
+            if position is not None and position < offset:
+                following = bisect_left(known, max(position, log_start))
+                if following < len(known) and known[following] < offset:
+                    yield position, record, offset, known[following]
+            position = offset + 1
 
 
 class Reader(NamedTuple):

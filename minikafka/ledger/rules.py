@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
@@ -67,17 +66,11 @@ def nonmonotonic_poll(history: PartitionHistory) -> Iterator[str]:
 
 
 def poll_skip(history: PartitionHistory) -> Iterator[str]:
-    """An assigned consumer missed a record between two that it got."""
+    """An assigned consumer missed a record between its position and the next record that it got."""
     known = history.known_offsets
     for consumer, run in history.all_runs():
-        if not run.is_assigned:
-            continue
-        for (before, _), (after, record) in pairwise(run.handed):
-            if after <= before + 1:
-                continue
-            following = bisect_right(known, max(before, history.log_start - 1))
-            if following < len(known) and known[following] < after:
-                yield SENTENCES["poll-skip"] % (consumer, before, record, after, known[following])
+        for skip in run.skips(known, history.log_start):
+            yield SENTENCES["poll-skip"] % (consumer, *skip)
 
 
 def phantom(history: PartitionHistory) -> Iterator[str]:

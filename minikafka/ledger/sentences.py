@@ -19,8 +19,8 @@ SENTENCES: Final[dict[str, str]] = {
     "nonmonotonic-send": "%s sent %s after %s, but it is at %d, before %d",
     # consumer, record, offset, position
     "nonmonotonic-poll": "%s was handed %s at %d when its position was %d",
-    # consumer, offset before, record, its offset, the offset between
-    "poll-skip": "%s went from %d to %s at %d and skipped %d",
+    # consumer, position, record, its offset, the offset between
+    "poll-skip": "%s was at %d, was handed %s at %d, and skipped %d",
     # record, offset
     "phantom": "%s is at %s and was never sent",
     "aborted-read": "%s was refused, and read at %d",

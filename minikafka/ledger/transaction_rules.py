@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Final
 
 from minikafka.ledger.offsets import by_offset
@@ -71,17 +69,12 @@ def prefix_changed(history: TransactionHistory) -> Iterator[str]:
     for partition, view in history.views.items():
         known, records = sorted(view.offsets_of.all()), dict[int, list[str]]()
         for consumer, run in view.all_runs():
-            for (before, _), (after, _) in pairwise(run.handed if run.is_assigned else ()):
-                if after <= before + 1:
-                    continue
-                at = bisect_right(known, max(before, view.log_start - 1))
-                if at < len(known) and known[at] < after:
-                    offset = known[at]
-                    records = records or by_offset(view.offsets_of.pairs())
-                    yield (
-                        f"{consumer} went from {before} to {after} in {partition}, and another was handed "
-                        f"{records[offset][0]} at {offset}"
-                    )
+            for position, _, offset, skipped in run.skips(known, view.log_start):
+                records = records or by_offset(view.offsets_of.pairs())
+                yield (
+                    f"{consumer} went from position {position} to {offset} in {partition}, and another was handed "
+                    f"{records[skipped][0]} at {skipped}"
+                )
 
 
 def offset_changed(history: TransactionHistory) -> Iterator[str]:
@@ -126,9 +119,9 @@ def not_copied(history: TransactionHistory) -> Iterator[str]:
 
 def copied_ahead(history: TransactionHistory) -> Iterator[str]:
     """A copy was handed to a read_committed consumer, and the group's offset is not behind what it is a copy of."""
-    for copied, records in _copies(history).items():
-        position = history.positions.get((copied.group, copied.partition))
-        if position is not None and copied.offset >= position:
+    for copied, records in _copies(history).items() if history.are_positions_told else ():
+        position = history.positions.get((copied.group, copied.partition), 0)
+        if copied.offset >= position:
             yield (
                 f"{records[0]} is a copy of {copied.partition} at {copied.offset}, and {copied.group} has committed "
                 f"{position}"

@@ -26,7 +26,7 @@ class Transaction:
     name: str
     producer: str
     records: dict[str, str] = field(default_factory=dict)  # id -> partition, in the order of sending
-    commit_at: int | None = None  # event at which its commit was asked for
+    commit_at: int | None = None  # event at which its commit was first asked for
     told: Told = ""  # of its commit
     handed_at: dict[str, int] = field(default_factory=dict)  # id -> event at which a read_committed consumer got it
 
@@ -66,6 +66,7 @@ class TransactionHistory:
     sessions: dict[str, Session] = field(default_factory=dict)  # by producer
     copies: dict[str, Copied] = field(default_factory=dict)  # by record
     positions: dict[tuple[str, str], int] = field(default_factory=dict)  # of (group, partition), in the end
+    are_positions_told: bool = False  # then a group has committed nothing of a partition that is not named
     ends: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> last stable offset, high watermark
     views: Mapping[str, PartitionHistory] = field(default_factory=dict)
     seen: Mapping[str, PartitionHistory] = field(default_factory=dict)  # as consumers see them that see all
@@ -110,11 +111,14 @@ def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
                 for (transactional_id,) in event.items(str):
                     if asked_at.get(event.process, ("", 0))[0] != transactional_id:
                         raise HistoryError(f"{event.process} has not asked for {transactional_id}", event.number)
+                    if event.process in history.sessions:
+                        raise HistoryError(f"{event.process} took over before: a process is one producer", event.number)
                     history.sessions[event.process] = Session(*asked_at[event.process], event.number)
             case "copy", "invoke":
                 for record, group, partition, offset in event.items(str, str, str, int):
                     history.copies[record] = Copied(group, partition, offset)
             case "position", "ok":
+                history.are_positions_told = True
                 for group, partition, offset in event.items(str, str, int):
                     history.positions[group, partition] = offset
             case "stable_end", "ok":
@@ -145,7 +149,8 @@ def _take_commit(history: TransactionHistory, event: Event, name: str, kind: str
     if {transaction.told, kind} == {"ok", "fail"}:
         raise HistoryError(f"{name} was committed, and was not: its producer is told once", event.number)
     if kind == "invoke":
-        transaction.commit_at = event.number
+        if transaction.commit_at is None:  # a client may ask again, having heard nothing
+            transaction.commit_at = event.number
     elif transaction.told in ("", "info"):
         transaction.told = kind  # type: ignore[assignment]
 

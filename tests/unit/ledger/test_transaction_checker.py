@@ -112,3 +112,7 @@ def test_one_begins_once_and_asks_before_it_is_told() -> None:
         )
     with pytest.raises(HistoryError, match="has not asked"):
         check_transactions([Event(0, 0, "p", "ok", "take_over", ["i"])])
+    with pytest.raises(HistoryError, match="p took over before"):  # its first session would be forgotten
+        check_transactions(
+            [Event(at, 0, "p", type, "take_over", ["i"]) for at, type in enumerate(("invoke", "ok") * 2)]
+        )

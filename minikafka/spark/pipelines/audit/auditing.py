@@ -82,13 +82,14 @@ def audit(
         if stored is not None:
             told = told.unionByName(_of(topics, stored_items(stored, identity)), allowMissingColumns=True)
         said = _of(topics, items(events, *_OF_READERS)).collect()
-        found, starts = readers.readers_of(said)
+        found, starts, deleted_below = readers.readers_of(said)
         sightings = tables.sightings(told, readers.intervals(spark, found), tasks).persist(StorageLevel.DISK_ONLY)
         stack.callback(sightings.unpersist)
         bits = [1 << index for index in range(max(map(len, found.values()), default=0))]
         highest = tables.highest(sightings, bits if stored is None else [*bits, STORE_BIT])
-        starts |= {name: max(starts.get(name, 0), offset) for name, offset in log_starts.items()}
-        bounds = readers.bounds(spark, highest, found, starts, None if stored is None else READER, open_from)
+        deleted_below |= {name: max(deleted_below.get(name, 0), offset) for name, offset in log_starts.items()}
+        store = None if stored is None else READER
+        bounds = readers.bounds(spark, highest, found, starts, deleted_below, store, open_from)
         records = tables.records(sightings).join(fn.broadcast(bounds), "partition")
         figures = rules.figures(records).collect()
         told_of = {topic_and_number(row["partition"])[0] for row in figures if row["sent"]}

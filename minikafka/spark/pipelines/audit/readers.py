@@ -6,7 +6,7 @@ partition has a bit: so one number has all readers that saw a record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ FOREVER: Final = (1 << 63) - 1
 _READERS_MAX: Final = 62
 _INTERVALS: Final = "partition STRING, process BIGINT, begin BIGINT, end BIGINT, bit BIGINT"
 _BOUNDS: Final = (
-    "partition STRING, log_start BIGINT, "
+    "partition STRING, log_start BIGINT, starts ARRAY<BIGINT>, "
     "readers ARRAY<STRUCT<name: STRING, bit: BIGINT, start: BIGINT, end: BIGINT, highest: BIGINT>>"
 )
 
@@ -37,8 +37,9 @@ class Reader(NamedTuple):
     start: int  # its first offset
 
 
-def readers_of(marks: Sequence[Row]) -> tuple[dict[str, list[Reader]], dict[str, int]]:
-    """By partition: its readers, by name, and its log start. Raises PipelineError for more readers than bits."""
+def readers_of(marks: Sequence[Row]) -> tuple[dict[str, list[Reader]], dict[str, set[int]], dict[str, int]]:
+    """By partition: its readers, by name; where consumers begin; and its log start. Raises PipelineError for more
+    readers than bits."""
     processes = {mark["name"]: mark["process"] for mark in marks}
     histories = gather(map(_event, sorted(marks, key=lambda mark: mark["place"])))
     found = {}
@@ -55,7 +56,11 @@ def readers_of(marks: Sequence[Row]) -> tuple[dict[str, list[Reader]], dict[str,
                 "leave some `drained` events out of the history"
             )
         found[partition] = sorted(readers)
-    return found, {partition: history.log_start for partition, history in histories.items()}
+    starts = {
+        partition: {run.start for _, run in history.all_runs() if run.start is not None}
+        for partition, history in histories.items()
+    }
+    return found, starts, {partition: history.log_start for partition, history in histories.items()}
 
 
 def _event(mark: Row) -> Event:
@@ -79,12 +84,13 @@ def bounds(
     spark: SparkSession,
     highest: Mapping[str, Mapping[int, int | None]],
     readers: Mapping[str, Sequence[Reader]],
+    starts: Mapping[str, Set[int]],
     log_starts: Mapping[str, int],
     store: str | None,
     open_from: Mapping[str, int],
 ) -> DataFrame:
-    """``(partition, log_start, readers)``: for each partition the readers, by name, with the offsets from ``start`` to
-    before ``end`` that they had to get.
+    """``(partition, log_start, starts, readers)``: for each partition the readers, by name, with the offsets from
+    ``start`` to before ``end`` that they had to get; and ``starts``, where consumers begin, the log start among them.
 
     ``highest`` has the highest offset of each reader, by partition and bit. ``store`` is the name of the reader of the
     stored records, which gets none from ``open_from`` on.
@@ -99,5 +105,6 @@ def bounds(
         for name, bit, start, end in sorted(found, key=lambda reader: reader[0]):
             last = seen.get(bit)
             told.append((name, bit, max(start, log_start), end, -1 if last is None else last))
-        rows.append((partition, log_start, told))
+        begun = {max(start, log_start) for start in (0, *starts.get(partition, ()))}
+        rows.append((partition, log_start, sorted(begun), told))
     return spark.createDataFrame(rows, _BOUNDS)

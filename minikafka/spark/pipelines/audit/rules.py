@@ -138,20 +138,25 @@ def _of_steps(steps: DataFrame) -> DataFrame:
 
 
 def _skipped(steps: DataFrame, sightings: DataFrame, bounds: DataFrame) -> DataFrame:
-    """An assigned consumer missed a record between two that it got. Mostly there is none in between."""
+    """An assigned consumer missed a record between its position and the next that it got. Mostly there is none."""
     reads = (Kind.READ, Kind.STORED)
-    is_gap = is_kind(*reads) & is_kind(*reads, of="kind_before") & (fn.col("offset") > fn.col("before") + 1)
+    is_next = is_kind(*reads, Kind.ASSIGNED, of="kind_before")
+    is_gap = is_kind(*reads) & is_next & (fn.col("offset") > fn.col("before") + 1)
     below = bounds.select("partition", (fn.col("log_start") - 1).alias("below"))  # there may be no records any more
     gaps = (
         steps.filter(is_gap & fn.col("is_assigned"))
         .join(fn.broadcast(below), "partition")
         .withColumn("from", fn.greatest("before", "below"))
     )
-    ascending = Window.partitionBy("partition").orderBy("from")
-    known = sightings.filter(fn.col("offset").isNotNull()).select("partition", fn.col("offset").alias("from"))
-    following = known.union(below).distinct().withColumn("following", fn.lead("from").over(ascending))
+    from_above = Window.partitionBy("partition").orderBy(fn.desc("from")).rowsBetween(Window.unboundedPreceding, -1)
+    known = sightings.filter(fn.col("offset").isNotNull()).select("partition", fn.col("offset").alias("from"), "offset")
+    starts = bounds.select("partition", fn.explode("starts").alias("from"), fn.lit(None).cast("bigint").alias("offset"))
+    places = known.union(starts.withColumn("from", fn.col("from") - 1)).groupBy("partition", "from")
+    following = places.agg(fn.max("offset").alias("offset")).select(
+        "partition", "from", fn.last("offset", ignorenulls=True).over(from_above).alias("following")
+    )
     is_skipped = fn.col("following") < fn.col("offset")
     return _violations(
         gaps.join(following, ["partition", "from"]),
-        _violation("poll-skip", is_skipped, "before", "name", "before", "id", "offset", "following"),
+        _violation("poll-skip", is_skipped, "before", "name", fn.col("before") + 1, "id", "offset", "following"),
     )
