@@ -74,16 +74,14 @@ def minikafka_topic(request: pytest.FixtureRequest, minikafka: MiniKafka) -> str
 
     marker = request.node.get_closest_marker("minikafka_topic")
     words, how = ((), {}) if marker is None else (marker.args, marker.kwargs)
-    name = re.sub(r"[^\w.-]+", "-", request.node.name, flags=re.ASCII)[:_NAME_MAX].strip("-.")
-    for number in count(2):
+    for name in _topic_names(request.node.name):
         try:
             minikafka.create_topic(name, *words, **how)
             return name
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 _fail(error)
-            name = f"{name.rpartition('.')[0] or name}.{number}"
-    raise AssertionError("the last attempt returns or raises")
+    raise AssertionError("there is always one more name")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -108,6 +106,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     if report.failed and _CLUSTER in item.config.stash and _uses(item):
         report.sections += item.config.stash[_LINES].sections()
     return report
+
+
+def _topic_names(test: str) -> Iterator[str]:
+    """The names of its topic, of which it gets the first that is free. Without dots: one that differs from another in a
+    dot for an underscore only cannot be."""
+    name = re.sub(r"[^\w-]+", "-", test, flags=re.ASCII)[:_NAME_MAX].strip("-") or "test"
+    yield name
+    for number in count(2):
+        yield f"{name}-{number}"
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:

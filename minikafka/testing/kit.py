@@ -148,7 +148,14 @@ class MiniKafka(Breakable):
         self.close(exc if _is_failure(exc) else None)
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:  # a thread cannot be cancelled, and nobody else would end what it starts
+            await asyncio.to_thread(self.close)
+            await asyncio.gather(starting, return_exceptions=True)
+            await asyncio.to_thread(self.close)  # it had only begun before
+            raise
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None

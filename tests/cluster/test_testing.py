@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -154,6 +155,32 @@ def test_nothing_is_left_of_a_start_that_is_interrupted(tmp_path: Path, monkeypa
         MiniKafka(brokers=1).start()
     assert started[0].running() == {}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("point", ["_create", "start"])
+async def test_nothing_is_left_of_a_start_that_is_cancelled(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a time-out, or Ctrl-C in a coroutine: its thread went on, and the brokers ran as long as the process."""
+    begun, may_go_on = threading.Event(), threading.Event()
+    where = {"_create": MiniKafka, "start": LocalCluster}[point]
+    step = {"_create": MiniKafka._create, "start": lambda _cluster: None}[point]
+
+    def held(*arguments: object) -> object:
+        begun.set()
+        assert may_go_on.wait(30)
+        return step(*arguments)  # type: ignore[operator]
+
+    monkeypatch.setattr(LocalCluster, "start", lambda _cluster: None)
+    monkeypatch.setattr(where, point, held)
+    entering = asyncio.ensure_future(MiniKafka(brokers=1).__aenter__())
+    await asyncio.to_thread(begun.wait, 30)
+    entering.cancel()
+    await asyncio.sleep(0)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert os.listdir(tmp_path) == []
 
 
 def test_nothing_is_left_of_an_end_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
