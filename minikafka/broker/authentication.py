@@ -15,6 +15,7 @@ from typing import Final
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
+from minikafka.broker.dispatch import PLAIN_COST, PLAIN_COST_PER_BYTE
 from minikafka.broker.timers import Alarm, Timers
 from minikafka.config.principals import PrincipalRules
 from minikafka.config.sasl import SaslSettings
@@ -175,6 +176,7 @@ class SaslSession:
             answer = SaslHandshakeResponse(error_code=error.code, mechanisms=offered)
             self._refuse(error, partial(context.send, answer))
             return None
+        self._connection.limit_frames(self._settings.sasl_server_max_receive_size)  # again, if it proves itself again
         self.is_raw = context.version == 0
         return SaslHandshakeResponse(mechanisms=self.login.offered)
 
@@ -190,6 +192,7 @@ class SaslSession:
 
     def receive_raw(self, token: bytes) -> None:
         """The same without a request around it: who fails is told nothing."""
+        self._connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(token))
         reply = self._connection.open_reply()
         try:
             answer, _ = self._receive(token)

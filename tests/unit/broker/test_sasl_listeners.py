@@ -27,6 +27,7 @@ from kafka import KafkaProducer
 
 from minikafka.broker import authentication
 from minikafka.broker.authentication import Logins
+from minikafka.broker.dispatch import PLAIN_COST
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer, Security
 from minikafka.client.admin import QuotaEntity, ScramDeletion, ScramUpsertion
@@ -478,14 +479,17 @@ async def test_a_mechanism_that_is_not_offered(start_secure: StartNode, dial: Di
 
 
 async def test_large_frames_are_for_users(start_secure: StartNode, dial: Dial) -> None:
-    node = await start_secure()
-    stranger = await dial(node, SASL)
-    await stranger.ask(SaslHandshakeRequest(mechanism="PLAIN"))
-    with pytest.raises(ChannelClosedError):
-        await stranger.ask(SaslAuthenticateRequest(auth_bytes=bytes(70_000)))
-    user = await dial(node, SASL)
-    await log_in(user)
-    await user.produce("t", bytes(100_000))
+    node = await start_secure(connections_max_reauth_ms=60_000)
+    stranger, user = await dial(node, SASL), await dial(node, SASL)
+    for _ in ("logs in", "logs in again"):
+        await log_in(user)
+        await user.produce("t", bytes(100_000))
+    late = await dial(node, SASL)
+    await log_in(late)
+    for client in (stranger, late):
+        await client.ask(SaslHandshakeRequest(mechanism="PLAIN"))
+        with pytest.raises(ChannelClosedError):
+            await client.ask(SaslAuthenticateRequest(auth_bytes=bytes(70_000)))
 
 
 async def test_who_fails_waits(start_secure: StartNode, dial: Dial) -> None:
@@ -522,9 +526,11 @@ async def test_who_does_not_log_in_is_closed(start_secure: StartNode, monkeypatc
     writer.close()
 
 
-async def test_tokens_without_requests_around_them(start_secure: StartNode) -> None:
+async def test_tokens_without_requests_around_them(start_secure: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """After version 0 of SaslHandshake, as clients of Kafka 0.10 speak."""
     node = await start_secure()
+    spent: list[int] = []
+    monkeypatch.setattr(Connection, "spend", lambda _connection, cost: spent.append(cost))
     name = "SCRAM-SHA-256"
     for password, is_let_in in (("secret", True), ("wrong", False)):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener_of(node, SASL).endpoint.port)
@@ -545,3 +551,4 @@ async def test_tokens_without_requests_around_them(start_secure: StartNode) -> N
             assert not is_let_in
         assert (users_at(node) == ["alice"]) is is_let_in
         writer.close()
+    assert sum(cost > PLAIN_COST for cost in spent) == 6, "each costs its turn what a request does"
