@@ -22,6 +22,8 @@ from minikafka.config.sasl import SaslSettings
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.certificates import distinguished_name
 from minikafka.net.connection import Connection, FrameHandler
+from minikafka.net.reply import Reply
+from minikafka.sasl.exchange import UndecidedError
 from minikafka.sasl.login import Answer, Login, Mechanism
 from minikafka.wire.api import ApiKey
 from minikafka.wire.framing import FrameError
@@ -159,11 +161,14 @@ class SaslSession:
         self._clock = clock
         self._timers = timers
         self._alarm: Alarm | None = None
+        self._wait_no_more: Callable[[], object] | None = None
         connection.limit_frames(settings.sasl_server_max_receive_size)
         self._set_alarm(self._give_up, LOGIN_MAX_MS)
 
     def end(self) -> None:
         """The connection is gone. They refer to each other: both would stay until a full garbage collection."""
+        if self._wait_no_more is not None:
+            self._wait_no_more()
         self._stop_alarm()
         self._connection.session = None
 
@@ -184,18 +189,31 @@ class SaslSession:
         """The next message of an exchange."""
         try:
             token, lifetime_ms = self._receive(request.auth_bytes)
+        except UndecidedError as undecided:
+            self._wait(undecided, lambda: self._receive_again(request, context))
+            return None
         except KafkaError as error:
             answer = SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
             self._refuse(error, partial(context.send, answer))
             return None
         return SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
+    def _receive_again(self, request: SaslAuthenticateRequest, context: RequestContext) -> None:
+        response = self.receive(request, context)
+        if response is not None:
+            context.send(response)
+
     def receive_raw(self, token: bytes) -> None:
         """The same without a request around it: who fails is told nothing."""
         self._connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(token))
-        reply = self._connection.open_reply()
+        self._receive_raw(token, self._connection.open_reply())
+
+    def _receive_raw(self, token: bytes, reply: Reply) -> None:
         try:
             answer, _ = self._receive(token)
+        except UndecidedError as undecided:
+            self._wait(undecided, partial(self._receive_raw, token, reply))
+            return
         except KafkaError as error:
             self._refuse(error, reply.skip)
             return
@@ -229,6 +247,18 @@ class SaslSession:
             return
         self._connection.suspend()
         self._set_alarm(close, delay_ms)
+
+    def _wait(self, undecided: UndecidedError, go_on: Callable[[], None]) -> None:
+        """For what the message is judged by; nothing that follows it is read."""
+        self._connection.suspend()
+
+        def again() -> None:
+            if self._connection.session is self:  # it is not gone
+                self._wait_no_more = None
+                go_on()
+                self._connection.resume()
+
+        self._wait_no_more = undecided.when(again)
 
     def _set_alarm(self, act: Callable[[], None], delay_ms: int) -> None:
         self._stop_alarm()

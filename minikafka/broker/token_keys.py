@@ -1,14 +1,16 @@
 """The keys of those who sign tokens (JWKS, RFC 7517): read from a file or an address, and again now and then.
 
-A token that names an unknown key has them read again soon: whoever issues tokens changes its keys. Until then the token
-is refused. What cannot be read leaves the keys as they were.
+A token that names an unknown key has them read again: whoever issues tokens changes its keys. Its login waits for that,
+as one does that comes before they were read first: a client that is refused may give up for good. But not for longer
+than for one reading, and right after one it is refused. What cannot be read leaves the keys as they were.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from http.client import HTTPException, HTTPMessage
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +24,7 @@ from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.sasl import OAUTHBEARER
 from minikafka.config.security import WITH_SASL
 from minikafka.event_log import get_logger
+from minikafka.sasl.exchange import UndecidedError
 from minikafka.sasl.jwt import Claims, TokenError
 
 log = get_logger()
@@ -36,6 +39,8 @@ _ALGORITHMS: Final = {
     "OKP": ("EdDSA",),
 }
 """By the type of a key. None is of a shared secret: who checks a token could make one."""
+_PRIVATE: Final = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
+"""Members of keys that are of no use here, and which PyJWT would make private keys with, that check nothing."""
 _NO_CHECKS: Final = dict.fromkeys(("verify_exp", "verify_nbf", "verify_iat", "verify_aud", "verify_iss"), False)
 """Of claims: :class:`~minikafka.sasl.jwt.Demands` has them."""
 
@@ -68,13 +73,19 @@ class TokenKeys:
         self._run_in_thread = run_in_thread
         self._keys: Mapping[str, Any] = {}
         self._is_wanted = asyncio.Event()
+        self._is_due = False  # a reading is under way, or begins as soon as one is wanted
+        self._waiting: dict[object, Callable[[], None]] = {}
 
     async def run(self) -> None:
         """Read them, for ever."""
         while True:
             self._is_wanted.clear()
+            self._is_due = True
             await self.read()
+            self._is_due = False
+            await self._go_on()
             await asyncio.sleep(min(PAUSE_S, self._refresh_s))
+            self._is_due = True
             try:
                 async with asyncio.timeout(self._refresh_s):
                     await self._is_wanted.wait()
@@ -88,8 +99,20 @@ class TokenKeys:
         except (OSError, ValueError, HTTPException) as error:
             log.warning("keys of tokens cannot be read", url=self.url, why=_why(error))
 
+    async def _go_on(self) -> None:
+        """With those who wait, one a turn of the loop: a thousand may log in at once."""
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            loop.call_soon(self._waiting.pop(next(iter(self._waiting))))
+            await asyncio.sleep(0)
+
+    def _when_read(self, go_on: Callable[[], None]) -> Callable[[], object]:
+        who = object()
+        self._waiting[who] = go_on
+        return partial(self._waiting.pop, who, None)
+
     def claims_of(self, token: str) -> Claims:
-        """What a token says, if one of these keys has signed it. TokenError."""
+        """What a token says, if one of these keys has signed it. TokenError; UndecidedError until they are read."""
         jwt = _jwt()
         try:
             name = jwt.get_unverified_header(token).get("kid")
@@ -106,6 +129,8 @@ class TokenKeys:
         key = keys.get(name or "")
         if key is None:
             self._is_wanted.set()
+            if self._is_due:
+                raise UndecidedError(self._when_read)
             raise TokenError("it is signed by another key")
         return key
 
@@ -123,9 +148,9 @@ def keys_in(text: bytes) -> dict[str, Any]:
         if not isinstance(row, dict) or str(row.get("kty")) not in _ALGORITHMS or row.get("use", "sig") != "sig":
             continue
         try:
-            key = jwt.PyJWK.from_dict(row)
-        except (jwt.PyJWTError, NotImplementedError):
-            continue  # of a curve that is unknown here, say, or for no algorithm
+            key = jwt.PyJWK.from_dict({name: value for name, value in row.items() if name not in _PRIVATE})
+        except (jwt.PyJWTError, NotImplementedError, TypeError, ValueError):
+            continue  # of a curve that is unknown here, say, or for no algorithm, or none at all
         keys[str(row.get("kid", ""))] = key
     if not keys:
         raise ValueError("there is no public key for signatures in it")

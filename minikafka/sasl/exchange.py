@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NoReturn, Protocol
 
 from minikafka.errors import ErrorCode, KafkaError
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
+
+
+When = Callable[[Callable[[], None]], Callable[[], object]]
+"""Calls what it is given, once; returns what takes that back."""
+
+
+class UndecidedError(Exception):
+    """A message cannot be judged yet. The exchange is as it was, and is to be given it again ``when`` that can be."""
+
+    def __init__(self, when: When) -> None:
+        super().__init__()
+        self.when = when
 
 
 class ServerExchange(Protocol):
@@ -19,7 +32,8 @@ class ServerExchange(Protocol):
     """Wall-clock time at which the proof expires; None: never."""
 
     def receive(self, token: bytes) -> bytes:
-        """The answer to the client's next message. KafkaError(SASL_AUTHENTICATION_FAILED) refuses for good."""
+        """The answer to the client's next message. KafkaError(SASL_AUTHENTICATION_FAILED) refuses for good.
+        UndecidedError: not yet."""
         ...
 
 

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 INVALID: Final = "invalid_token"
 INSUFFICIENT: Final = "insufficient_scope"
+NAME_MAX: Final = 1000
+"""Characters of a user, as of those of SCRAM and of principals in ACLs: nodes remember whom they let in."""
 LATEST_S: Final = 2**43
 """Times beyond are this one. So they are in Java's range, also in milliseconds."""
 
@@ -32,7 +34,7 @@ class Token(NamedTuple):
 
 Claims = Mapping[str, Any]
 Validate = Callable[[str], Token]
-"""Of the text of a token. TokenError."""
+"""Of the text of a token. TokenError, UndecidedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Demands:
     def check(self, claims: Claims, now_ms: int) -> Token:
         """TokenError if they do not."""
         user = claims.get(self.principal_claim)
-        if not isinstance(user, str) or not user or not _is_text(user):
+        if not isinstance(user, str) or not 0 < len(user) <= NAME_MAX or not _is_text(user):
             raise TokenError(f"claim {self.principal_claim} does not name a user")
         expires_at_ms = _time_ms(claims, "exp")
         if expires_at_ms is None:

@@ -88,7 +88,8 @@ class Login:
             )
 
     def receive(self, token: bytes, now_ms: int, wall_ms: int) -> Answer:
-        """SaslAuthenticate. KafkaError: SASL_AUTHENTICATION_FAILED, ILLEGAL_SASL_STATE."""
+        """SaslAuthenticate. KafkaError: SASL_AUTHENTICATION_FAILED, ILLEGAL_SASL_STATE. UndecidedError: nothing has
+        changed, and the same token is to come again."""
         exchange = self._exchange
         if exchange is None:
             _illegal("SaslAuthenticate without SaslHandshake; send SaslHandshake first")

@@ -14,7 +14,8 @@ from typing import Any
 
 import jwt
 import pytest
-from broker_node import ANY_PORTS, eventually, listener_of
+from broker_client import Client
+from broker_node import ANY_PORTS, eventually, in_time, listener_of
 from broker_tls import Files
 from captured_logs import capture_logs
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -27,9 +28,16 @@ from minikafka.broker.token_keys import TokenKeys, keys_in
 from minikafka.client import Admin, Security
 from minikafka.config import BrokerConfig, ConfigError
 from minikafka.errors import KafkaError
+from minikafka.sasl.exchange import UndecidedError
 from minikafka.sasl.jwt import TokenError, unsecured_token
+from minikafka.sasl.oauthbearer import OAuthBearerClient
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+SASL = "SASL_PLAINTEXT"
 
 StartNode = Callable[..., Awaitable[Node]]
+Dial = Callable[..., Awaitable[Client]]
 
 RSA = rsa.generate_private_key(65537, 2048)
 CURVE = ec.generate_private_key(ec.SECP256R1())
@@ -80,7 +88,12 @@ async def keys(tmp_path: Path) -> TokenKeys:
 
 def test_only_public_keys_for_signatures_are_taken() -> None:
     assert set(keys_in(KEYS)) == {"rsa", "curve"}
-    unknown = {"kty": "EC", "crv": "no"}, {"kty": ["EC"]}, row(CURVE, "none", alg="none")
+    unknown = (
+        {"kty": "EC", "crv": "no"},
+        {"kty": ["EC"]},
+        row(CURVE, "none", alg="none"),
+        row(RSA, "list", alg=["RS256"]),
+    )
     assert set(keys_in(jwks(row(RSA, "rsa", use="enc"), row(CURVE, "curve"), *unknown))) == {"curve"}
     for wrong in (b"{", b"[]", b'{"keys": 7}', jwks(), jwks({"kty": "oct", "k": "c2VjcmV0"}), b"\xff", b"[" * 100_000):
         with pytest.raises(ValueError, match=r"."):
@@ -116,6 +129,19 @@ async def test_others_are_not(keys: TokenKeys) -> None:
             keys.claims_of(token)
 
 
+async def test_of_a_private_key_the_public_one_is_taken(tmp_path: Path) -> None:
+    private = [
+        kind.to_jwk(key, as_dict=True) | {"kid": name}
+        for kind, key, name in ((jwt.algorithms.RSAAlgorithm, RSA, "rsa"), (jwt.algorithms.ECAlgorithm, CURVE, "curve"))
+    ]
+    assert all("d" in each for each in private)
+    keys = await keys_of(tmp_path / "keys.json", jwks(*private))
+    for token in (signed(), signed(RSA, "RS256", "rsa"), signed(RSA, "PS256", "rsa")):
+        assert keys.claims_of(token)["sub"] == "alice"
+    with pytest.raises(TokenError):
+        keys.claims_of(signed(rsa.generate_private_key(65537, 2048), "RS256", "rsa"))
+
+
 async def test_the_only_key_needs_no_name(tmp_path: Path) -> None:
     only = await keys_of(tmp_path / "keys.json", jwks(row(CURVE, "curve")))
     assert only.claims_of(signed(kid=None))["sub"] == "alice"
@@ -132,7 +158,7 @@ async def test_an_unknown_key_has_them_read_again(tmp_path: Path, monkeypatch: p
     def is_known() -> bool:
         try:
             return bool(keys.claims_of(token))
-        except TokenError:
+        except (TokenError, UndecidedError):
             return False
 
     await eventually(is_known, "the new key")
@@ -201,17 +227,17 @@ async def test_a_client_with_a_signed_token_is_let_in(start_node: StartNode, tmp
     path = tmp_path / "keys.json"
     path.write_bytes(KEYS)
     node = await start_node(
-        listeners=f"{ANY_PORTS},SASL_PLAINTEXT://127.0.0.1:0",
+        listeners=f"{ANY_PORTS},{SASL}://127.0.0.1:0",
         sasl_enabled_mechanisms="OAUTHBEARER",
         sasl_oauthbearer_jwks_endpoint_url=path.as_uri(),
         sasl_oauthbearer_expected_audience="kafka",
         sasl_oauthbearer_expected_issuer="https://issuer",
         connection_failed_authentication_delay_ms=1,
     )
-    listener = listener_of(node, "SASL_PLAINTEXT")
+    listener = listener_of(node, SASL)
 
     def client(token: str) -> Admin:
-        how = Security(security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER", sasl_oauth_token=lambda: token)
+        how = Security(security_protocol=SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token=lambda: token)
         return Admin(str(listener.endpoint), security=how)
 
     async with client(signed()):
@@ -221,6 +247,50 @@ async def test_a_client_with_a_signed_token_is_let_in(start_node: StartNode, tmp
         with pytest.raises(KafkaError, match="invalid_token"):
             async with client(token):
                 pass
+
+
+async def test_a_login_waits_for_a_key_that_is_being_read(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a client that is refused nothing more may come: so is a Java producer."""
+    monkeypatch.setattr(token_keys, "PAUSE_S", 0.0)
+    rows, asked, may_answer = [row(CURVE, "curve")], asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.release()
+        await may_answer.acquire()
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + jwks(*rows))
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        node = await start_node(
+            listeners=f"{ANY_PORTS},{SASL}://127.0.0.1:0",
+            sasl_enabled_mechanisms="OAUTHBEARER",
+            sasl_oauthbearer_jwks_endpoint_url=f"http://127.0.0.1:{port_of(server)}/keys",
+            connection_failed_authentication_delay_ms=1,
+        )
+        (keys,) = node.listeners.token_keys
+
+        async def begin(token: str, version: int = 1) -> tuple[Client, asyncio.Task[Any]]:
+            client = await dial(node, SASL)
+            await client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), version)
+            return client, client.send(SaslAuthenticateRequest(auth_bytes=OAuthBearerClient(token, {}).first()))
+
+        async def told(*waiting: tuple[Client, asyncio.Task[Any]]) -> list[bytes]:
+            await in_time(asked.acquire())
+            await eventually(lambda: len(keys._waiting) == len(waiting), "the logins")
+            may_answer.release()
+            return [(await in_time(login)).auth_bytes for _, login in waiting]
+
+        (_, left), *stay = [await begin(each) for each in (signed(), signed(), signed(OTHER, kid="new"))]
+        await eventually(lambda: len(keys._waiting) == 3, "the logins")
+        next(iter(listener_of(node, SASL)._connections)).close()
+        left.cancel()
+        assert await told(*stay) == [b"", b'{"status": "invalid_token"}']
+        rows.append(row(OTHER, "new"))
+        assert await told(await begin(signed(OTHER, kid="new"))) == [b""]
+        assert {each.user for each in listener_of(node, SASL)._connections} >= {"alice"}
 
 
 def test_keys_that_cannot_be_used_are_named_before_a_node_starts(

@@ -42,6 +42,7 @@ def test_a_token_lets_in_whom_it_names_until_it_expires() -> None:
         {},
         GOOD | {"sub": ""},
         GOOD | {"sub": 7},
+        GOOD | {"sub": "a" * 1001},
         GOOD | {"sub": "half a character: \ud800"},
         GOOD | {"exp": 1000},
         GOOD | {"exp": "later"},
