@@ -16,7 +16,7 @@ API at a version that is not served, except ApiVersions, which is how a client f
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
@@ -165,11 +165,48 @@ class Dispatcher:
         # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
         request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
         context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(frame))
-        if self._admission is not None:
-            admitted = self._admission.admit(key, request, context, self._metadata.image)
-            if admitted is None:
-                return
-            context = admitted
+        if self._admission is None:
+            self._handle(key, request, context, len(frame))
+            return
+        admitting = self._admission.admit(key, request, context, self._metadata.image)
+        try:
+            next(admitting)
+        except StopIteration as end:
+            if end.value is not None:
+                self._handle(key, request, end.value, len(frame))
+            return
+        context.connection.suspend()
+        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
+        admission = self._admit_in_portions(admitting, key, request, context, len(frame))
+        context.reply.cancel_with_connection(self._tasks.start(admission, key.camel_name).cancel)
+
+    async def _admit_in_portions(
+        self,
+        admitting: Generator[None, None, RequestContext | None],
+        key: ApiKey,
+        request: Message,
+        context: RequestContext,
+        size: int,
+    ) -> None:
+        """Meanwhile the connection handles nothing: requests of a client are handled in order."""
+        connection = context.connection
+        try:
+            while True:
+                await connection.wait_for_turn()
+                try:
+                    next(admitting)
+                except StopIteration as end:
+                    if end.value is not None:
+                        self._handle(key, request, end.value, size)
+                        self.on_read_event_end()
+                    return
+        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
+            log.error("a request failed", api=key.camel_name, why=one_line(error), exc_info=error)
+            connection.close()
+        finally:
+            connection.resume()
+
+    def _handle(self, key: ApiKey, request: Message, context: RequestContext, size: int) -> None:
         plain = self._plain.get(key)
         if plain is not None:
             response = plain(request, context)
@@ -178,7 +215,7 @@ class Dispatcher:
                 context.connection.spend(PLAIN_COST_PER_BYTE * len(body))
                 context.send_body(body)
             return
-        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
+        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * size)
         task = self._tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
         context.reply.cancel_with_connection(task.cancel)
 

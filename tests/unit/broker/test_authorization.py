@@ -12,12 +12,14 @@ from broker_client import Client, batch, fetch_request, values_in
 from broker_node import PATIENCE_S, Cluster, create_topic, eventually, in_time, led, listener_of, turns
 from captured_logs import capture_logs
 
+from minikafka.broker import authorization
 from minikafka.broker.absences import Absences
-from minikafka.broker.authorizer import NOT_ASKED
+from minikafka.broker.authorizer import NOT_ASKED, Authorizer
 from minikafka.broker.node import Node
 from minikafka.config.security import STANDARD_AUTHORIZER
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
+from minikafka.net.connection import Connection
 from minikafka.records.batch import parse_header
 from minikafka.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from minikafka.security.authorizer import bits_of
@@ -397,6 +399,45 @@ async def test_offsets_are_committed_and_read_by_group_and_topic(secured: Node, 
     await revoke_all(secured)
     await eventually(lambda: not secured.image.acls, "the revocation")
     assert (await alice.ask(ListGroupsRequest())).groups == []
+
+
+async def test_many_names_are_looked_at_in_portions_and_requests_stay_in_order(
+    secured: Node, alice: Client, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await root.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+    await eventually(lambda: secured.groups.shard_of("g"), "the coordinator")
+    await eventually_active(secured, root)
+    await grant(secured, acl(READ, GROUP, "g"), acl(READ, TOPIC, "mine"))
+    monkeypatch.setattr(authorization, "AT_ONCE", 10)
+    looks, portions = [0], []
+
+    def look(authorizer: Authorizer, *asked: Any) -> bool:
+        looks[0] += 1
+        return sees(authorizer, *asked)
+
+    async def wait_for_turn(connection: Connection) -> None:
+        portions.append(looks[0])
+        looks[0] = 0
+        await wait(connection)
+
+    wait, sees = Connection.wait_for_turn, Authorizer.sees
+    monkeypatch.setattr(Authorizer, "sees", look)
+    monkeypatch.setattr(Connection, "wait_for_turn", wait_for_turn)
+    unseen = [f"{number}" for number in range(50)]
+    last = commit("mine")
+    last.topics[0].partitions[0].committed_offset = 2
+    first, second = alice.send(commit(*unseen, "mine")), alice.send(last)
+    assert {topic.name: topic.partitions[0].error_code for topic in (await first).topics} == {
+        "mine": 0,
+        **dict.fromkeys(unseen, DENIED_TOPIC),
+    }
+    await second
+    asked = [OffsetFetchRequestTopics(name="mine", partition_indexes=[0])]
+    answer = await root.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=asked)]))
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 2, "the later one counts"
+    assert portions[:5] == [11, 10, 10, 10, 10], "the first has the group, too"
+    refused = (await alice.ask(DescribeGroupsRequest(groups=unseen))).groups
+    assert {group.error_code for group in refused} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
 
 
 async def eventually_active(node: Node, client: Client) -> None:
