@@ -18,3 +18,19 @@ def test_some_acls_of_a_resource_are_not_taken_for_all_of_them(options: dict[str
     given = acl.Given(topic=["orders"], **options)
     with pytest.raises(typer.BadParameter, match="allow-principal"):
         acl.remove(**{name: getattr(given, name) for name in acl.Given.__slots__})
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"deny_principal": ["user:bob"]}, "'user:bob' is nobody"),
+        ({"deny_principal": ["User:"]}, "'User:' is nobody"),
+        ({"deny_principal": ["User:bob"], "deny_host": ["10.0.0.0/8"]}, "'10.0.0.0/8' is no IP address"),
+        ({"allow_principal": ["User:bob"], "allow_host": ["gate.example.org"]}, "is no IP address"),
+    ],
+)
+def test_an_acl_is_about_somebody(options: dict[str, Any], why: str) -> None:
+    """Who denies something to a network must not believe that it is done."""
+    given = acl.Given(topic=["orders"], **options)
+    with pytest.raises(typer.BadParameter, match=why):
+        acl.add(**{name: getattr(given, name) for name in acl.Given.__slots__})
