@@ -49,7 +49,8 @@ def _head(results: dict[str, dict[str, Any]]) -> str:
 # minikafka beside Apache Kafka
 
 Three nodes of minikafka and three of Apache Kafka {VERSION} (broker and voter each, heap and settings of its own
-start script) on one machine, both up at the same time, with the same load by turns. The load is a program in C over
+start script) on one machine, both up at the same time, with the same load by turns (but for idle partitions and
+connections, where each is up by itself: idle nodes use CPU, too). The load is a program in C over
 librdkafka (`beside/generator.c`). Each load runs until two turns of a side agree on what they cost, so that a JVM has
 compiled what it needs; then it is measured five times on each side. What was measured is the median of the five ratios,
 ours to theirs, unless it has a unit. CPU is that of all three nodes, from the operating system; on a machine that
@@ -151,7 +152,7 @@ def _two_lines(names: Sequence[str], figures: Figures, about: str) -> str:
         ]
         for side, key in ((OURS, "ours"), (THEIRS, "theirs"))
     }
-    return lines(series, about=about, form=lambda ms: f"{ms:.3g} ms")
+    return lines(series, about=about, form=lambda ms: f"{number(ms)} ms")
 
 
 def _outages(results: dict[str, dict[str, Any]]) -> str | None:
