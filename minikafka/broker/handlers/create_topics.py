@@ -71,7 +71,9 @@ async def handle(
     made = [result for result in answer.topics if not result.error_code]
     if not request.validate_only:
         await wait_until_seen(metadata, lambda image: all(image.topic(each.name) is not None for each in made))
-    overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
+    overrides = {
+        topic.name: {row.name: row.value for row in topic.configs if row.value is not None} for topic in request.topics
+    }
     broker = broker_config(metadata.image, config)
     async for result in paced(made, TOPICS_AT_ONCE, context):
         if authorizer.sees(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name):

@@ -56,18 +56,19 @@ async def test_topics_are_created_in_every_version(node: Node, client: Client) -
 
 
 async def test_the_answer_says_what_was_made(node: Node, client: Client) -> None:
-    request = CreateTopicsRequest(
-        topics=[topic("orders", 3, configs=[CreatableTopicConfig(name="retention.ms", value="1000")])], timeout_ms=5000
-    )
+    settings = {"retention.ms": "1000", "cleanup.policy": ""}
+    configs = [CreatableTopicConfig(name=name, value=value) for name, value in settings.items()]
+    request = CreateTopicsRequest(topics=[topic("orders", 3, configs=configs)], timeout_ms=5000)
     made = (await client.ask(request)).topics[0]
     image = node.image.topic("orders")
     assert image is not None
     assert (made.name, made.topic_id, made.num_partitions, made.replication_factor) == ("orders", image.topic_id, 3, 1)
-    assert node.image.topic_overrides("orders") == {"retention.ms": "1000"}
+    assert node.image.topic_overrides("orders") == settings
     assert made.configs is not None, "which is what Java's admin client takes for granted"
     sources = {config.name: (config.value, config.config_source) for config in made.configs}
     assert sources["retention.ms"] == ("1000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
-    assert sources["cleanup.policy"] == ("delete", ConfigSource.DEFAULT_CONFIG)
+    assert sources["cleanup.policy"] == ("", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert sources["compression.type"] == ("producer", ConfigSource.DEFAULT_CONFIG)
 
 
 @pytest.mark.spec("P6")
