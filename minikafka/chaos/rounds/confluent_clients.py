@@ -163,9 +163,15 @@ class Member(Worker):
         def on_assign(consumer: Any, partitions: list[Any]) -> None:
             self.note(process, "ok", "assign", [place(each.topic, each.partition) for each in partitions])
 
+        def on_commit(error: Any, partitions: list[Any]) -> None:
+            if error is None:
+                done = [each for each in partitions if not each.error and each.offset > 0]
+                self.load.note_committed([place(each.topic, each.partition) for each in done])
+
         consumer = make_consumer(
             self.load.cluster,
             "read_uncommitted",
+            on_commit=on_commit,
             group_id=self._group,
             group_protocol=self._protocol,
             enable_auto_commit=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from threading import Event, Lock, Thread
 from typing import Any, ClassVar, Final, Protocol
 
@@ -103,6 +104,7 @@ class Load(ABC):
         self.is_abandoned = False
         self.acknowledged = 0
         self.read = 0
+        self.commits = 0
         self.writers: list[Worker] = []
         self.readers: list[Worker] = []
         self._counting = Lock()
@@ -196,6 +198,11 @@ class Load(ABC):
                 self.acknowledged += len(value)
             elif function.startswith("poll"):
                 self.read += len(value)
+
+    def note_committed(self, places: Iterable[str]) -> None:
+        """A member of a group was told that its offsets there are committed."""
+        with self._counting:
+            self.commits += 1
 
     def _end(self, workers: list[Worker]) -> None:
         deadline = time.monotonic() + DRAIN_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.chaos.history import History
@@ -34,15 +35,18 @@ def silent() -> logging.Logger:
     return logger
 
 
-def make_consumer(cluster: Reached, isolation: str, **settings: str | int | bool) -> Consumer:
+def make_consumer(
+    cluster: Reached, isolation: str, *, on_commit: Callable[..., None] | None = None, **settings: str | int | bool
+) -> Consumer:
     """Without a group, unless ``settings`` name one."""
     from confluent_kafka import Consumer
 
     named = {name.replace("_", "."): value for name, value in settings.items()}
     own = {"group.id": "none", "enable.auto.commit": False, "isolation.level": isolation}
+    callbacks = {"error_cb": lambda error: None} | ({} if on_commit is None else {"on_commit": on_commit})
     limits = {"auto.offset.reset": "error", "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50}
     return Consumer(
-        {**COMMON, **own, **limits, **named, **cluster.by_librdkafka, "error_cb": lambda error: None},
+        {**COMMON, **own, **limits, **named, **cluster.by_librdkafka, **callbacks},
         logger=silent(),
     )
 
