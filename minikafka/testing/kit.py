@@ -148,7 +148,7 @@ class MiniKafka(Breakable):
         self.close(exc if _is_failure(exc) else None)
 
     async def __aenter__(self) -> Self:
-        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        starting = asyncio.get_running_loop().run_in_executor(None, self.start)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:  # a thread cannot be cancelled, and nobody else would end what it starts
