@@ -3,54 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TypeVar
 
 import pytest
-from sim_cluster import WALL_START_S, SimulatedCluster
+from sim_cluster import WALL_START_S
 from sim_scenario import is_healed
-from simulator.loop import Simulator
+from sim_scene import Scene
 from simulator.network import Socket
 
-from minikafka.broker.node import Node
-from minikafka.client import Admin, Consumer, Producer
+from minikafka.client import Consumer, Producer
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.model import TopicPartition
-
-T = TypeVar("T")
 
 WHERE = TopicPartition("t", 0)
 RECORDS = 400
 SIZE = 1000
 
 
-class Scene:
-    """Four quiet machines and one client."""
+class Filled(Scene):
+    """Four quiet machines."""
 
     def __init__(self, **settings: object) -> None:
-        self.simulator = Simulator(1)
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        racks = {node_id: {"broker.rack": f"r{node_id}"} for node_id in range(1, 5)}
-        self.cluster = SimulatedCluster(self.simulator, named, settings_of=racks)
-        self.cluster.start()
-        self.client = self.cluster.network.process("client")
-
-    def end(self) -> None:
-        """Nothing of it runs any more."""
-        for process in self.cluster.network.processes():
-            process.kill()
-
-    def run(self, act: Callable[[], Awaitable[T]], limit_s: float = 120.0) -> T:
-        """The result of ``act``, run by the client."""
-
-        async def main() -> T:
-            return await act()
-
-        return self.simulator.run_until_done(self.client.spawn(main()), limit_s)
-
-    def admin(self) -> Admin:
-        return Admin(self.cluster.bootstrap_servers)
+        super().__init__(named, settings_of={node_id: {"broker.rack": f"r{node_id}"} for node_id in range(1, 5)})
 
     def fill(self, replicas: list[int]) -> None:
         """Topic t with a few hundred thousand bytes on these brokers, of which the first leads."""
@@ -63,20 +39,10 @@ class Scene:
                 for _ in range(RECORDS):
                     await producer.send_and_wait("t", b"x" * SIZE, partition=0)
 
-        async def lead() -> None:
-            async with self.admin() as admin:
-                await admin.elect_leaders("preferred")
-
         self.simulator.run(5.0)
         self.run(act)
         self.wait_for(lambda: self.placed(replicas))
-        self.run(lead)
-        self.wait_for(lambda: all(self.leader(node) == replicas[0] for _, node in self.cluster.nodes()))
-
-    def leader(self, node: Node) -> int | None:
-        """Who leads, as far as the node knows."""
-        state = node.image.partition(WHERE)
-        return None if state is None else state.leader
+        self.lead(WHERE, replicas[0])
 
     def placed(self, replicas: list[int]) -> bool:
         """These brokers have it, and nothing else is to be done."""
@@ -85,25 +51,17 @@ class Scene:
             state is not None and list(state.replicas) == replicas and not state.is_reassigning for state in states
         )
 
-    def wait_for(self, condition: Callable[[], bool], limit_s: float = 120.0) -> float:
-        """Virtual seconds until it holds."""
-        began = self.simulator.now
-        while not condition():
-            assert self.simulator.now - began < limit_s, "waited in vain"
-            self.simulator.run(self.simulator.now + 0.1)
-        return self.simulator.now - began
 
-
-Begin = Callable[..., Scene]
+Begin = Callable[..., Filled]
 
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
     """Makes scenes that end with the test."""
-    scenes: list[Scene] = []
+    scenes: list[Filled] = []
 
-    def make(**settings: object) -> Scene:
-        scenes.append(Scene(**settings))
+    def make(**settings: object) -> Filled:
+        scenes.append(Filled(**settings))
         return scenes[-1]
 
     yield make
@@ -111,7 +69,7 @@ def begin() -> Iterator[Begin]:
         scene.end()
 
 
-def move(scene: Scene, replicas: list[int], rates: dict[str, str]) -> float:
+def move(scene: Filled, replicas: list[int], rates: dict[str, str]) -> float:
     """Virtual seconds that it takes to move the partition there."""
 
     async def act() -> None:
