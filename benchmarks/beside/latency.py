@@ -30,7 +30,7 @@ def run(run: Run) -> list[Figure]:
     with both_sides(run) as sides:
         if not sides:
             return figures
-        for rate in (QUIET, USUAL, BUSY):
+        for rate in (USUAL, QUIET, BUSY):
             found = compare(run, f"{rate:,}/s", sides, in_new_topic(_load(rate)))
             limit = Target("<", 0.5) if rate == USUAL else None
             figures += [
