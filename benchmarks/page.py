@@ -170,7 +170,7 @@ _PLOTS: Final = {
     "throughput": ("Throughput, times Apache Kafka's", _rates),
     "cpu": ("CPU of all nodes for a record, times Apache Kafka's (less is better)", _cpu),
     "latency": ("From a record to its answer at 1,000 records a second", _latency),
-    "growth": ("The same (p50) with so many idle partitions", _growth),
+    "growth": ("From a record to its answer at 1,000 records a second, p50, with so many idle partitions", _growth),
     "outages": ("No writes to a partition for so long, median", _outages),
 }
 
