@@ -522,7 +522,7 @@ class Segment:
         """The largest timestamp (ms) of the first batch; -1 when there is none. BadBatchError when it is damaged."""
         if self._tail is None and self._first_timestamp is not None:
             return self._first_timestamp
-        found = next(scan_headers(self.file, 0, self.size, HEADER_SIZE), None)
+        found = next(scan_headers(self.file, 0, self.size), None)
         timestamp = NO_TIMESTAMP if found is None else found[1].max_timestamp
         if self._tail is None:
             self._first_timestamp = timestamp
