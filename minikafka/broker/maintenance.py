@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.replica import ReplicaDriver
@@ -30,6 +30,10 @@ COMPACTION_CHECK_INTERVAL_S = 15.0
 NODE_PRODUCERS_MAX = 100_000
 """That all logs of a node remember: some 50 MB."""
 PRODUCERS_OF_A_LOG_MIN = 100
+PORTION: Final = 100
+"""Partitions looked at in a turn of the loop, for less than a millisecond: a node may have thousands."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(eq=False)
@@ -68,7 +72,15 @@ class Maintenance:
                 log.warning("maintenance failed", what=act.__name__.strip("_"), why=str(error))
 
     async def _checkpoint(self) -> None:
-        job, look = self._store.prepare_checkpoints(self.high_watermarks()), self._store.prepare_look()
+        look = self._store.prepare_look()
+
+        def note(log_: Log) -> None:
+            partition = self._replicas.get(log_.topic_partition)
+            self._store.note_rows(log_, None if partition is None else partition.high_watermark)
+            look.add(log_)
+
+        await _in_portions(list(self._store), note)
+        job = self._store.prepare_checkpoints()
 
         def run() -> None:
             job.run()
@@ -79,8 +91,8 @@ class Maintenance:
         look.complete()
 
     async def _check_lagging(self) -> None:
-        """Leaders propose followers that lag out of the ISR (row R19)."""
-        self._driver.check_lagging()
+        """Leaders propose followers that lag out of the ISR (row R19). Marks of damage that are due are written."""
+        await _in_portions(self._replicas, self._if_here(self._driver.check_lagging))
 
     async def _apply_retention(self) -> None:
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.age_ms()
@@ -189,13 +201,33 @@ class Maintenance:
             steps.close()
 
     async def _flush_due(self) -> None:
-        self._driver.look_for_damage()
         now_ms = self._clock.monotonic_ms()
-        for partition in self._replicas:
+
+        def look(partition: Partition) -> None:
+            self._driver.look_at(partition)
             is_offline = partition.replica.is_offline or partition.log.is_offline
             if not is_offline and partition.log.flush_due(now_ms):
                 self._jobs.request_sync(partition)
+
+        await _in_portions(self._replicas, self._if_here(look))
         self._bound_producers()
         trash = self._store.take_trash(now_ms)
         if trash is not None:
             await self._run_in_thread(trash)
+
+    def _if_here(self, act: Callable[[Partition], None]) -> Callable[[Partition], None]:
+        """A partition may leave while others have their turns."""
+
+        def act_if_here(partition: Partition) -> None:
+            if self._replicas.get(partition.topic_partition) is partition:
+                act(partition)
+
+        return act_if_here
+
+
+async def _in_portions(items: Iterable[_T], act: Callable[[_T], None]) -> None:
+    """For each of them; the loop has a turn for others after each portion."""
+    for number, item in enumerate(items, 1):
+        act(item)
+        if number % PORTION == 0:
+            await asyncio.sleep(0)

@@ -11,7 +11,7 @@ an epoch at 0. Kafka and older versions write no such line; a file without it is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from crc32c import crc32c
 
@@ -132,11 +132,21 @@ class OffsetCheckpoint:
         """True when the file has, may have or will have a row for the partition."""
         return tp in self._desired or self._file.durable_version < self._version
 
-    def replace(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the desired rows."""
-        if offsets != self._desired:
-            self._desired = dict(offsets)
+    @property
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """The desired rows."""
+        return self._desired
+
+    def note(self, tp: TopicPartition, offset: int) -> None:
+        """Set the desired row of a partition."""
+        if self._desired.get(tp) != offset:
+            self._desired[tp] = offset
             self._version += 1
+
+    def keep(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget the rows of all others."""
+        for tp in [tp for tp in self._desired if tp not in partitions]:
+            self.forget(tp)
 
     def forget(self, tp: TopicPartition) -> None:
         """Remove the row of a partition, if there is one."""
@@ -159,5 +169,7 @@ class OffsetCheckpoint:
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the file durably now, unless it has these rows."""
-        self.replace(offsets)
+        self.keep(offsets)
+        for tp, offset in offsets.items():
+            self.note(tp, offset)
         self.store()

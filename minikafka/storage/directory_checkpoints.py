@@ -1,7 +1,7 @@
 """The checkpoint files of one log directory, rewritten as a whole.
 
-Rows change on the event loop; a :class:`CheckpointJob` makes them durable in any thread. Rows of a log that is being
-cut are never above the cut: until the files are cut, a crash may leave them as they are.
+Rows change on the event loop, log by log; a :class:`CheckpointJob` makes them durable in any thread. Rows of a log that
+is being cut are never above the cut: until the files are cut, a crash may leave them as they are.
 
 A partition that was deleted and created again never inherits offsets from an older file.
 """
@@ -42,7 +42,7 @@ class CheckpointJob:
 
 
 class DirectoryCheckpoints:
-    """Checkpoints that a load starts from, by partition; ``high_watermarks``: the last written ones (row R22)."""
+    """Checkpoints that a load starts from, by partition (row R22)."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -55,7 +55,11 @@ class DirectoryCheckpoints:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
+
+    @property
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """Those of the next checkpoint."""
+        return self._high_watermarks.offsets
 
     def read(self) -> None:
         """Read the files; OSError when the disk refuses, as in the other methods."""
@@ -63,35 +67,35 @@ class DirectoryCheckpoints:
             if name.endswith(TEMPORARY_SUFFIX):
                 self._disk.unlink(f"{self._path}/{name}")
         self.recovery_points, self.log_starts = self._recovery_points.read(), self._log_starts.read()
-        self.first_dirty, self.high_watermarks = self._first_dirty.read(), self._high_watermarks.read()
+        self.first_dirty = self._first_dirty.read()
+        self._high_watermarks.read()
 
     def log_start(self, tp: TopicPartition) -> int | None:
         """Start offset of a log; None when the file is unreadable."""
         return None if self._log_starts.is_unreadable else self.log_starts.get(tp, 0)
 
-    def prepare_bounds(self, logs: Logs, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
-        """Note one high watermark, and all recovery points and log starts; what is returned makes them durable."""
-        self.high_watermarks[tp] = max(_uncut(logs[tp], high_watermark), self.high_watermarks.get(tp, 0))
-        self._high_watermarks.replace(self.high_watermarks)
-        self._note_bounds(logs)
+    def prepare_bounds(self, tp: TopicPartition, log: Log, high_watermark: int) -> Callable[[], None]:
+        """Note recovery point and start of a log, and its high watermark unless it is lower than the last; what is
+        returned makes them durable."""
+        self._note_bounds(tp, log)
+        self._high_watermarks.note(tp, max(_uncut(log, high_watermark), self.high_watermarks.get(tp, 0)))
         return self._store
 
-    def prepare(self, logs: Logs, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
-        """Note all rows of the present logs. Logs without a high watermark in the argument keep their last one."""
-        for tp, offset in high_watermarks.items():
-            if tp in logs:
-                self.high_watermarks[tp] = _uncut(logs[tp], offset)
-        self.high_watermarks = {tp: self.high_watermarks[tp] for tp in logs if tp in self.high_watermarks}
-        self._note_bounds(logs)
-        self._first_dirty.replace(
-            {tp: dirty for tp, log in logs.items() if (dirty := _uncut(log, log.first_dirty_offset)) > 0}
-        )
-        self._high_watermarks.replace(self.high_watermarks)
+    def note(self, tp: TopicPartition, log: Log, high_watermark: int | None) -> None:
+        """Note all rows of a log; without a high watermark it keeps its last one."""
+        self._note_bounds(tp, log)
+        _note_above_zero(self._first_dirty, tp, _uncut(log, log.first_dirty_offset))
+        if high_watermark is not None:
+            self._high_watermarks.note(tp, _uncut(log, high_watermark))
+
+    def prepare(self, logs: Logs) -> CheckpointJob:
+        """Make the rows durable that were noted of these logs, and forget those of others."""
+        for file in self._files:
+            file.keep(logs)
         return CheckpointJob(self._store)
 
     def prepare_forget(self, tp: TopicPartition) -> Callable[[], None]:
         """A log is about to be created: the returned function durably removes its old rows."""
-        self.high_watermarks.pop(tp, None)
         if not any(file.mentions(tp) for file in self._files):
             return _nothing
         for file in self._files:
@@ -100,8 +104,6 @@ class DirectoryCheckpoints:
 
     def prepare_cut(self, tp: TopicPartition, floor: int) -> Callable[[], None]:
         """A log is about to be cut at ``floor`` or above: the returned function durably lowers its rows to that."""
-        if floor < self.high_watermarks.get(tp, floor):
-            self.high_watermarks[tp] = floor
         for file in self._files:
             file.lower(tp, floor)
         return self._store
@@ -113,8 +115,7 @@ class DirectoryCheckpoints:
             if end < self.recovery_points.get(tp, end):
                 self._recovery_points.lower(tp, end)
                 self._recovery_points.store()
-        self.high_watermarks = {tp: min(at, ends.get(tp, at)) for tp, at in self.high_watermarks.items()}
-        self._high_watermarks.write(self.high_watermarks)
+        self._high_watermarks.write({tp: min(at, ends.get(tp, at)) for tp, at in self.high_watermarks.items()})
 
     def partitions(self) -> set[TopicPartition]:
         """Partitions with a recovery point or a high watermark in the files."""
@@ -124,11 +125,17 @@ class DirectoryCheckpoints:
         for file in self._files:
             file.store()
 
-    def _note_bounds(self, logs: Logs) -> None:
-        self._recovery_points.replace({tp: _uncut(log, log.recovery_point) for tp, log in logs.items()})
-        self._log_starts.replace(
-            {tp: start for tp, log in logs.items() if (start := _uncut(log, log.log_start_offset)) > 0}
-        )
+    def _note_bounds(self, tp: TopicPartition, log: Log) -> None:
+        self._recovery_points.note(tp, _uncut(log, log.recovery_point))
+        _note_above_zero(self._log_starts, tp, _uncut(log, log.log_start_offset))
+
+
+def _note_above_zero(file: OffsetCheckpoint, tp: TopicPartition, offset: int) -> None:
+    """An offset that counts as 0 without a row."""
+    if offset > 0:
+        file.note(tp, offset)
+    else:
+        file.forget(tp)
 
 
 def _nothing() -> None:

@@ -508,24 +508,31 @@ class LogDir:
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
     @property
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """High watermarks of the last checkpoint (row R22)."""
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """High watermarks of the last checkpoint, or noted since (row R22)."""
         return self._checkpoints.high_watermarks
 
     def prepare_bounds(self, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
-        """Note a log's high watermark, and all bounds of now; the returned function makes them durable."""
-        return self._checkpoints.prepare_bounds(self.logs, tp, high_watermark)
+        """Note a log's high watermark, and its bounds of now; the returned function makes them durable."""
+        return self._checkpoints.prepare_bounds(tp, self.logs[tp], high_watermark)
+
+    def note_rows(self, tp: TopicPartition, high_watermark: int | None) -> None:
+        """Note what the next checkpoint says of a log. Without a high watermark it keeps its last one."""
+        self._checkpoints.note(tp, self.logs[tp], high_watermark)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write recovery points, log starts and high watermarks (row R22). A log without one keeps its last value."""
-        job = self.prepare_checkpoints(high_watermarks)
+        for tp in self.logs:
+            self.note_rows(tp, high_watermarks.get(tp))
+        job = self.prepare_checkpoints()
         if job is not None:
             job.run()
             self.complete_checkpoints(job)
 
-    def prepare_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob | None:
-        """The same for a thread: ``run`` it, then :meth:`complete_checkpoints`. None when the directory is offline."""
-        return self._checkpoints.prepare(self.logs, high_watermarks) if self.failure is None else None
+    def prepare_checkpoints(self) -> CheckpointJob | None:
+        """The same for a thread, of the rows that were noted: ``run`` it, then :meth:`complete_checkpoints`. None when
+        the directory is offline."""
+        return self._checkpoints.prepare(self.logs) if self.failure is None else None
 
     def complete_checkpoints(self, job: CheckpointJob) -> None:
         """Go offline if the job failed; after a shortage the next job will do."""

@@ -356,13 +356,22 @@ class LogStore:
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write checkpoints durably: recovery points, log starts and the given high watermarks (row R22)."""
-        job = self.prepare_checkpoints(high_watermarks)
+        for log in self:
+            self.note_rows(log, high_watermarks.get(log.topic_partition))
+        job = self.prepare_checkpoints()
         job.run()
         self.complete_checkpoints(job)
 
-    def prepare_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> StoreCheckpointJob:
-        """The same for a thread: ``run`` it, then :meth:`complete_checkpoints`. It writes the values of now."""
-        jobs = [(directory, directory.prepare_checkpoints(high_watermarks)) for directory in self.directories]
+    def note_rows(self, log: Log, high_watermark: int | None) -> None:
+        """Note what the next checkpoint says of the log, if it is still here. Without a high watermark it keeps its
+        last one."""
+        directory = self.log_dir_of(log.topic_partition)
+        if directory is not None and directory.logs[log.topic_partition] is log:
+            directory.note_rows(log.topic_partition, high_watermark)
+
+    def prepare_checkpoints(self) -> StoreCheckpointJob:
+        """Write the rows that were noted, in a thread: ``run`` it, then :meth:`complete_checkpoints`."""
+        jobs = [(directory, directory.prepare_checkpoints()) for directory in self.directories]
         return StoreCheckpointJob([(directory, job) for directory, job in jobs if job is not None])
 
     def complete_checkpoints(self, job: StoreCheckpointJob) -> None:
@@ -371,8 +380,8 @@ class LogStore:
             directory.complete_checkpoints(part)
 
     def prepare_look(self) -> PresenceLook:
-        """Check for missing files of all logs: ``run`` it in a thread, then ``complete`` it."""
-        return PresenceLook(self._disk, [log for directory in self.online for log in directory.logs.values()])
+        """Check for missing files of the logs that are added: ``run`` it in a thread, then ``complete`` it."""
+        return PresenceLook(self._disk)
 
     def take_trash(self, now_ms: int | None = None) -> Callable[[], None] | None:
         """A function that removes deleted files whose delay is over (``file.delete.delay.ms``), for any thread; all of

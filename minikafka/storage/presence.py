@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import is_missing
 from minikafka.storage.log import Log
@@ -14,10 +12,15 @@ from minikafka.storage.segment_names import LOG_SUFFIX
 class PresenceLook:
     """``run`` it in any thread, then :meth:`complete` it on the loop. It compares the size of each ``.log`` file."""
 
-    def __init__(self, disk: Disk, logs: Iterable[Log]) -> None:
+    def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._logs = [(log, [(segment, segment.size) for segment in log.segments]) for log in logs if _is_at_rest(log)]
+        self._logs: list[tuple[Log, list[tuple[Segment, int]]]] = []
         self._suspects: list[tuple[Log, Segment]] = []
+
+    def add(self, log: Log) -> None:
+        """Look at this one, too, unless its files change now or its directory is offline."""
+        if _is_at_rest(log):
+            self._logs.append((log, [(segment, segment.size) for segment in log.segments]))
 
     def run(self) -> None:
         """Never raises: another operation will report a failing disk."""

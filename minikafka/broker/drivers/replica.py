@@ -134,12 +134,10 @@ class ReplicaDriver:
         self._damage[tp] = corruption
         log.error("replica damaged", partition=str(tp), offset=corruption.offset, why=str(corruption))
 
-    def check_lagging(self) -> None:
-        """Leaders propose lagging followers out of the ISR (row R19). Marks of damage that are due are written."""
-        now_ms = self._clock.monotonic_ms()
-        for partition in self._replicas:
-            self._try_to_mark(partition, partition.log.write_due_mark)
-            self.carry_out(partition, partition.replica.check_lagging(now_ms))
+    def check_lagging(self, partition: Partition) -> None:
+        """A leader proposes lagging followers out of the ISR (row R19). A mark of damage that is due is written."""
+        self._try_to_mark(partition, partition.log.write_due_mark)
+        self.carry_out(partition, partition.replica.check_lagging(self._clock.monotonic_ms()))
 
     # -- effects ----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from captured_logs import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node
+from minikafka.broker.partition import Partition
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
@@ -32,6 +33,30 @@ async def test_high_watermarks_are_written_down_now_and_then(start_node: StartNo
     assert node.data_plane.maintenance.high_watermarks()[tp] == 2
     file = tmp_path / "data" / HIGH_WATERMARK_FILE
     await eventually(lambda: file.exists() and "orders 0 2" in file.read_text(), "the checkpoint")
+
+
+async def test_work_on_each_partition_leaves_turns_to_others() -> None:
+    seen: list[object] = []
+    asyncio.get_running_loop().call_soon(seen.append, "another")
+    await maintenance._in_portions(range(maintenance.PORTION + 1), seen.append)
+    assert seen == [*range(maintenance.PORTION), "another", maintenance.PORTION]
+
+
+async def test_a_partition_that_leaves_meanwhile_is_passed_over(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "PORTION", 1)
+    node = await start_node()
+    first, second = [await create_topic(node, name) for name in ("first", "second")]
+    seen: list[object] = []
+    watched = node.data_plane.maintenance
+
+    def look(partition: Partition) -> None:
+        seen.append(partition.topic_partition)
+        node.data_plane.replicas.remove(second)
+
+    await maintenance._in_portions(node.data_plane.replicas, watched._if_here(look))
+    assert seen == [first]
 
 
 async def test_old_segments_are_deleted(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:

@@ -406,7 +406,9 @@ class Node:
 
     def _checkpoint(self) -> None:
         def start(over: Callable[[], None]) -> None:
-            job = self.store.prepare_checkpoints({log.topic_partition: log.log_end_offset for log in self.store})
+            for log in self.store:
+                self.store.note_rows(log, log.log_end_offset)
+            job = self.store.prepare_checkpoints()
             self._in_thread(job.run, lambda: (over(), self.store.complete_checkpoints(job)))
 
         self._once("checkpoint", start)
@@ -414,6 +416,8 @@ class Node:
     def _look(self) -> None:
         def start(over: Callable[[], None]) -> None:
             look = self.store.prepare_look()
+            for log in self.store:
+                look.add(log)
             self._in_thread(look.run, lambda: (over(), look.complete(), self._check_nothing_lost()))
 
         self._once("look", start)

@@ -260,6 +260,8 @@ def test_a_look_finds_a_partition_whose_directory_became_something_else(
 ) -> None:
     become(Path(log_of(store).directory))
     look = store.prepare_look()
+    for log_ in store:
+        look.add(log_)
     look.run()
     look.complete()
     assert log_of(store).has_lost_files

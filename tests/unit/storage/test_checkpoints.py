@@ -82,7 +82,7 @@ class SlowFirst(OsDisk):
 def test_a_write_that_was_overtaken_does_not_take_the_place_of_the_newer_one(tmp_path: Path) -> None:
     disk = SlowFirst()
     checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
-    checkpoint.replace({A: 10})
+    checkpoint.note(A, 10)
 
     def lower() -> None:
         checkpoint.lower(A, 5)
@@ -100,7 +100,7 @@ def test_a_partition_that_is_forgotten_has_no_row_any_more(disk: OsDisk, tmp_pat
     checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
     checkpoint.write({A: 1, B: 2})
     if not is_stored:
-        checkpoint.replace({A: 3, B: 2})
+        checkpoint.note(A, 3)
     checkpoint.forget(A)
     checkpoint.store()
     assert not checkpoint.mentions(A)

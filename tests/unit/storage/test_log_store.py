@@ -4,7 +4,7 @@ import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from storage_batches import NOW_MS, all_values, append
@@ -142,6 +142,23 @@ def test_checkpoints_bound_the_high_watermark_and_keep_the_log_start(open_store:
     store.write_checkpoints({})
     store.abandon()
     assert open_store().high_watermark(A) == 5, "a log that is not mentioned keeps what was written"
+
+
+def test_nothing_is_noted_of_a_log_that_has_gone(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    gone = store.create(A, TOPIC_ID, LogConfig())
+    append(gone, b"x")
+    store.write_checkpoints({A: 1})
+    store.delete(A)
+    store.note_rows(gone, 1)
+    made = store.create(A, uuid4(), LogConfig())
+    store.note_rows(gone, 1)
+    job = store.prepare_checkpoints()
+    job.run()
+    store.complete_checkpoints(job)
+    assert (tmp_path / "d/replication-offset-checkpoint").read_text().splitlines()[:2] == ["0", "0"]
+    store.note_rows(made, 0)
+    assert store.high_watermark(A) == 0
 
 
 def test_truncation_below_the_recovery_point_is_checkpointed_at_once(open_store: OpenStore, tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ def log_of(store: LogStore, tp: TopicPartition = HERE) -> Log:
 
 def looked(store: LogStore) -> None:
     look = store.prepare_look()
+    for log_ in store:
+        look.add(log_)
     look.run()
     look.complete()
 
@@ -117,6 +119,8 @@ def test_a_look_finds_the_log_that_lost_files(store: LogStore, take: Callable[[L
 def test_a_segment_that_goes_while_one_looks_is_not_missed(store: LogStore) -> None:
     log = log_of(store)
     look = store.prepare_look()
+    for log_ in store:
+        look.add(log_)
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
     assert log.delete_old_segments(log.log_end_offset, NOW_MS)
     look.run()

@@ -132,6 +132,8 @@ def create(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
 def remake(disk: Disk, store: LogStore) -> tuple[Act, Check]:
     disk.remove_tree(the_log(store).directory)
     look = store.prepare_look()
+    for log_ in store:
+        look.add(log_)
     look.run()
     look.complete()
     lost = the_log(store)
