@@ -100,6 +100,10 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if not _named(name)]:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    try:
+        _written(arguments.json)
+    except (OSError, ValueError) as error:  # before an hour of work
+        parser.error(f"{arguments.json} is not a file of figures ({error}); name another")
     arguments.names = [each for name in arguments.names for each in _named(name)] or NAMES
     return arguments
 
@@ -137,8 +141,15 @@ def _measure(name: str, run: Run) -> tuple[list[Figure], dict[str, object]]:
 
 def _write(path: Path, name: str, told: dict[str, object]) -> None:
     """Put it in the file, in place of what it had by that name."""
-    known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**known, name: told}, indent=1) + "\n")
+    path.write_text(json.dumps({**_written(path), name: told}, indent=1) + "\n")
+
+
+def _written(path: Path | None) -> dict[str, object]:
+    """What the file has so far. OSError, ValueError."""
+    known = json.loads(path.read_text()) if path is not None and path.exists() else {}
+    if not isinstance(known, dict):
+        raise ValueError("not a JSON object")
+    return known
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def _by_kind(run: Run, start: Callable[[], AbstractContextManager[Side]]) -> dic
     try:
         program()
         with start() as side:
-            heat(side)
+            heat(run, side)
             return {
                 what: _grown(run, side, what, counts, more)
                 for what, counts, more in (
