@@ -138,7 +138,9 @@ class Maintenance:
 
     async def _compact(self) -> None:
         """One log at a time, off the loop. If the log changes meanwhile, its compaction is tried again later."""
-        for partition in self._replicas:
+        for number, partition in enumerate(self._replicas, 1):
+            if number % PORTION == 0:
+                await asyncio.sleep(0)
             log_ = partition.log
             try:
                 job = await self._plan_compaction(partition)
@@ -201,16 +203,19 @@ class Maintenance:
             steps.close()
 
     async def _flush_due(self) -> None:
-        now_ms = self._clock.monotonic_ms()
+        now_ms, producers = self._clock.monotonic_ms(), 0
 
         def look(partition: Partition) -> None:
+            nonlocal producers
+            producers += len(partition.log.producers)
             self._driver.look_at(partition)
             is_offline = partition.replica.is_offline or partition.log.is_offline
             if not is_offline and partition.log.flush_due(now_ms):
                 self._jobs.request_sync(partition)
 
         await _in_portions(self._replicas, self._if_here(look))
-        self._bound_producers()
+        if producers > NODE_PRODUCERS_MAX:
+            self._bound_producers()
         trash = self._store.take_trash(now_ms)
         if trash is not None:
             await self._run_in_thread(trash)
