@@ -325,7 +325,8 @@ class Node:
         """The directory is offline. Nothing in it is acknowledged any more; the other replicas take over."""
         remedy = _remedy_of(failure)
         log.error("log directory offline", path=directory.path, why=str(failure), **remedy)
-        self._unforgotten[directory] = None
+        if not failure.is_full:  # else what is written is there, as after a kill
+            self._unforgotten[directory] = None
         # Not now: this may be in the middle of an append or while the node is being made.
         self._loop.call_soon(self._lose_directory, directory)
 
@@ -335,11 +336,13 @@ class Node:
         if not self._is_made or failure is None or self.tasks.is_closed:
             return  # it cannot be made, and says why; or it stops, which forgets them all
         if METADATA_PARTITION in directory.logs or not self.store.online:
-            self.control_plane.registrations.forget(directory)  # nobody is served any more
-            del self._unforgotten[directory]
+            if directory in self._unforgotten:
+                self.control_plane.registrations.forget(directory)  # nobody is served any more
+                del self._unforgotten[directory]
             self._on_fatal(failure)
             return
-        self.tasks.start(self._forget_directory(directory), f"forget-{directory.path}")
+        if directory in self._unforgotten:
+            self.tasks.start(self._forget_directory(directory), f"forget-{directory.path}")
         self.data_plane.roles.take_offline(directory)
         self.control_plane.lifecycle.nudge()
 

@@ -25,7 +25,7 @@ from minikafka.records.batch import (
     set_log_append_time,
 )
 from minikafka.records.control import EndTxnMarker
-from minikafka.storage.errors import EndsMayBeGone, IllegalLogState
+from minikafka.storage.errors import EndsMayBeGone, IllegalLogState, is_full
 from minikafka.storage.follower import checked_batches
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.segment import StagedBatch
@@ -150,6 +150,8 @@ class Appender:
                 raise _cut_under_us(active, end)
             log.end_slot.note(self._next_offset, log.epochs.epoch_before(self._next_offset))
         except OSError as error:
+            if is_full(error):
+                active.drop_unnoted()  # else a start finds an interrupted write, and does not vouch for the log
             log.fail("append to", error)
         log.log_end_offset = self._next_offset
         self._staged.clear()

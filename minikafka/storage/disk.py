@@ -4,6 +4,9 @@ Everything storage does to files goes through :class:`Disk` and :class:`File`, s
 not synced, or tears it, can stand in. Failures are ``OSError``. A directory entry (a created, renamed or removed
 name) is durable only after :meth:`Disk.fsync_dir` of its directory; bytes only after :meth:`File.fsync`.
 
+ENOSPC and EDQUOT say that a write was refused, and that what was written before is there. A sync that lacks room has
+lost what was written: it fails with EIO.
+
 A file that slices of a log may still refer to is never closed by name: its holders drop it, and the descriptor is
 closed with the last of them. A descriptor closed early would be reused by another file while a reply is being sent.
 """
@@ -20,11 +23,22 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from minikafka.records.batch import Buffer
+from minikafka.storage.errors import is_full
 
 MAX_BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
 PARALLEL_JOBS = 16
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)
+
+
+def _synced(sync: Callable[[int], None], fd: int) -> None:
+    """EIO in place of an error that would say that all is there."""
+    try:
+        sync(fd)
+    except OSError as error:
+        if is_full(error):
+            raise OSError(errno.EIO, f"{os.strerror(errno.EIO)} (at a sync: {error.strerror})") from error
+        raise
 
 
 class DiskSpace(NamedTuple):
@@ -185,7 +199,7 @@ class OsFile:
         return os.fstat(self._fd).st_size
 
     def fsync(self) -> None:
-        _fdatasync(self._fd)
+        _synced(_fdatasync, self._fd)
 
     def fileno(self) -> int | None:
         return self._fd
@@ -221,7 +235,7 @@ class OsNamesFile:
         self._fd = fd
 
     def fsync(self) -> None:
-        os.fsync(self._fd)
+        _synced(os.fsync, self._fd)
 
     def __del__(self) -> None:
         os.close(self._fd)
@@ -275,7 +289,7 @@ class OsDisk:
     def fsync_path(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _synced(os.fsync, fd)
         finally:
             os.close(fd)
 

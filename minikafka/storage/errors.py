@@ -36,12 +36,14 @@ DISK_REMEDY: Final = "mend the disk or make room on it, then restart this node"
 class StorageFailure(KafkaError):  # noqa: N818
     """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart.
 
-    ``remedy``: what to do; empty if the message says it.
+    ``remedy``: what to do; empty if the message says it. ``is_full``: a write was refused for want of room, so all that
+    was written before is there. A sync that fails never says so (:class:`~minikafka.storage.disk.Disk`).
     """
 
-    def __init__(self, message: str, remedy: str = DISK_REMEDY) -> None:
+    def __init__(self, message: str, remedy: str = DISK_REMEDY, *, is_full: bool = False) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self.remedy = remedy
+        self.is_full = is_full
 
 
 class PassingFailure(KafkaError):  # noqa: N818
@@ -64,7 +66,7 @@ def failure_of(what: str, error: OSError) -> StorageFailure | PassingFailure:
     """The error for a failed ``what``: a failure of the disk, or a shortage."""
     if is_passing(error):
         return PassingFailure(f"could not {what}: {error}; try again")
-    return StorageFailure(f"could not {what}: {error}")
+    return StorageFailure(f"could not {what}: {error}", is_full=is_full(error))
 
 
 class IllegalLogState(Exception):  # noqa: N818

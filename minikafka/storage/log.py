@@ -51,6 +51,7 @@ from minikafka.storage.errors import (
     PassingFailure,
     StorageFailure,
     failure_of,
+    is_full,
     is_missing,
     is_passing,
 )
@@ -418,7 +419,8 @@ class Log:
 
         A missing file damages this log only.
         """
-        failure = StorageFailure(f"could not {what} the log of {self.topic_partition} in {self.directory}: {error}")
+        message = f"could not {what} the log of {self.topic_partition} in {self.directory}: {error}"
+        failure = StorageFailure(message, is_full=is_full(error))
         is_ours = self._hooks.can_be_remade and is_missing(error)
         if is_ours and self.disk.is_dir(dirname(self.directory)):
             self.lose_files(str(error))

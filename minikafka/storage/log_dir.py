@@ -496,7 +496,7 @@ class LogDir:
         except OSError as error:
             failure = failure_of(what, error)
             if not is_repeatable or isinstance(failure, StorageFailure):
-                failure = StorageFailure(f"could not {what}: {error}")
+                failure = StorageFailure(f"could not {what}: {error}", is_full=is_full(error))
                 self.fail(failure)
             raise failure from error
 

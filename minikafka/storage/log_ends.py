@@ -42,7 +42,7 @@ from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
-from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.errors import StorageFailure, is_full, is_passing
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class LogEnds:
             self._disk.rename(self._path + TEMPORARY_SUFFIX, self._path)
             self._file = self._disk.open_slots(self._path)
         except OSError as error:
-            if is_passing(error):
+            if is_passing(error) or is_full(error):
                 raise  # what it tells is worth another start
             self.discard(error)
             return

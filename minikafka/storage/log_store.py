@@ -446,7 +446,7 @@ def _give_up(directory: LogDir, what: str, error: OSError) -> None:
         raise error
     remedy = "make room on it and restart this node" if is_full(error) else f"mend the disk, or {META_REMEDY}"
     why = f"could not {what} the log directory {directory.path}: {error}; {remedy}"
-    directory.fail(StorageFailure(why, remedy=""))
+    directory.fail(StorageFailure(why, remedy="", is_full=is_full(error)))
 
 
 def _only(high_watermarks: Mapping[TopicPartition, int], directory: LogDir) -> dict[TopicPartition, int]:

@@ -28,7 +28,7 @@ from minikafka.event_log import get_logger
 from minikafka.model import METADATA_PARTITION, NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.damage import remove_torn_mark
 from minikafka.storage.disk import Disk, NamesFile
-from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.errors import StorageFailure, is_full, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -217,7 +217,8 @@ class Registrations:
     def complete(self, job: RecordJob) -> None:
         """It has run, to the end or as far as it got before the node stops. A directory that refused goes offline."""
         for directory, error in job.refused():
-            directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
+            why = f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"
+            directory.fail(StorageFailure(why, is_full=is_full(error)))
 
     def _paths(self) -> dict[str, UUID]:
         """Of all directories, also of one that failed; what was not read stays known by what was recorded before."""
@@ -276,8 +277,16 @@ class Registrations:
         return tuple(map(_id_of, self._store.online))
 
     def failed_directories(self) -> tuple[UUID, ...]:
-        """Ids of those that failed since the start."""
+        """Ids of those that failed since the start, while the node goes on with others.
+
+        With the last one, or that of the metadata log, it ends: others see a process that is gone, and a start tells
+        what is left.
+        """
         directories = self._store.directories
+        if not self._store.online or any(
+            METADATA_PARTITION in one.logs for one in directories if one.failure is not None
+        ):
+            return ()
         return tuple(one.meta.directory_id for one in directories if one.meta is not None and one.failure is not None)
 
 

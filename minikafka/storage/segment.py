@@ -12,6 +12,7 @@ base offset of the one behind it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy, deepcopy
 
 from minikafka.model import NO_TIMESTAMP
@@ -209,6 +210,14 @@ class Segment:
         self.size = position
         self.next_offset = last_offset + 1
         return end
+
+    def drop_unnoted(self) -> None:
+        """Cut off what a write left that was refused half-way, if the disk lets us."""
+        file = self._file
+        assert file is not None
+        with suppress(OSError):
+            if file.size() > self.size:
+                file.truncate(self.size)
 
     def seal(self) -> None:
         """Stop being active and write the indexes."""

@@ -245,7 +245,8 @@ class Machine:
             self.failing_path = operation.path if refusal.is_file else refusal.below
             self.disk_error, self._refusal = refusal.error, None
         if self.disk_error is not None and operation.path.startswith(self.failing_path):
-            raise self.disk_error
+            is_sync = operation.kind in ("fsync", "fsync_dir")
+            raise OSError(errno.EIO, "disk failure") if is_sync else self.disk_error
 
 
 class SimulatedCluster:

@@ -1,4 +1,4 @@
-"""Two brokers with a full disk each, and one that loses what it had: the other disks have all that was acknowledged."""
+"""Two brokers with a full disk each, and one that loses what it had: somebody has all that was acknowledged."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ HERE, FULL = TopicPartition("p", 0), TopicPartition("q", 0)
 DISKS = {HERE: "/a", FULL: "/b"}
 SETTINGS = {"min.insync.replicas": 2, "replica.lag.time.max.ms": 2000, "auto.leader.rebalance.enable": False}
 RECORDS = 20
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))]
+ROOM = 1 << 40
 
 
-@pytest.fixture(params=[1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))])
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Three brokers, of which the first leads the partition."""
-    made = Scene(SETTINGS, request.param, brokers=3, log_dirs=2)
+def _cluster(seed: int, log_dirs: int) -> Scene:
+    """Three brokers with both topics."""
+    made = Scene(SETTINGS, seed, brokers=3, log_dirs=log_dirs)
 
     async def create() -> None:
         async with made.admin() as admin:
@@ -31,14 +32,31 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
                 await admin.create_topic(where.topic, partitions=1, replication_factor=3)
             await admin.alter_partition_reassignments({HERE: [1, 2, 3]})
 
+    made.simulator.run(5.0)
+    made.run(create)
+    made.simulator.run(made.simulator.now + 2)
+    return made
+
+
+@pytest.fixture(params=SEEDS)
+def single(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """Brokers with one disk each, of which the first leads the partition."""
+    made = _cluster(request.param, log_dirs=1)
+    made.lead(HERE, 1)
+    yield made
+    made.end()
+
+
+@pytest.fixture(params=SEEDS)
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """Brokers with two disks each, of which the first leads the partition."""
+    made = _cluster(request.param, log_dirs=2)
+
     async def move() -> None:
         async with made.admin() as admin:
             for node_id in made.cluster.machines:
                 await admin.alter_replica_log_dirs(node_id, DISKS)
 
-    made.simulator.run(5.0)
-    made.run(create)
-    made.simulator.run(made.simulator.now + 2)
     made.run(move)
     made.wait_for(lambda: all(_disk_of(machine, where) == DISKS[where] for machine in _up(made) for where in DISKS))
     made.lead(HERE, 1)
@@ -133,8 +151,36 @@ def test_all_are_killed_and_one_log_is_cut(scene: Scene) -> None:
     assert len(acknowledged) == 2 * RECORDS
     for machine in scene.cluster.machines.values():
         machine.kill()
+    _cut_the_log_of_the_first(scene)
+    _all_come_back(scene)
+    assert _read(scene, len(acknowledged)) == acknowledged
+
+
+def _cut_the_log_of_the_first(scene: Scene) -> None:
     disk = scene.cluster.machines[1].disk.mount(lambda _operation: None, lambda _operation: None)
     log = disk.open_append("/a/p-0/00000000000000000000.log")
     log.truncate(log.size() // 2)
-    _all_come_back(scene)
-    assert _read(scene, len(acknowledged)) == acknowledged
+
+
+@pytest.mark.spec("P1", "P5")
+def test_two_end_for_their_only_disks_and_the_log_of_the_third_is_cut(single: Scene) -> None:
+    """The last that ended has all; it is believed when there is room again, as after a kill."""
+    acknowledged = _written(single, HERE, "before")
+    _end_for_want_of_room(single, 2)
+    single.wait_for(lambda: (state := single.state(HERE)) and 2 not in state.isr)
+    acknowledged |= _written(single, HERE, "meanwhile")
+    assert len(acknowledged) == 2 * RECORDS
+    _end_for_want_of_room(single, 3)
+    single.cluster.machines[1].kill()
+    _cut_the_log_of_the_first(single)
+    for machine in single.cluster.machines.values():
+        machine.disk.capacity = ROOM
+    _all_come_back(single)
+    assert _read(single, len(acknowledged)) == acknowledged
+
+
+def _end_for_want_of_room(scene: Scene, node_id: int) -> None:
+    """The disk takes a few bytes more; syncs succeed."""
+    machine = scene.cluster.machines[node_id]
+    machine.disk.capacity = machine.disk.used + 20
+    scene.wait_for(lambda: not machine.is_up)

@@ -109,6 +109,7 @@ async def test_a_full_disk_acknowledges_nothing_and_halts_the_node(
     assert (await client.fetch("orders")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     await node.stop()
     assert not (tmp_path / "data/.kafka_cleanshutdown").exists(), "what it left has to be recovered"
+    assert (tmp_path / "data/registration").exists(), "and is what a kill leaves"
     disk.allow()
     node = await start_node(disk=disk)
     client = await dial(node)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -121,6 +122,27 @@ def test_run_all_runs_every_job_and_raises_what_one_raised(disk: OsDisk) -> None
     assert sorted(done) == list(range(40))
     with pytest.raises(ZeroDivisionError):
         disk.run_all([lambda: done.append(1), lambda: done.append(1 // 0)])
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize(
+    ("found", "told"), [(errno.ENOSPC, errno.EIO), (errno.EDQUOT, errno.EIO), (errno.EMFILE, errno.EMFILE)]
+)
+def test_a_sync_that_lacks_room_has_lost_what_was_written(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, told: int
+) -> None:
+    """As on NFS. Of a write such an error says that what was written before is there."""
+    file, names = disk.open_append(str(tmp_path / "a")), disk.open_names(str(tmp_path))
+
+    def refuse(_fd: int) -> None:
+        raise OSError(found, os.strerror(found))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr("minikafka.storage.disk._fdatasync", refuse)
+    for sync in (file.fsync, names.fsync, lambda: disk.fsync_path(str(tmp_path / "a"))):
+        with pytest.raises(OSError, match=os.strerror(told)) as raised:
+            sync()
+        assert raised.value.errno == told
 
 
 def test_space_is_that_of_the_file_system(disk: OsDisk, tmp_path: Path) -> None:

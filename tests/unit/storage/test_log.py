@@ -473,6 +473,25 @@ def test_a_write_that_failed_half_way_is_cut_off_by_recovery(
     assert append(log, b"c").base_offset == 1
 
 
+@pytest.mark.spec("P1")
+def test_what_a_full_disk_took_in_part_goes_at_once(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start does not take it for a write that a kill interrupted, for which it would not vouch for the log."""
+    log = open_log()
+    append(log, b"a")
+    size, append_whole = log.size_in_bytes, OsFile.append
+
+    def fail_half_way(file: OsFile, buffers: list[bytes]) -> None:
+        append_whole(file, [buffers[0][:50]])
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsFile, "append", fail_half_way)
+        with pytest.raises(StorageFailure) as raised:
+            append(log, b"b")
+    assert raised.value.is_full
+    assert os.stat(log.segments.active.path(".log")).st_size == size
+
+
 @pytest.mark.spec("R15")
 def test_a_read_of_what_was_not_verified_yet_is_short(open_log: OpenLog) -> None:
     log = open_log()

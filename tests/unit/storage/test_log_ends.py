@@ -808,7 +808,7 @@ def test_a_start_that_cannot_make_the_file_removes_it_and_goes_on(
     append(log, b"b")
     platter.kill()
     refuses = Refuses()
-    refuses.kinds, refuses.error = {kind}, errno.ENOSPC
+    refuses.kinds, refuses.error = {kind}, errno.EIO
     disk = platter.mount(refuses, refuses)
     store = open_store(disk)
     again = store.get(WHERE)
@@ -818,6 +818,20 @@ def test_a_start_that_cannot_make_the_file_removes_it_and_goes_on(
     assert said.called
     assert not disk.exists(PATH)
     assert restarted(platter).corruption is None
+
+
+@pytest.mark.spec("P1")
+def test_a_start_on_a_full_disk_leaves_the_ends_to_the_next_one(platter: SimulatedDisk, log: Log) -> None:
+    """Without them that would vouch for no log once, though each was whole."""
+    append(log, b"a")
+    platter.kill()
+    refuses = Refuses()
+    refuses.kinds, refuses.error = {"create"}, errno.ENOSPC
+    with pytest.raises(StorageFailure, match="make room on it"):
+        open_store(platter.mount(refuses))
+    assert ends(platter) == {KEY: 1}
+    store = open_store(platter.mount(), registers=False)
+    assert Registrations(store._disk, store, BOOT).whole_replicas() == {TOPIC_ID: (0,)}
 
 
 def test_many_batches_are_one_note(platter: SimulatedDisk) -> None:
