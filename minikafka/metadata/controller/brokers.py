@@ -197,7 +197,8 @@ def fence_gone(state: ControllerState, broker_id: int, broker_epoch: int) -> Non
 
 
 def unregister(state: ControllerState, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """The broker does not come back: its replicas do not count any more.
+    """The broker does not come back: its replicas do not count any more. If it does, they count as those of a machine
+    that may have lost records.
 
     Errors: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST while it is alive.
     """
@@ -211,7 +212,7 @@ def unregister(state: ControllerState, request: UnregisterBrokerRequest) -> Unre
         )
     state.sessions.end(broker.broker_id)
     state.write(UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch))
-    settle(state, [broker.broker_id], gone=[broker.broker_id])
+    settle(state, [broker.broker_id], lost=lambda _topic_id, _partition: [broker.broker_id])
     return UnregisterBrokerResponse(error_message=None)
 
 

@@ -50,22 +50,21 @@ def settle(
     brokers: Iterable[int],
     *,
     lost: LostOf = nobody,
-    gone: Collection[int] = NOBODY,
 ) -> None:
     """The standing of ``brokers`` changed: decide leader, ISR and ELR of every partition with a replica on them.
 
-    ``lost`` gives the brokers that may have lost records of a partition; ``gone`` ones have none left. It runs in
-    portions, after the other decisions of the request.
+    ``lost`` gives the brokers that may have lost records of a partition. It runs in portions, after the other decisions
+    of the request.
     """
-    state.postpone(_settled_of(state, frozenset(brokers), lost, gone))
+    state.postpone(_settled_of(state, frozenset(brokers), lost))
 
 
 def _settled_of(
-    state: ControllerState, brokers: frozenset[int], lost: LostOf, gone: Collection[int]
+    state: ControllerState, brokers: frozenset[int], lost: LostOf
 ) -> Iterator[Iterable[PartitionChangeRecord]]:
     for topic, index, partition in state.image.partitions():
         is_affected = not brokers.isdisjoint(partition.replicas)
-        yield _settled_one(state, topic, index, partition, lost, gone) if is_affected else ()
+        yield _settled_one(state, topic, index, partition, lost) if is_affected else ()
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
@@ -86,9 +85,8 @@ def _settled_one(
     index: int,
     partition: PartitionImage,
     lost: LostOf = nobody,
-    gone: Collection[int] = NOBODY,
 ) -> list[PartitionChangeRecord]:
-    around = state.circumstances(topic, partition, lost=lost(topic.topic_id, index), gone=gone)
+    around = state.circumstances(topic, partition, lost=lost(topic.topic_id, index))
     return list(change_records(topic, index, partition, partition, around))
 
 

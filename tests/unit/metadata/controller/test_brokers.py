@@ -275,6 +275,17 @@ def test_when_no_replica_is_whole_who_led_last_leads_what_is_left(cluster: Any) 
     assert cluster.partition().leader == led_last
 
 
+def test_who_was_unregistered_by_mistake_leads_what_it_alone_has(cluster: Any) -> None:
+    """A broker that starts is fenced, as a dead one is."""
+    cluster.create("t", (1,))
+    cluster.fence(1)
+    cluster.ask(ask.unregister(1))
+    assert (cluster.partition().leader, cluster.partition().isr) == (-1, ())
+    cluster.register(1)
+    cluster.heartbeat(1)
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1,))
+
+
 def test_unregistering(cluster: Any) -> None:
     cluster.create("t", (1, 2))
     with pytest.raises(KafkaError, match="broker 1 is alive"):
