@@ -181,8 +181,10 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
-            if header.base_offset > self._next_offset or not header.record_count:
-                self._check_open(records[run_start:position])
+            if header.base_offset > self._next_offset or header.record_count <= header.last_offset_delta:
+                log.note_cleaned()
+                if header.base_offset > self._next_offset or not header.record_count:
+                    self._check_open(records[run_start:position])
             is_full = header.attributes & CONTROL_FLAG and self._is_full_of_aborted()
             if is_full or not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])

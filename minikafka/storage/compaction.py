@@ -321,6 +321,7 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
         job.discard()
         return False
     job.leave_out(log.segments)
+    log.note_cleaned()
     job.store_bounds = log.prepare_bounds(job.high_watermark)
     merged = [segment.base_offset for old, _new in job.groups for segment in old[1:]]
     job.removal = log.segment_list.take_off(merged, shrinking=[new.base_offset for _old, new in job.groups])

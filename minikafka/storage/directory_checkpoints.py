@@ -75,8 +75,8 @@ class DirectoryCheckpoints:
         return None if self._log_starts.is_unreadable else self.log_starts.get(tp, 0)
 
     def prepare_bounds(self, tp: TopicPartition, log: Log, high_watermark: int) -> Callable[[], None]:
-        """Note recovery point and start of a log, and its high watermark unless it is lower than the last; what is
-        returned makes them durable."""
+        """Note all rows of a log, its high watermark unless it is lower than the last; what is returned makes them
+        durable."""
         self._note_bounds(tp, log)
         self._high_watermarks.note(tp, max(_uncut(log, high_watermark), self.high_watermarks.get(tp, 0)))
         return self._store
@@ -84,7 +84,6 @@ class DirectoryCheckpoints:
     def note(self, tp: TopicPartition, log: Log, high_watermark: int | None) -> None:
         """Note all rows of a log; without a high watermark it keeps its last one."""
         self._note_bounds(tp, log)
-        _note_above_zero(self._first_dirty, tp, _uncut(log, log.first_dirty_offset))
         if high_watermark is not None:
             self._high_watermarks.note(tp, _uncut(log, high_watermark))
 
@@ -128,6 +127,7 @@ class DirectoryCheckpoints:
     def _note_bounds(self, tp: TopicPartition, log: Log) -> None:
         self._recovery_points.note(tp, _uncut(log, log.recovery_point))
         _note_above_zero(self._log_starts, tp, _uncut(log, log.log_start_offset))
+        _note_above_zero(self._first_dirty, tp, _uncut(log, log.first_dirty_offset))
 
 
 def _note_above_zero(file: OffsetCheckpoint, tp: TopicPartition, offset: int) -> None:

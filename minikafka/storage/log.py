@@ -253,6 +253,11 @@ class Log:
         """Records may be gone for the sake of later ones with the same key, here or at a leader that was followed."""
         return self._config.is_compacted or self.first_dirty_offset > 0
 
+    def note_cleaned(self) -> None:
+        """Records are, or may be, gone for the sake of later ones. That stays known when the topic is not compacted any
+        more. It does not say how far the log is clean: the next pass maps all of it."""
+        self.first_dirty_offset = max(self.first_dirty_offset, 1)
+
     def epoch_for_offset(self, offset: int) -> int:
         """The leader epoch of ``offset``; -1 when unknown."""
         return self.epochs.epoch_for(offset)

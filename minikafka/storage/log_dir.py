@@ -512,6 +512,10 @@ class LogDir:
         """High watermarks of the last checkpoint, or noted since (row R22)."""
         return self._checkpoints.high_watermarks
 
+    def was_cleaned(self, tp: TopicPartition) -> bool:
+        """The cleaner had cleaned that log, as the checkpoints said at the start."""
+        return tp in self._checkpoints.first_dirty
+
     def prepare_bounds(self, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
         """Note a log's high watermark, and its bounds of now; the returned function makes them durable."""
         return self._checkpoints.prepare_bounds(tp, self.logs[tp], high_watermark)

@@ -9,7 +9,9 @@ import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage, values_in
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.records.batch import crc_is_valid, parse_header
+from minikafka.records.batch import HEADER_SIZE, crc_is_valid, parse_header
+from minikafka.records.build import rebuild_batch
+from minikafka.records.keys import iter_keys
 from minikafka.records.read import iter_records
 from minikafka.storage.disk import OsDisk, OsFile
 from minikafka.storage.log import IllegalLogState, Log, StorageFailure
@@ -205,6 +207,25 @@ def test_gaps_upward_are_taken_also_of_a_topic_that_is_not_compacted_any_more(op
     assert values_in(log.read(3, 1000).read()) == {7: b"x"}
     with pytest.raises(IllegalLogState):
         log.append_as_follower(memoryview(batch(b"x", base_offset=6, leader_epoch=0)))
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.parametrize(
+    ("base_offset", "last_offset_delta", "is_cleaned"), [(0, 0, False), (1, 0, True), (0, 1, True)]
+)
+def test_a_follower_sees_that_its_leader_has_cleaned(
+    open_log: OpenLog, base_offset: int, last_offset_delta: int, is_cleaned: bool
+) -> None:
+    """A replica that was added when the topic was not compacted any more did not know it. After an unclean election it
+    kept what the cleaner had left of the records before the cut, and could lead with that."""
+    sent = batch(b"x", base_offset=base_offset, leader_epoch=0)
+    header = parse_header(sent)
+    body = bytes(sent[HEADER_SIZE:])
+    rebuilt = rebuild_batch(header._replace(last_offset_delta=last_offset_delta), body, iter_keys(body, header))
+    log = open_log()
+    log.append_as_follower(memoryview(rebuilt))
+    assert log.log_end_offset == base_offset + last_offset_delta + 1
+    assert log.is_cleaned == is_cleaned
 
 
 def test_a_batch_cut_off_by_the_fetch_is_left_out(open_log: OpenLog) -> None:

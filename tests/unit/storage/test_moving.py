@@ -204,6 +204,54 @@ def test_a_copy_that_was_away_does_not_keep_what_the_cleaner_took(monkeypatch: p
     assert list(all_values(complete(store, move)).values()) == [b"3"]
 
 
+@pytest.mark.spec("R26")
+@pytest.mark.parametrize("ends", ["at last", "in the middle"])
+def test_that_a_log_was_cleaned_moves_with_it(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """Of such a log nothing stays at a cut below the high watermark; also when it is not compacted any more."""
+    monkeypatch.setitem(globals(), "CONFIG", COMPACTED)
+    machine, rng = Machine(), Random(1)
+    store = open_store(machine.disk, rng)
+    log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+    for number in range(2):
+        append(log, b"%d" % number, keys=(b"k",))
+        log.roll()
+    log.flush()
+    clean(log)
+    append(log, b"2")
+    monkeypatch.setitem(globals(), "CONFIG", LogConfig())
+    log.config = CONFIG
+    store.close({WHERE: 3})
+    store = open_store(machine.disk, rng)
+    move = store.begin_move(WHERE, store.directories[1])
+    if ends == "at last":
+        assert complete(store, move).is_cleaned
+    else:
+        with suppress(Killed), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LogDir, "adopt", killed)
+            complete(store, move)
+    machine.kill()
+    store = open_store(machine.disk, rng)
+    moved = store.get(WHERE)
+    assert moved is not None
+    assert store.log_dir_of(WHERE) is store.directories[1]
+    assert list(all_values(moved)) == [1, 2]
+    assert moved.is_cleaned
+
+
+def clean(log: Log) -> None:
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
 @pytest.mark.spec("T28")
 def test_a_copy_does_not_keep_what_the_log_has_fetched_again() -> None:
     """In the leader epoch in which it was written, and beyond the end of the copy, which showed no difference then."""
@@ -290,10 +338,6 @@ def killed_before_the_copy_has_its_name(machine: Machine, rng: Random) -> None:
     store = open_store(machine.disk, rng, boot_id="boot")
     move = begin(store, count=9)
     store.write_checkpoints({WHERE: 7})
-
-    def killed(*_: object) -> None:
-        raise Killed
-
     with suppress(Killed), pytest.MonkeyPatch.context() as patch:
         patch.setattr(LogDir, "adopt", killed)
         complete(store, move)
