@@ -13,9 +13,18 @@ class LogSettings(SettingGroup):
         integer(1024, INT_MAX), 1_073_741_824, dynamic=True, doc="A segment that would grow beyond this is closed."
     )
     log_roll_ms = Setting(
-        nullable(long(1)), None, dynamic=True, doc="A segment older than this is closed. Empty: log.roll.hours decides."
+        nullable(long(1)),
+        None,
+        dynamic=True,
+        doc="""A segment is closed when a record comes that is stamped later than its first one by more than this.
+        Empty: log.roll.hours decides.""",
     )
-    log_roll_hours = Setting(integer(1), 168, dynamic=True, doc="A segment older than this is closed.")
+    log_roll_hours = Setting(
+        integer(1),
+        168,
+        dynamic=True,
+        doc="A segment is closed when a record comes that is stamped later than its first one by more than this.",
+    )
     log_roll_jitter_ms = Setting(
         nullable(long(0)),
         None,
@@ -75,8 +84,8 @@ class LogSettings(SettingGroup):
         integer(4),
         10_485_760,
         dynamic=True,
-        doc="""A segment whose index grows to this is closed; at most 10485760 count. The index of its aborted
-        transactions counts, too.""",
+        doc="""A segment is closed when one of its indexes, of offsets, of times or of aborted transactions, grows to
+        this; at most 10485760 count.""",
     )
     log_flush_interval_messages = Setting(
         long(1),

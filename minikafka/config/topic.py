@@ -84,6 +84,6 @@ class TopicConfig(OwnConfig):
         long(1),
         Fallback(BrokerConfig.log_roll_ms),
         Fallback(BrokerConfig.log_roll_hours, HOUR_MS),
-        doc="A segment older than this is closed.",
+        doc=BrokerConfig.log_roll_hours.doc,
     )
     unclean_leader_election_enable = like(BrokerConfig.unclean_leader_election_enable)

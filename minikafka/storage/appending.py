@@ -122,9 +122,10 @@ class Appender:
             append_time = wall_ms
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
-        if not self._has_room(last_offset, size, wall_ms) or (marker is not None and self._is_full_of_aborted()):
+        stamp_ms = wall_ms if header.max_timestamp == NO_TIMESTAMP else header.max_timestamp
+        if not self._has_room(last_offset, size, stamp_ms) or (marker is not None and self._is_full_of_aborted()):
             self.roll()
-            self._begin_active(wall_ms)
+            self._begin_active(stamp_ms)
         if leader_epoch != log.epochs.latest_epoch:
             self.begin_epoch(leader_epoch)
         assign_offsets(batch, 0, base_offset, leader_epoch)
@@ -172,7 +173,8 @@ class Appender:
         when epochs fall. Raises CORRUPT_MESSAGE for a damaged batch, for one of a later epoch than ``leader_epoch``
         (that of the fetch), and for batches that end after the leader's ``end_offset``. Then nothing is appended.
         Raises EndsMayBeGone, and appends nothing from there on, where the leader has cleaned behind a transaction that
-        was open when :meth:`begin_following` was called. ``wall_ms`` is for ``segment.ms``.
+        was open when :meth:`begin_following` was called. ``wall_ms`` is for ``segment.ms``, where
+        a batch has no timestamp.
         """
         log = self._log
         self.commit()
@@ -181,15 +183,16 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
+            stamp_ms = wall_ms if header.max_timestamp == NO_TIMESTAMP else header.max_timestamp
             if header.base_offset > self._next_offset or header.record_count <= header.last_offset_delta:
                 log.note_cleaned()
                 if header.base_offset > self._next_offset or not header.record_count:
                     self._check_open(records[run_start:position])
             is_full = header.attributes & CONTROL_FLAG and self._is_full_of_aborted()
-            if is_full or not self._has_room(header.last_offset, size, wall_ms):
+            if is_full or not self._has_room(header.last_offset, size, stamp_ms):
                 self._commit_run(records[run_start:position])
                 self._roll_for(header)
-                self._begin_active(wall_ms)
+                self._begin_active(stamp_ms)
                 run_start = position
             if header.leader_epoch != log.epochs.latest_epoch:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
@@ -270,28 +273,34 @@ class Appender:
         is_far = header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET
         self.roll(header.base_offset if is_far else log.log_end_offset)
 
-    def _has_room(self, last_offset: int, size: int, wall_ms: int) -> bool:
-        """A batch fits the active segment, after the staged ones."""
+    def _has_room(self, last_offset: int, size: int, stamp_ms: int) -> bool:
+        """A batch fits the active segment, after the staged ones.
+
+        Its age counts by the timestamps of records: old records that are written now, or fetched by a new replica, get
+        the segments that they had, and retention takes them as soon.
+        """
         log = self._log
         active = log.segments.active
         used = active.size + self._staged_bytes
         if used == 0:
-            self._begin_active(wall_ms)
+            self._begin_active(stamp_ms)
             return last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
+        if active.first_stamp_ms == NO_TIMESTAMP:
+            self._begin_active(stamp_ms)  # it was loaded: its age is not known
         config = log._config
         return (
             used + size <= config.segment_bytes
             and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-            and wall_ms - active.first_append_ms <= config.roll_ms
-            and active.index.size_in_bytes < config.segment_index_bytes
+            and stamp_ms - active.first_stamp_ms <= config.roll_ms
+            and active.index.bytes_with_next <= config.segment_index_bytes
         )
 
-    def _begin_active(self, wall_ms: int) -> None:
-        """The active segment's first batch comes at ``wall_ms``; with ``segment.jitter.ms`` as if it were older."""
+    def _begin_active(self, stamp_ms: int) -> None:
+        """The active segment's first batch is of that time; with ``segment.jitter.ms`` as if it were older."""
         log = self._log
         active, config = log.segments.active, log._config
         jitter_ms = config.jitter_ms(active.path(LOG_SUFFIX)) if config.segment_jitter_ms else 0
-        active.first_append_ms = wall_ms - jitter_ms
+        active.first_stamp_ms = stamp_ms - jitter_ms
 
     def _is_full_of_aborted(self) -> bool:
         """The index of aborted transactions is in memory: it has the limit of the offset index."""

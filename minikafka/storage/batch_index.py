@@ -14,6 +14,7 @@ from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import (
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
     DamagedIndexError,
     OffsetIndex,
     TimeEntry,
@@ -25,18 +26,19 @@ from minikafka.storage.scan import check_place, scan_headers
 class BatchIndex:
     """The offset index, the time index and the largest timestamp of a segment.
 
-    ``size_in_bytes``: of the ``.index`` file; a field, since every append asks for it. ``resumed_epoch``: leader
-    epoch of the last batch that :meth:`resume` read; -1 without one.
+    ``bytes_with_next``: of the larger index file with one more entry, and of the time index with that of :meth:`seal`;
+    a field, since every append asks for it. ``resumed_epoch``: leader epoch of the last batch that :meth:`resume` read;
+    -1 without one.
     """
 
     __slots__ = (
         "_bytes_since_entry",
         "base_offset",
+        "bytes_with_next",
         "interval_bytes",
         "max_timestamp",
         "offsets",
         "resumed_epoch",
-        "size_in_bytes",
         "times",
     )
 
@@ -47,19 +49,19 @@ class BatchIndex:
         self.times = TimeIndex(base_offset)
         self.max_timestamp = TimeEntry(NO_TIMESTAMP, base_offset)
         self.resumed_epoch = NO_EPOCH
-        self.size_in_bytes = 0
         self._bytes_since_entry = 0
+        self._grown()
 
     @classmethod
     def decode(cls, base_offset: int, interval_bytes: int, offsets: Buffer, times: Buffer, log_size: int) -> BatchIndex:
         """From the content of the two files of a sealed segment; DamagedIndexError when they cannot be its indexes."""
         index = cls(base_offset, interval_bytes)
         index.offsets = OffsetIndex.decode(base_offset, offsets, log_size)
-        index.size_in_bytes = len(index.offsets) * OFFSET_ENTRY_BYTES
         index.times = TimeIndex.decode(base_offset, times)
         if log_size and index.times.last is None:
             raise DamagedIndexError("no timestamp for a segment that has records")
         index.max_timestamp = index.times.last or index.max_timestamp
+        index._grown()
         return index
 
     @classmethod
@@ -96,8 +98,8 @@ class BatchIndex:
             self.max_timestamp = TimeEntry(max_timestamp, last_offset)
         if self._bytes_since_entry > self.interval_bytes:
             self.offsets.append(last_offset, position)
-            self.size_in_bytes += OFFSET_ENTRY_BYTES
             self.times.maybe_append(*self.max_timestamp)
+            self._grown()
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
 
@@ -128,10 +130,15 @@ class BatchIndex:
     def truncate(self, position: int, end_offset: int) -> None:
         """Forget batches from ``position`` and offsets from ``end_offset`` on; :meth:`resume` must follow."""
         self.offsets.truncate(position)
-        self.size_in_bytes = len(self.offsets) * OFFSET_ENTRY_BYTES
         self.times.truncate(end_offset)
+        self._grown()
 
     def seal(self) -> None:
         """The segment ends here: its largest timestamp is always the last entry of the time index."""
         if self.max_timestamp.timestamp > NO_TIMESTAMP:
             self.times.maybe_append(*self.max_timestamp)
+
+    def _grown(self) -> None:
+        self.bytes_with_next = max(
+            (len(self.offsets) + 1) * OFFSET_ENTRY_BYTES, (len(self.times) + 2) * TIME_ENTRY_BYTES
+        )

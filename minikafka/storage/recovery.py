@@ -155,7 +155,7 @@ class _Loader:
             for segment in indexing:
                 segment.forget_aborted()
             self.producers = self.snapshots.load(segments, log_start_offset, end_offset, indexing=indexing)
-            segments.active.first_append_ms = segments.active.first_timestamp()  # as far as is known
+            segments.active.first_stamp_ms = segments.active.first_timestamp()
         except BadBatchError:
             self.scanned_epoch = NO_EPOCH
             for at in range(len(self.segments)):

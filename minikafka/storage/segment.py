@@ -71,7 +71,7 @@ class Segment:
         "_verified",
         "base_offset",
         "directory",
-        "first_append_ms",
+        "first_stamp_ms",
         "has_aborted",
         "is_index_written",
         "next_offset",
@@ -95,7 +95,7 @@ class Segment:
         self.size = size
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_index_written = True
-        self.first_append_ms = NO_TIMESTAMP  # wall ms of the first append; -1 while unknown
+        self.first_stamp_ms = NO_TIMESTAMP  # largest timestamp of the first batch, else its time; -1 while unknown
         self.has_aborted = False  # there is an index of aborted transactions, in memory or in a file
         self._disk = disk
         self._suffix = suffix

@@ -109,20 +109,27 @@ def test_a_full_segment_is_rolled_also_between_staged_batches(open_log: OpenLog)
     ]
 
 
-def test_segments_roll_by_age_of_their_first_append(open_log: OpenLog) -> None:
+@pytest.mark.parametrize("how", ["timestamp", "wall_ms"])
+def test_segments_roll_by_age_of_their_first_batch(open_log: OpenLog, how: str) -> None:
+    """Its timestamp; the time of its append, if it has none. What is older than the first batch stays."""
+    log, unstamped = open_log(segment_ms=1000), {"timestamp": -1} if how == "wall_ms" else {}
+    for after_ms in (0, 1000, 1001, 0, 2001, 2002):
+        append(log, b"a", **{**unstamped, how: NOW_MS + after_ms})  # type: ignore[arg-type]
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 5]
+
+
+def test_old_records_get_the_segments_that_they_had(open_log: OpenLog) -> None:
+    """A replica that begins anew fetches all of them at once. In one segment, retention would keep all of them."""
     log = open_log(segment_ms=1000)
-    append(log, b"a", wall_ms=NOW_MS)
-    append(log, b"b", wall_ms=NOW_MS + 1000)
-    assert len(log.segments) == 1
-    append(log, b"c", wall_ms=NOW_MS + 1001)
-    append(log, b"d", wall_ms=NOW_MS + 2001)
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    sent = b"".join(bytes(batch(b"x", timestamp=NOW_MS + 400 * at, base_offset=at, leader_epoch=0)) for at in range(10))
+    log.append_as_follower(memoryview(sent), wall_ms=NOW_MS + 10_000)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
 
 
 def test_jitter_rolls_segments_early_each_at_a_time_of_its_own(open_log: OpenLog) -> None:
     log = open_log(segment_ms=1000, segment_jitter_ms=500)
     for at in range(200):
-        append(log, b"a", wall_ms=NOW_MS + 100 * at)
+        append(log, b"a", timestamp=NOW_MS + 100 * at)
     bases = [segment.base_offset for segment in log.segments]
     lengths = {after - before for before, after in pairwise(bases)}
     assert lengths <= {6, 7, 8, 9, 10, 11}
@@ -132,22 +139,30 @@ def test_jitter_rolls_segments_early_each_at_a_time_of_its_own(open_log: OpenLog
 def test_a_segment_of_a_compacted_log_is_closed_when_it_is_to_be_compacted(open_log: OpenLog) -> None:
     for policy, count in (("compact", 2), ("delete", 1)):
         log = open_log(cleanup_policy=frozenset({policy}), max_compaction_lag_ms=1000)
-        append(log, b"a", wall_ms=NOW_MS)
-        append(log, b"b", wall_ms=NOW_MS + 1001)
+        append(log, b"a", timestamp=NOW_MS)
+        append(log, b"b", timestamp=NOW_MS + 1001)
         assert len(log.segments) == count
         log.truncate_fully_and_start_at(0)
         log.close()
 
 
 def test_segments_roll_before_an_offset_or_an_index_overflows(open_log: OpenLog) -> None:
-    log = open_log(index_interval_bytes=0, segment_index_bytes=16)
-    for at in range(5):
+    log = open_log(index_interval_bytes=0, segment_index_bytes=36)
+    for at in range(7):
         append(log, b"%d" % at)
-    assert [segment.base_offset for segment in log.segments] == [0, 3]
+    assert [segment.base_offset for segment in log.segments] == [0, 5], "four entries of eight bytes"
     far = batch(b"x", base_offset=2**31 + 10, leader_epoch=0)
     log.append_as_follower(memoryview(far))
     assert log.active_base_offset == 2**31 + 10
-    assert values_in(log.read(5, 1000).read()) == {2**31 + 10: b"x"}
+    assert values_in(log.read(7, 1000).read()) == {2**31 + 10: b"x"}
+
+
+def test_segments_roll_before_an_index_of_times_overflows(open_log: OpenLog) -> None:
+    """Its entries have twelve bytes, and the last one is for the end of the segment."""
+    log = open_log(index_interval_bytes=0, segment_index_bytes=39)
+    for at in range(9):
+        append(log, b"%d" % at, timestamp=NOW_MS + at)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
 
 
 def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog) -> None:

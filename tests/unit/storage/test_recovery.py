@@ -318,9 +318,9 @@ def test_the_age_of_a_segment_survives_a_restart(open_log: OpenLog) -> None:
         return open_log(segment_ms=1000)
 
     log = open_log(segment_ms=1000)
-    append(log, b"a", timestamp=NOW_MS, wall_ms=NOW_MS)
+    append(log, b"a", timestamp=NOW_MS)
     log = reopened(log)
-    append(log, b"b", wall_ms=NOW_MS + 1000)
+    append(log, b"b", timestamp=NOW_MS + 1000)
     assert len(log.segments) == 1
-    append(log, b"c", wall_ms=NOW_MS + 1001)
+    append(log, b"c", timestamp=NOW_MS + 1001)
     assert len(log.segments) == 2
