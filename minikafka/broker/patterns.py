@@ -67,7 +67,10 @@ def compiled(pattern: str) -> Expression:
     options.max_mem = MEMORY_MAX
     try:
         expression = re2._Regexp(pattern, options)  # re2.compile keeps what it has compiled
-    except (re2.error, UnicodeEncodeError) as error:
+    except re2.error as error:
+        (why,) = error.args
+        raise _invalid(why.decode(errors="replace")) from None
+    except UnicodeEncodeError as error:
         raise _invalid(str(error)) from None
     if expression.programsize > INSTRUCTIONS_MAX:
         raise _invalid("it is too large")

@@ -49,6 +49,13 @@ async def test_what_is_wrong_or_too_large_is_refused(pattern: str) -> None:
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+@pytest.mark.parametrize(("pattern", "why"), [("(a", "missing ): (a"), (r"\é", r"invalid escape sequence: \é")])
+def test_the_reason_is_told_in_words(pattern: str, why: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        compiled(pattern)
+    assert caught.value.message == f"the regular expression cannot be used: {why}"
+
+
 async def test_work_is_done_in_portions_and_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """An expression whose match by trial and error would outlast the universe."""
     pattern = "(x+x+)+y"
