@@ -46,15 +46,27 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 EventType = Literal["invoke", "ok", "fail", "info"]
 
-OF_RECORDS: Final = frozenset({"send", "poll", "assign", "drained", "log_start", "resent", "end_offset", "fault"})
-OF_TRANSACTIONS: Final = frozenset({"take_over", "begin", "commit", "copy", "position", "stable_end"})
+_ALL: Final[tuple[EventType, ...]] = ("invoke", "ok", "fail", "info")
+OF_RECORDS: Final[Mapping[str, Sequence[EventType]]] = {
+    "send": _ALL,
+    **dict.fromkeys(("poll", "assign", "drained", "log_start", "resent", "end_offset"), ("ok",)),
+    "fault": _ALL,
+}
+OF_TRANSACTIONS: Final[Mapping[str, Sequence[EventType]]] = {
+    "take_over": ("invoke", "ok"),
+    "begin": ("invoke",),
+    "commit": _ALL,
+    "copy": ("invoke",),
+    **dict.fromkeys(("position", "stable_end"), ("ok",)),
+}
 COMMITTED: Final = {"poll_committed": "poll", "assign_committed": "assign", "drained_committed": "drained"}
-"""The functions, those of read_committed consumers with what they are of others."""
+"""The functions, with the types of events that tell something; those of read_committed consumers with what they are of
+others."""
 
 
 class HistoryError(ValueError):

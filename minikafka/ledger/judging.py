@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from minikafka.ledger.checker import Verdict, check, check_partitions
-from minikafka.ledger.events import COMMITTED, OF_RECORDS, OF_TRANSACTIONS, Event
+from minikafka.ledger.events import COMMITTED, OF_RECORDS, OF_TRANSACTIONS, Event, EventType
 from minikafka.ledger.partition import PartitionHistory
 from minikafka.ledger.rules import RULES
 from minikafka.ledger.transaction_checker import OF_ORDER, TransactionVerdict, check_history
@@ -32,6 +32,11 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Rules that look at events which not every history has."""
 
+_TYPES: Final[Mapping[str, Sequence[EventType]]] = {
+    **OF_RECORDS,
+    **OF_TRANSACTIONS,
+    **{function: OF_RECORDS[same] for function, same in COMMITTED.items()},
+}
 _BY_SEVERITY: Final[tuple[Outcome, ...]] = ("broken", "not judged", "nothing proved", "kept")
 
 
@@ -89,7 +94,8 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
 
     ``has_order``: False for a history of several files, in which nobody knows what came first.
     """
-    functions = {event.function for event in events}
+    kinds = {(event.function, event.type) for event in events}
+    functions = {function for function, type in kinds if type in _TYPES.get(function, (type,))}
     transactions, remarks = None, list[str]()
     if "begin" in functions:
         history = gather_transactions(events)
@@ -103,10 +109,13 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
             remarks.append("what consumers that are not read_committed were handed: none of them read to the end")
     else:
         records = check(without_isolation(events) if functions & COMMITTED.keys() else events)
-        if idle := sorted(functions & OF_TRANSACTIONS):
+        if idle := sorted(functions & OF_TRANSACTIONS.keys()):
             remarks.append(f"events {', '.join(idle)}: the history has no transaction, as none was begun")
-    if unknown := sorted(functions - OF_RECORDS - OF_TRANSACTIONS - COMMITTED.keys()):
+    if unknown := sorted(functions - _TYPES.keys()):
         remarks.append(f"events {', '.join(unknown)}: no such function is known")
+    for function, type in sorted(kinds):
+        if type not in (told := _TYPES.get(function, (type,))):
+            remarks.append(f"events {function} of type {type}: only those of type {' or '.join(told)} tell something")
     reasons = _reasons([*RULES, *(TRANSACTION_RULES if transactions else ())], functions, has_order=has_order)
     remarks += [*_unjudged(records, transactions), *(f"{rule}: {reason}" for rule, reason in reasons.items())]
     return HistoryVerdict(len(events), records, transactions, tuple(remarks), frozenset(reasons))

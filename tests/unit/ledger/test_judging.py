@@ -211,6 +211,25 @@ def test_events_that_nobody_can_judge_are_named() -> None:
     )
 
 
+def test_events_of_a_type_that_tells_nothing_are_named() -> None:
+    """Copies that were written down as `ok` were judged by nobody, and the verdict said that they are there once."""
+    events = [event for event in _copied().events if event.function != "copy"]
+    assert judge(events).rules_not_judged >= {"copied-twice", "not-copied", "copied-ahead"}
+    events = [event._replace(type="ok") if event.function == "copy" else event for event in _copied().events]
+    verdict = judge(events)
+    assert "events copy of type ok: only those of type invoke tell something" in verdict.not_judged
+    assert "copied-twice: the history has no event copy" in verdict.not_judged
+    assert verdict.rules_not_judged >= {"copied-twice", "not-copied", "copied-ahead"}
+
+
+def _copied() -> Story:
+    story = _seen_by_both(("a", 0), ("b", 1))
+    story.add("p", "invoke", "copy", [["a", "group", "in-0", 0], ["b", "group", "in-0", 0]])
+    story.add("clerk", "ok", "position", [["group", "in-0", 1]])
+    assert judge(story.events).transactions.broken == {"copied-twice": 1}  # type: ignore[union-attr]
+    return story
+
+
 def test_what_was_deleted_on_purpose_is_counted_in_the_sentence() -> None:
     story = Story()
     story.send("a", "b")
