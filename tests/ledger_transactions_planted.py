@@ -241,6 +241,18 @@ def the_offset_moved_without_a_copy(story: Story) -> None:
     story.read_to_the_end(("b", 0), partition="t-1")
 
 
+@plants("not-copied")
+def only_an_aborted_copy_is_where_nobody_looked(story: Story) -> None:
+    story.commit()
+    story.begin("X")
+    story.copy("x", 0)
+    story.send("x", "t-2", None)
+    story.commit("X", told="fail")
+    story.position(1)
+    story.read_to_the_end(("a", 0))
+    story.read_to_the_end(("b", 0), partition="t-1")
+
+
 @plants("copied-ahead")
 def the_copy_came_without_its_offset(story: Story) -> None:
     _copy(story, "x", position=0)

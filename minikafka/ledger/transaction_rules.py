@@ -106,14 +106,11 @@ def not_copied(history: TransactionHistory) -> Iterator[str]:
     handed, attempts = _copies(history), defaultdict[Copied, list[str]](list)
     for record, copied in history.copies.items():
         attempts[copied].append(record)
-    outputs = {history.of_record[record].records[record] for record in history.copies if record in history.of_record}
-    if not all(partition in history.views and history.views[partition].readers for partition in outputs):
-        return  # nobody looked at all of them
     for (group, partition), position in history.positions.items():
         view = history.views.get(partition)
         for offset in sorted(_offsets_below(view, position)) if view is not None else ():
             copied = Copied(group, partition, offset)
-            if copied not in handed and not any(_may_be_deleted(history, each) for each in attempts[copied]):
+            if copied not in handed and not any(_may_be_unseen(history, each) for each in attempts[copied]):
                 yield f"{group} has committed {position} of {partition}, and the record at {offset} was not copied"
 
 
@@ -182,13 +179,14 @@ def _offsets_below(view: PartitionHistory, position: int) -> set[int]:
     }
 
 
-def _may_be_deleted(history: TransactionHistory, record: str) -> bool:
-    """A copy that was deleted on purpose is not seen any more."""
-    if record not in history.of_record:
-        return False  # it was never sent
-    view = history.views[history.of_record[record].records[record]]
+def _may_be_unseen(history: TransactionHistory, record: str) -> bool:
+    """A copy that may be there, and was deleted on purpose, or nobody looked for it."""
+    transaction = history.of_record.get(record)
+    if transaction is None or transaction.is_committed is False:
+        return False
+    view = history.views[transaction.records[record]]
     offset = view.offset_of(record)
-    return view.log_start > 0 and (offset is None or offset < view.log_start)
+    return not view.readers or (view.log_start > 0 and (offset is None or offset < view.log_start))
 
 
 TRANSACTION_RULES: Final[dict[str, Callable[[TransactionHistory], Iterator[str]]]] = {
