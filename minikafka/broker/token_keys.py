@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request
 
 from minikafka.broker.logs import one_line
 from minikafka.broker.threads import RunInThread
@@ -24,12 +24,14 @@ from minikafka.config import BrokerConfig, ConfigError
 from minikafka.config.sasl import OAUTHBEARER
 from minikafka.config.security import WITH_SASL
 from minikafka.event_log import get_logger
+from minikafka.net.web import read_page
 from minikafka.sasl.exchange import UndecidedError
 from minikafka.sasl.jwt import Claims, TokenError
 
 log = get_logger()
 
 READ_TIMEOUT_S: Final = 10.0
+"""For all of it: until then a reading holds one of the few threads for upkeep, and logins wait for it."""
 SIZE_MAX: Final = 1 << 20
 PAUSE_S: Final = 10.0
 """Between two readings at least, whatever tokens name."""
@@ -166,9 +168,7 @@ def _algorithms(key: Any) -> list[str]:
 def _read(url: str) -> bytes:
     if url.startswith("file:"):
         return Path(unquote(urlsplit(url).path)).read_bytes()
-    with build_opener(_Redirects).open(url, timeout=READ_TIMEOUT_S) as answer:
-        text: bytes = answer.read(SIZE_MAX)
-    return text
+    return read_page(url, _Redirects(), within_s=READ_TIMEOUT_S, size_max=SIZE_MAX)
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -177,8 +177,8 @@ class _Redirects(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
+        fp.close()  # else all of the answer would be read, however long it is
         if urlsplit(newurl).scheme not in ("https", req.type):
-            fp.close()
             raise ValueError(f"it redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 

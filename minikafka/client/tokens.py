@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request
 
 from minikafka.client.errors import UnreachableError
 from minikafka.config.jaas import Jaas
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.web import read_page
 from minikafka.sasl.jwt import scopes_of, unsecured_token
 
 URL: Final = "sasl.oauthbearer.token.endpoint.url"
@@ -99,8 +100,7 @@ class TokenEndpoint:
 
     def _ask(self) -> tuple[str, float]:
         try:
-            with _opener.open(self._request, timeout=TIMEOUT_S) as answer:
-                text = answer.read(SIZE_MAX)
+            text = read_page(self._request, _NoRedirects(), within_s=TIMEOUT_S, size_max=SIZE_MAX)
         except HTTPError as error:
             error.close()
             why = f"{URL} {self._request.full_url}: {error.code} {error.reason}"
@@ -116,9 +116,6 @@ class _NoRedirects(HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
-
-
-_opener: Final = build_opener(_NoRedirects)
 
 
 def _token_in(text: bytes, url: str) -> tuple[str, float]:

@@ -18,6 +18,7 @@
 - ``budget``      memory that connections together may hold, and the line of those that wait for it
 - ``turns``       work of one turn of the loop, and the line for the next turns
 - ``http``        a listener for GET: metrics and health checks
+- ``web``         reads what is at an address, within a time: keys of tokens, and tokens
 - ``liveness``    finds out that a peer is gone without reading from it
 - ``outbox``      unsent bytes of a connection: one write per event, sendfile for large regions
 - ``closings``    the log's lines on connections that were closed for what their peers did

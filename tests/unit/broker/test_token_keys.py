@@ -188,6 +188,34 @@ async def test_whatever_an_address_answers_leaves_the_keys_as_they_were(keys: To
     assert keys.claims_of(signed())["sub"] == "alice"
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.0 302 Found\r\nLocation: /keys\r\n\r\n"])
+async def test_who_answers_for_ever_is_given_up(
+    keys: TokenKeys, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte by byte: each is there in time."""
+    monkeypatch.setattr(token_keys, "READ_TIMEOUT_S", 0.2)
+    drips = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        while not (writer.transport.is_closing() or drips.is_set()):
+            writer.write(b" ")
+            await asyncio.sleep(0.01)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        keys.url = f"http://127.0.0.1:{port_of(server)}/keys"
+        keys._run_in_thread = asyncio.to_thread
+        with capture_logs() as logs:
+            try:
+                await in_time(keys.read())
+            finally:
+                drips.set()
+    assert [each["event"] for each in logs] == ["keys of tokens cannot be read"]
+    assert keys.claims_of(signed())["sub"] == "alice"
+
+
 async def test_no_key_is_taken_from_where_whoever_is_on_the_way_may_change_it(
     keys: TokenKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.client import tokens
 from minikafka.client.errors import UnreachableError
 from minikafka.client.properties import security_of
 from minikafka.client.tokens import TokenOptions, tokens_of
@@ -46,7 +47,7 @@ class Endpoint:
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
     endpoint = Endpoint()
-    server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(lambda *streams: endpoint.serve(*streams), "127.0.0.1", 0)
     endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/token"
     yield endpoint
     server.close()
@@ -101,6 +102,29 @@ async def test_an_endpoint_that_is_not_there_may_be_tried_again() -> None:
     token, _ = tokens_of(options("http://127.0.0.1:1/token"))
     with pytest.raises(UnreachableError, match="Connection refused"):
         await token()
+
+
+async def test_an_endpoint_that_answers_for_ever_is_given_up(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a process could not end: its thread cannot be stopped."""
+    monkeypatch.setattr(tokens, "TIMEOUT_S", 0.2)
+    given_up = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        while not (writer.transport.is_closing() or given_up.is_set()):
+            writer.write(b" ")
+            await asyncio.sleep(0.01)
+        writer.close()
+
+    endpoint.serve = serve  # type: ignore[method-assign]
+    token, _ = tokens_of(options(endpoint.url))
+    asking = asyncio.ensure_future(token())
+    await asyncio.wait([asking], timeout=10)
+    given_up.set()
+    with pytest.raises(UnreachableError, match="timed out"):
+        await asking
 
 
 async def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
