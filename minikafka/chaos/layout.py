@@ -20,6 +20,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import shlex
 import uuid
@@ -42,6 +43,7 @@ REPLICATION_PORT_OFFSET: Final = 100
 CONTROLLER_PORT_OFFSET: Final = 200
 METRICS_PORT_OFFSET: Final = 300
 BROKERS_MAX: Final = REPLICATION_PORT_OFFSET - 1
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 class ClusterError(Exception):
@@ -356,8 +358,13 @@ def write_private(path: Path, text: str) -> None:
 
 
 def escaped(value: str) -> str:
-    """A value as a line of properties has it."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+    """A value as a line of properties has it. Java reads a file of these as Latin-1, whatever it is in."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return _NOT_ASCII.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _java_units(found[0])), text)
+
+
+def _java_units(text: str) -> memoryview:
+    return memoryview(text.encode("utf-16", "surrogatepass")).cast("H")[1:]  # without the mark of its order
 
 
 def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:

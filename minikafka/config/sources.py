@@ -92,4 +92,5 @@ def _unescape(text: str) -> str:
         code = match[1]
         return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
 
-    return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", character, text)
+    unescaped = re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", character, text)
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # joins Java's halves

@@ -53,6 +53,18 @@ def test_an_admin_and_a_user_have_passwords(layout: ClusterLayout) -> None:
         layout.security_of("eve")
 
 
+def test_files_for_java_are_in_ascii(tmp_path: Path) -> None:
+    """It reads them as Latin-1: the file that is trusted would not be found."""
+    layout = ClusterLayout.create(tmp_path / "Zürich 😀", brokers=1, base_port=19092, settings={}, secure=True)
+    layout.write_files()
+    for file in (layout.client_properties_file, layout.config_file(1)):
+        assert file.read_bytes().isascii()
+    trusted = security_of_file(layout.client_properties_file).ssl_truststore_location
+    assert trusted == str(layout.authority.certificate_file)
+    config = BrokerConfig(parse_properties(layout.config_file(1).read_text()))
+    assert config.ssl_truststore_location == trusted
+
+
 def test_a_cluster_that_asks_nobody_has_no_users(tmp_path: Path) -> None:
     plain = ClusterLayout.create(tmp_path / "p", brokers=1, base_port=19092, settings={})
     with pytest.raises(ClusterError, match="'admin' is no user"):

@@ -22,7 +22,7 @@ listeners=CLIENT://h:1,\
     CONTROLLER://h:3
 log.dirs /data/a
 cluster.id = a=b:c
-cluster\.secret=\u0041\t\\x
+cluster\.secret=\u0041\t\\x\ud83d\ude00
 empty=
 """
     assert parse_properties(text) == {
@@ -31,7 +31,7 @@ empty=
         "listeners": "CLIENT://h:1,REPLICATION://h:2,CONTROLLER://h:3",
         "log.dirs": "/data/a",
         "cluster.id": "a=b:c",
-        "cluster.secret": "A\t\\x",
+        "cluster.secret": "A\t\\x😀",
         "empty": "",
     }
 
