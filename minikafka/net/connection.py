@@ -10,7 +10,7 @@ A connection is read from unless (:meth:`Connection._is_held_up`)
 - it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of waiting requests, ready answers and unsent
   bytes;
 - all connections of the listener hold too much, and it is beyond its own allowance (``budget``);
-- it *stands in line*: this turn of the loop has handled enough (``turns``);
+- it *stands in line*: this turn of the loop has handled enough (``turns``), or decrypted enough (``tls_records``);
 - it is *suspended*: a thread examines a request, and later requests must wait for it.
 
 Bytes that have arrived wait in the receive buffer, and are handled before the socket is read again.
@@ -32,10 +32,14 @@ from minikafka.net.handshakes import why_turned_away
 from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.net.reply import WAITING_BYTES, Reply
+from minikafka.net.tls_records import READ_AT_ONCE, FewRecords
 from minikafka.net.turns import REQUEST_COST, Turns
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 MAX_REPLIES_IN_FLIGHT: Final = 1_000
+TLS_RECORD_COST: Final = 300
+"""Of the turn, beside its bytes: a microsecond or two."""
+_NOTHING: Final = memoryview(bytearray())
 MAX_HELD_BYTES: Final = 4 * 1024 * 1024
 """For one peer: requests that wait, answers that are ready behind them, and what it has not taken yet."""
 
@@ -56,13 +60,15 @@ class FrameHandler(Protocol):
 
 
 class Shared:
-    """Shared objects of the connections of one listener."""
+    """Shared objects of the connections of one listener. Strangers have turns of their own: a thousand of them keep no
+    user waiting."""
 
-    __slots__ = ("budget", "closings", "duplicates", "turns")
+    __slots__ = ("budget", "closings", "duplicates", "strangers", "turns")
 
     def __init__(self, budget: Budget, turns: Turns, duplicates: Duplicates) -> None:
         self.budget = budget
         self.turns = turns
+        self.strangers = Turns(asyncio.get_running_loop())
         self.duplicates = duplicates
         self.closings = Closings()
 
@@ -99,6 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._in_line = False
+        self._has_turn = False  # it has stood in line to read what is encrypted
+        self._tls: FewRecords | None = None
         self._suspended = 0  # how many ask for it
         self._unmuting: asyncio.TimerHandle | None = None
         self._received_bytes = 0
@@ -115,6 +123,8 @@ class Connection(asyncio.BufferedProtocol):
         )
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        tls = transport.get_extra_info("ssl_object")
+        self._tls = tls if isinstance(tls, FewRecords) else None
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock, WITH_CALLERS)
@@ -137,13 +147,30 @@ class Connection(asyncio.BufferedProtocol):
         self._handler.on_connection_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        if self._tls is not None and not self._may_decrypt(self._tls):
+            return _NOTHING
         return self._buffer.writable(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received_bytes += nbytes
         self._buffer.received(nbytes)
+        tls = self._tls
+        if tls is not None:
+            self._turns.left -= TLS_RECORD_COST * tls.records_read
         self._hand_over_frames()
+        if tls is not None and tls.holds_back:
+            self._stand_in_line()
         self._settle()
+
+    def _may_decrypt(self, tls: FewRecords) -> bool:
+        """Some records, now. Else it reads nothing before it has stood in line."""
+        if self._turns.left <= 0 and not self._has_turn:
+            self._stand_in_line()
+            self._pause_reading()
+            return False
+        self._has_turn = False
+        tls.allow()
+        return True
 
     def _hand_over_frames(self) -> None:
         """Handle the complete frames, until too much is owed or the turn is over. The rest waits in the buffer."""
@@ -256,8 +283,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def limit_frames(self, size_max: int | None) -> None:
-        """Take no larger frames from now on; None: as large ones as the listener takes."""
+        """It is a stranger's, and takes no larger frames from now on; None: as large ones as the listener takes."""
         self._buffer.size_max = self._max_frame_bytes if size_max is None else size_max
+        self._turns = self._shared.turns if size_max is None else self._shared.strangers
 
     def close_after_replies(self, why: str = "") -> None:
         """Close once the replies that are ready have left; ``why`` is logged when the peer is at fault."""
@@ -412,17 +440,25 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if (self._turns.left <= 0 or self._buffer.must_grow_much) and not self._in_line:
-            self._in_line = True
-            self._turns.stand_in_line(self._take_turn)
+        if self._turns.left <= 0 or self._buffer.must_grow_much:
+            self._stand_in_line()
         if not self._is_held_up():
             if self._reading_paused:
                 self._reading_paused = False
                 transport.resume_reading()
-        elif not self._reading_paused:
+        else:
+            self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._reading_paused:
             self._reading_paused = True
             self.partial_since_s = None  # the peer cannot complete an unread frame
-            transport.pause_reading()
+            self._transport.pause_reading()
+
+    def _stand_in_line(self) -> None:
+        if not self._in_line:
+            self._in_line = True
+            self._turns.stand_in_line(self._take_turn)
 
     def _go_on(self) -> None:
         """Answers left, or memory became free: handle waiting frames if nothing holds them up any more."""
@@ -436,4 +472,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_line = False
         if self._buffer.must_grow_much and not self._is_held_up():
             self.spend(self._buffer.grow())  # if bytes are copied after all, 64 MiB take 30 ms
+        self._has_turn = True
         self._go_on()
+        if self._tls is not None:  # it reads next, and so do those who take this turn with it
+            self.spend(TLS_RECORD_COST * READ_AT_ONCE)

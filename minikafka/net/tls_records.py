@@ -9,6 +9,9 @@ During the handshake it gets one at a time: what came behind the last one is non
 a message comes in pieces of a byte. Messages that are long are dear for OpenSSL: it looks for each key share of the
 first one in the list of its groups (64 KiB of both took 0.2 s), and decodes the key of each certificate before it looks
 whether anybody trusts them (70 KiB took 60 ms). So the records of a handshake, and their bytes, are bounded.
+
+A record with a byte of data costs a microsecond. Two hundred strangers, each with 256 KiB of such, held the loop for a
+second in one turn. So a connection reads few at once, and the others in later turns (``connection``).
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import ssl
 from typing import Any, Final
 
 AT_ONCE: Final = 128
+READ_AT_ONCE: Final = 2 * AT_ONCE
+"""Records that a connection reads before others have their turn: at most 4 MiB, and at least some 6 KiB of them."""
 FRUITLESS_MAX: Final = 32
 """Records that bring no bytes: renewed keys, or empty ones."""
 FRUITFUL_FOR_ONE_MORE: Final = 1_000
@@ -47,6 +52,7 @@ class FewRecords(ssl.SSLObject):
     _handed_over: int
     _fruitful: int
     _left: int
+    _allowed: int
     _shaking_hands: int
     _shaking_hands_bytes: int
     _is_answered: bool
@@ -59,9 +65,24 @@ class FewRecords(ssl.SSLObject):
         self._at = 0
         self._handed_over = self._fruitful = 0  # records of the last time
         self._left = FRUITLESS_MAX * FRUITFUL_FOR_ONE_MORE  # each fruitless record takes FRUITFUL_FOR_ONE_MORE of it
+        self._allowed = READ_AT_ONCE
         self._shaking_hands = self._shaking_hands_bytes = 0
         self._is_answered = False
         self._has_ended = False
+
+    def allow(self) -> None:
+        """To read READ_AT_ONCE more records."""
+        self._allowed = READ_AT_ONCE
+
+    @property
+    def records_read(self) -> int:
+        """Since that."""
+        return READ_AT_ONCE - self._allowed
+
+    @property
+    def holds_back(self) -> bool:
+        """There are more than are allowed."""
+        return not self._allowed and len(self._held) > self._at
 
     def do_handshake(self) -> None:
         """As the base class."""
@@ -75,16 +96,20 @@ class FewRecords(ssl.SSLObject):
                 self._note_of_handshake()
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
-        """As the base class, but with a ``buffer`` as many records as there are: each call costs more than a record."""
+        """As the base class, but with a ``buffer`` as many records as are allowed: each call costs more than a record.
+        SSLWantReadError also if no more are allowed."""
         read, taken = super().read, self._taken
         view = None if buffer is None else memoryview(buffer)
+        if view is not None and not view:
+            raise ssl.SSLWantReadError  # 0 would be the end
         # The last call had no room for all of a record. OpenSSL reads of one at a time.
         is_rest = super().pending() > 0
         filled = 0
         while filled < len:
             if not (is_rest or taken.pending):
                 self._settle()
-                self._handed_over = self._hand_over(AT_ONCE)
+                self._handed_over = self._hand_over(min(AT_ONCE, self._allowed))
+                self._allowed -= self._handed_over
                 if filled and not self._handed_over:
                     break
             try:

@@ -14,6 +14,7 @@ from minikafka.net.connection import Connection
 from minikafka.net.listener import Listener
 from minikafka.net.outbox import Chunk
 from minikafka.net.reply import Reply
+from minikafka.net.turns import TURN_COST
 from minikafka.wire.framing import FrameError
 
 Serve = Callable[..., Awaitable[Listener]]
@@ -476,3 +477,23 @@ async def test_a_muted_connection_that_ends_leaves_no_timer(serve: Serve, dial: 
     await eventually(lambda: handler.lost, "the end")
     assert timer is not None
     assert timer.cancelled()
+
+
+async def test_strangers_use_up_no_turn_of_users(serve: Serve, dial: Dial) -> None:
+    class Asking(Recorder):
+        def on_connection_made(self, connection: Connection) -> None:
+            super().on_connection_made(connection)
+            connection.limit_frames(1000)
+
+    handler = Asking()
+    listener = await serve(handler)
+    turns_of = listener.shared
+    peer = await dial(listener)
+    await peer.send(framed(b"a"))
+    await eventually(lambda: len(handler.frames) == 1, "the stranger's frame")
+    assert turns_of.strangers.left < TURN_COST == turns_of.turns.left
+    (connection,) = listener._connections
+    connection.limit_frames(None)
+    await peer.send(framed(b"b"))
+    await eventually(lambda: len(handler.frames) == 2, "the user's frame")
+    assert turns_of.turns.left < TURN_COST

@@ -6,6 +6,9 @@ import asyncio
 import hashlib
 import hmac
 import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from time import time
@@ -14,13 +17,22 @@ import pytest
 import trustme
 from captured_logs import capture_logs
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from net_peers import eventually
 
 from minikafka.model import Endpoint
+from minikafka.net import turns
 from minikafka.net.accepting import AcceptingContext
-from minikafka.net.connection import Connection
+from minikafka.net.connection import TLS_RECORD_COST, Connection
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
-from minikafka.net.tls_records import AT_ONCE, FRUITFUL_FOR_ONE_MORE, FRUITLESS_MAX, SHAKING_HANDS_MAX
+from minikafka.net.tls_records import (
+    AT_ONCE,
+    FRUITFUL_FOR_ONE_MORE,
+    FRUITLESS_MAX,
+    READ_AT_ONCE,
+    SHAKING_HANDS_MAX,
+    FewRecords,
+)
 
 HANDSHAKE, DATA = 22, 23
 RENEW = b"\x18\x00\x00\x01\x00"
@@ -90,6 +102,7 @@ class Server:
         found = b""
         try:
             while True:
+                self.tls.allow()
                 found += self.tls.read(100_000)
         except ssl.SSLWantReadError:
             return found
@@ -145,6 +158,21 @@ def test_who_sends_much_may_renew_them_once_more(client: Client) -> None:
     server.arrived.write(client.renew())
     with pytest.raises(ssl.SSLError, match="without data"):
         server.read()
+
+
+def test_some_records_are_read_and_then_others_have_their_turn(client: Client) -> None:
+    server = connected(client)
+    for _ in range(READ_AT_ONCE + 7):
+        client.tls.write(b"x")
+    server.arrived.write(client.sent.read())
+    buffer = memoryview(bytearray(4096))
+    for count in (READ_AT_ONCE, 7):
+        server.tls.allow()
+        assert server.tls.read(len(buffer), buffer) == server.tls.records_read == count
+        assert server.tls.holds_back is (count == READ_AT_ONCE)
+        with pytest.raises(ssl.SSLWantReadError):
+            server.tls.read(len(buffer), buffer)
+    assert not server.tls.pending()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -249,13 +277,22 @@ def fail(name: str, error: BaseException) -> None:
     raise AssertionError(name) from error
 
 
-async def test_a_listener_says_whom_it_turned_out_for_it(client: Client) -> None:
-    context, frames, tasks = AcceptingContext(ssl.PROTOCOL_TLS_SERVER), Frames(), TaskOwner("test", fail)
+@asynccontextmanager
+async def listening(frames: Frames) -> AsyncIterator[Listener]:
+    """With TLS."""
+    context, tasks = AcceptingContext(ssl.PROTOCOL_TLS_SERVER), TaskOwner("test", fail)
     context.now_s = time
     authority().issue_cert("127.0.0.1").configure_cert(context)
-    limits = ListenerLimits(max_connections=10, max_frame_bytes=1 << 20)
+    limits = ListenerLimits(max_connections=50, max_frame_bytes=1 << 20)
     listener = Listener("SSL", Endpoint("127.0.0.1", 0), frames, limits, tls=(lambda: context, tasks))
     await listener.start()
+    yield listener
+    await listener.close()
+    await tasks.close()
+
+
+async def shaken(client: Client, listener: Listener) -> asyncio.StreamWriter:
+    """A connection whose client may write."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.endpoint.port)
     while True:
         try:
@@ -265,19 +302,58 @@ async def test_a_listener_says_whom_it_turned_out_for_it(client: Client) -> None
             writer.write(client.sent.read())
             client.received.write(await reader.read(1 << 16))
     writer.write(client.sent.read())
-    client.begin()
-    sizes = [1, 200_000, 5, 16_000]
-    content = b"".join(size.to_bytes(4, "big") + bytes(size) for size in sizes)
-    for at in range(0, len(content), 5_000):
-        writer.write(client.record(content[at : at + 5_000]) + (client.renew() if at < 50_000 else b""))
-    async with asyncio.timeout(30):
-        assert [await frames.sizes.get() for _ in sizes] == sizes
-    writer.write(b"".join(client.renew() for _ in range(2 * AT_ONCE)))
-    with capture_logs() as logs:
-        await asyncio.wait_for(frames.has_ended.wait(), 30)
-    assert [line["why"] for line in logs if line["event"] == "connection closed"] == [
-        "TLS: too many records without data: it renews its keys"
-    ]
-    writer.close()
-    await listener.close()
-    await tasks.close()
+    return writer
+
+
+async def test_a_listener_says_whom_it_turned_out_for_it(client: Client) -> None:
+    frames = Frames()
+    async with listening(frames) as listener:
+        writer = await shaken(client, listener)
+        client.begin()
+        sizes = [1, 200_000, 5, 16_000]
+        content = b"".join(size.to_bytes(4, "big") + bytes(size) for size in sizes)
+        for at in range(0, len(content), 5_000):
+            writer.write(client.record(content[at : at + 5_000]) + (client.renew() if at < 50_000 else b""))
+        async with asyncio.timeout(30):
+            assert [await frames.sizes.get() for _ in sizes] == sizes
+        writer.write(b"".join(client.renew() for _ in range(2 * AT_ONCE)))
+        with capture_logs() as logs:
+            await asyncio.wait_for(frames.has_ended.wait(), 30)
+        assert [line["why"] for line in logs if line["event"] == "connection closed"] == [
+            "TLS: too many records without data: it renews its keys"
+        ]
+        writer.close()
+
+
+async def test_small_records_of_many_are_not_read_in_one_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred strangers, each with 11,000 records of a byte, held a node for a second: it lost what it led."""
+    frames, turn, read, hand_over = Frames(), 0, Counter[int](), FewRecords._hand_over
+    clients, size = [Client(tmp_path) for _ in range(20)], 1_000
+    monkeypatch.setattr(turns, "TURN_COST", 4 * READ_AT_ONCE * TLS_RECORD_COST)
+
+    def counted(tls: FewRecords, count: int) -> int:
+        number = hand_over(tls, count)
+        read[turn] += number
+        return number
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async with listening(frames) as listener, asyncio.timeout(60):
+        writers = [await shaken(each, listener) for each in clients]
+        await eventually(lambda: listener.connection_count == len(clients), "the connections")
+        monkeypatch.setattr(FewRecords, "_hand_over", counted)
+        counting = asyncio.ensure_future(count_turns())
+        for client, writer in zip(clients, writers, strict=True):
+            for byte in size.to_bytes(4, "big") + bytes(size):
+                client.tls.write(bytes((byte,)))
+            writer.write(client.sent.read())
+        assert [await frames.sizes.get() for _ in clients] == [size] * len(clients)
+        counting.cancel()
+        for writer in writers:
+            writer.close()
+    assert sum(read.values()) == len(clients) * (4 + size)
+    assert max(read.values()) <= 10 * READ_AT_ONCE  # in the turn before, some took one more
