@@ -148,19 +148,24 @@ class MiniKafka(Breakable):
         self.close(exc if _is_failure(exc) else None)
 
     async def __aenter__(self) -> Self:
-        starting = asyncio.get_running_loop().run_in_executor(None, self.start)
+        starting = _in_thread(self.start)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:  # a thread cannot be cancelled, and nobody else would end what it starts
-            await asyncio.to_thread(self.close)
-            await asyncio.gather(starting, return_exceptions=True)
-            await asyncio.to_thread(self.close)  # it had only begun before
+            await _ended(_in_thread(self.close))
+            await _ended(starting)
+            await _ended(_in_thread(self.close))  # it had only begun before
             raise
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.close, exc if _is_failure(exc) else None)
+        closing = _in_thread(self.close, exc if _is_failure(exc) else None)
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await _ended(closing)
+            raise
 
     # -- who is who -------------------------------------------------------------------------------------------------
 
@@ -319,6 +324,18 @@ class MiniKafka(Breakable):
                 await work(admin)
 
         finished(run())
+
+
+def _in_thread(work: Callable[..., T], *words: Any) -> asyncio.Future[T]:
+    return asyncio.get_running_loop().run_in_executor(None, work, *words)
+
+
+async def _ended(work: asyncio.Future[Any]) -> None:
+    """Wait for it, however often this is cancelled meanwhile: anyio does so until its scope is left."""
+    while not work.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([work])
+    work.exception()  # somebody has looked
 
 
 def _is_failure(error: BaseException | None) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -157,11 +158,13 @@ def test_nothing_is_left_of_a_start_that_is_interrupted(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("point", ["_create", "start"])
 async def test_nothing_is_left_of_a_start_that_is_cancelled(
-    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    point: str, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a time-out, or Ctrl-C in a coroutine: its thread went on, and the brokers ran as long as the process."""
+    """By a time-out, or Ctrl-C in a coroutine: its thread went on, and the brokers ran as long as the process. They did
+    so, too, if it was cancelled at each step, as anyio does it."""
     begun, may_go_on = threading.Event(), threading.Event()
     where = {"_create": MiniKafka, "start": LocalCluster}[point]
     step = {"_create": MiniKafka._create, "start": lambda _cluster: None}[point]
@@ -175,11 +178,35 @@ async def test_nothing_is_left_of_a_start_that_is_cancelled(
     monkeypatch.setattr(where, point, held)
     entering = asyncio.ensure_future(MiniKafka(brokers=1).__aenter__())
     await asyncio.to_thread(begun.wait, 30)
-    entering.cancel()
+
+    def cancel() -> None:
+        if entering.cancel() and again:
+            asyncio.get_running_loop().call_soon(cancel)
+
+    cancel()
     await asyncio.sleep(0)
     may_go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await entering
+    assert os.listdir(tmp_path) == []
+
+
+async def test_who_is_cancelled_leaves_when_all_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = LocalCluster.end
+
+    def ended_late(cluster: LocalCluster) -> None:
+        time.sleep(0.1)
+        end(cluster)
+
+    monkeypatch.setattr(LocalCluster, "start", lambda _cluster: None)
+    monkeypatch.setattr(LocalCluster, "end", ended_late)
+    kafka = MiniKafka(brokers=1)
+    await kafka.__aenter__()
+    leaving = asyncio.ensure_future(kafka.__aexit__(None, None, None))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
     assert os.listdir(tmp_path) == []
 
 
