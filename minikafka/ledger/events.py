@@ -96,15 +96,27 @@ class Event(NamedTuple):
                 raise self.wrong(item)
             yield fields
 
-    def placed(self) -> Iterator[tuple[str, str, int]]:
-        """Partition, id and offset of each item. As ``items`` would, in half of the time: most items are so."""
-        for item in self.listed():
+    def placed(self) -> Sequence[Sequence[Any]]:
+        """Partition, id and offset of each item. As ``items`` would, in a third of the time: most items are so."""
+        listed = self.listed()
+        for item in listed:
             if not isinstance(item, (list, tuple)) or len(item) != 3:
                 raise self.wrong(item)
             partition, record, offset = item
             if type(partition) is not str or type(record) is not str or type(offset) is not int:
                 raise self.wrong(item)
-            yield partition, record, offset
+        return listed
+
+    def named(self) -> Sequence[Sequence[Any]]:
+        """Partition and id of each item, in the same way."""
+        listed = self.listed()
+        for item in listed:
+            if not isinstance(item, (list, tuple)) or len(item) != 2:
+                raise self.wrong(item)
+            partition, record = item
+            if type(partition) is not str or type(record) is not str:
+                raise self.wrong(item)
+        return listed
 
     def listed(self) -> Sequence[Any]:
         """Its value, which must be a list. Raises HistoryError for another."""

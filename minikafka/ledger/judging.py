@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from minikafka.ledger.checker import Verdict, check, check_partitions
+from minikafka.ledger.checker import Verdict, check_partitions
 from minikafka.ledger.events import COMMITTED, OF_RECORDS, OF_TRANSACTIONS, Event, EventType
-from minikafka.ledger.partition import PartitionHistory
+from minikafka.ledger.partition import PartitionHistory, without_isolation
 from minikafka.ledger.rules import RULES
 from minikafka.ledger.transaction_checker import OF_ORDER, TransactionVerdict, check_history
 from minikafka.ledger.transaction_rules import TRANSACTION_RULES
-from minikafka.ledger.transactions import TransactionHistory, gather_transactions, without_isolation
+from minikafka.ledger.transactions import TransactionHistory, gather_transactions
 from minikafka.ledger.verdict import Judgement, Outcome
 
 NEEDS: Final[Mapping[str, frozenset[str]]] = {
@@ -108,7 +108,7 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
         if "poll" in functions and not is_seen:
             remarks.append("what consumers that are not read_committed were handed: none of them read to the end")
     else:
-        records = check(without_isolation(events) if functions & COMMITTED.keys() else events)
+        records = check_partitions(without_isolation(events))
         if idle := sorted(functions & OF_TRANSACTIONS.keys()):
             remarks.append(f"events {', '.join(idle)}: the history has no transaction, as none was begun")
     if unknown := sorted(functions - _TYPES.keys()):

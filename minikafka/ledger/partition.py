@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from itertools import chain, filterfalse
+from itertools import chain, filterfalse, islice
+from operator import lt
 from typing import Final, NamedTuple, TypeAlias
 
 from minikafka.ledger.events import Event, HistoryError
@@ -22,21 +23,45 @@ class Run:
     start: int | None = None  # its first offset, if the history has it
     is_assigned: bool = False  # False only before a consumer's first assignment
     is_drained: bool = False  # it read to the end, after the last write
-    handed: list[tuple[int, str]] = field(default_factory=list)  # (offset, id), in order
+    offsets: list[int] = field(default_factory=list)  # of what it was handed, in order
+    records: list[str] = field(default_factory=list)
     number: int = 0  # of the event of its assignment
+
+    @property
+    def handed(self) -> Iterator[tuple[int, str]]:
+        """(offset, id) of each record, in order."""
+        return zip(self.offsets, self.records, strict=True)
+
+    def returns(self) -> Iterator[tuple[str, int, int]]:
+        """(record, its offset, position) for each that lies before the position at which it was handed."""
+        position = self.start or 0
+        if not self.offsets or (self.offsets[0] >= position and is_ascending(self.offsets)):
+            return
+        for offset, record in self.handed:
+            if offset < position:
+                yield record, offset, position
+            position = offset + 1
 
     def skips(self, known: Sequence[int], log_start: int) -> Iterator[tuple[int, str, int, int]]:
         """(position, record, its offset, offset between) for each time that it went over one of the ``known`` offsets,
-        which are ascending. Only of an assigned one; without a start, from its first record on."""
-        if not self.is_assigned:
+        which are ascending, each once. Only of an assigned one; without a start, from its first record on."""
+        if not self.is_assigned or not self.offsets:
             return
         position = self.start
+        at = bisect_left(known, self.offsets[0] if position is None else max(position, log_start))
+        if known[at : at + len(self.offsets)] == self.offsets:  # as nearly all are
+            return
         for offset, record in self.handed:
             if position is not None and position < offset:
                 following = bisect_left(known, max(position, log_start))
                 if following < len(known) and known[following] < offset:
                     yield position, record, offset, known[following]
             position = offset + 1
+
+
+def is_ascending(offsets: Sequence[int]) -> bool:
+    """Whether each is higher than the one before."""
+    return all(map(lt, offsets, islice(offsets, 1, None)))
 
 
 class Reader(NamedTuple):
@@ -52,7 +77,7 @@ class Reader(NamedTuple):
 class PartitionHistory:
     """The history of one partition. Derived values are computed once, at first use."""
 
-    sent: dict[str, list[str]] = field(default_factory=dict)  # by process, in the order of sending
+    sent: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by process, in order
     sent_ids: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     acknowledged: Offsets = field(default_factory=Offsets)
@@ -81,7 +106,7 @@ class PartitionHistory:
     def records_at_several(self) -> Iterator[str]:
         """Every record that was read or acknowledged at more than one offset."""
         several = self.offsets_of.several.keys() | self.acknowledged.several.keys()
-        for record, offset in self.offsets_of.items():
+        for record, offset in self.offsets_of.items() if several else self.unconfirmed:
             if record in several or self.acknowledged.get(record, UNKNOWN) not in (offset, UNKNOWN):
                 yield record
         for record in self.acknowledged.several:
@@ -103,8 +128,14 @@ class PartitionHistory:
 
     @cached_property
     def known_offsets(self) -> list[int]:
-        """Every offset at which a record was acknowledged or read, ascending; some more than once."""
-        return sorted([*self.acknowledged.all(), *self.offsets_of.all()])
+        """Every offset at which a record was acknowledged or read, ascending."""
+        return sorted({*self.acknowledged.all(), *self.offsets_of.all()})
+
+    @cached_property
+    def unconfirmed(self) -> list[tuple[str, int]]:
+        """The records with the offset at which they were read, if they were not acknowledged there; of those at several
+        offsets the lowest counts."""
+        return list(filterfalse(self.acknowledged.items().__contains__, self.offsets_of.items()))
 
     @cached_property
     def readers(self) -> list[Reader]:
@@ -113,8 +144,8 @@ class PartitionHistory:
             Reader(
                 consumer,
                 run.start or 0,
-                max((offset for offset, _ in run.handed), default=-1),
-                frozenset(record for _, record in run.handed),
+                max(run.offsets, default=-1),
+                frozenset(run.records),
             )
             for consumer, run in sorted(self.all_runs(), key=lambda found: found[0])
             if run.is_drained
@@ -161,46 +192,66 @@ class PartitionHistory:
 
 
 Partitions: TypeAlias = defaultdict[str, PartitionHistory]
+Takers: TypeAlias = dict[tuple[str, str], Callable[[Partitions, Event], None]]
 
 
 def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
     """The events by partition. Raises HistoryError for an invalid history."""
+    return _gathered(events, _TAKEN)
+
+
+def gather_handed(events: Iterable[Event]) -> dict[str, PartitionHistory]:
+    """What read_committed consumers were handed of each partition, and nothing else."""
+    return _gathered(events, _OF_COMMITTED)
+
+
+def without_isolation(events: Iterable[Event]) -> dict[str, PartitionHistory]:
+    """The events by partition, as if all consumers were of one kind: without transactions they are."""
+    return _gathered(events, _TAKEN | _OF_COMMITTED)
+
+
+def _gathered(events: Iterable[Event], takers: Takers) -> dict[str, PartitionHistory]:
     partitions: Partitions = defaultdict(PartitionHistory)
     for event in events:
-        take = _TAKEN.get((event.function, event.type))
+        take = takers.get((event.function, event.type))
         if take is not None:
             take(partitions, event)
     return dict(partitions)
 
 
 def _take_send(partitions: Partitions, event: Event) -> None:
-    for partition, record in event.items(str, str):
+    process = event.process
+    for partition, record in event.named():
         history = partitions[partition]
         if record in history.sent_ids:
             raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
-        history.sent.setdefault(event.process, []).append(record)
+        history.sent[process].append(record)
         history.sent_ids.add(record)
 
 
 def _take_sent(partitions: Partitions, event: Event) -> None:
+    time_ms = event.time_ms
     for partition, record, offset in event.placed():
         history = partitions[partition]
-        history.acknowledged.add(record, max(offset, UNKNOWN))
-        history.acknowledged_at_ms.add(event.time_ms)
+        history.acknowledged.add(record, offset if offset > UNKNOWN else UNKNOWN)
+        history.acknowledged_at_ms.add(time_ms)
 
 
 def _take_failed(partitions: Partitions, event: Event) -> None:
-    for partition, record in event.items(str, str):
+    for partition, record in event.named():
         partitions[partition].failed.add(record)
 
 
 def _take_poll(partitions: Partitions, event: Event) -> None:
+    process = event.process
     for partition, record, offset in event.placed():
         if offset < 0:
             raise HistoryError(f"no poll: {record!r} cannot have been read at offset {offset}", event.number)
         history = partitions[partition]
         history.offsets_of.add(record, offset)
-        history.run(event.process).handed.append((offset, record))
+        run = history.run(process)
+        run.offsets.append(offset)
+        run.records.append(record)
 
 
 def _take_place(partitions: Partitions, event: Event) -> None:
@@ -239,11 +290,11 @@ def _take_log_start(partitions: Partitions, event: Event) -> None:
 
 
 def _take_resent(partitions: Partitions, event: Event) -> None:
-    for partition, record in event.items(str, str):
+    for partition, record in event.named():
         partitions[partition].resent.add(record)
 
 
-_TAKEN: Final[dict[tuple[str, str], Callable[[Partitions, Event], None]]] = {
+_TAKEN: Final[Takers] = {
     ("send", "invoke"): _take_send,
     ("send", "ok"): _take_sent,
     ("send", "fail"): _take_failed,
@@ -254,5 +305,10 @@ _TAKEN: Final[dict[tuple[str, str], Callable[[Partitions, Event], None]]] = {
     ("end_offset", "ok"): _take_end_offset,
     ("log_start", "ok"): _take_log_start,
     ("resent", "ok"): _take_resent,
+}
+_OF_COMMITTED: Final[Takers] = {
+    ("poll_committed", "ok"): _take_poll,
+    ("assign_committed", "ok"): _take_assign,
+    ("drained_committed", "ok"): _take_drained,
 }
 """Who takes an event, by its function and type."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from minikafka.ledger.offsets import by_offset
-from minikafka.ledger.partition import PartitionHistory
+from minikafka.ledger.offsets import UNKNOWN, by_offset
+from minikafka.ledger.partition import PartitionHistory, is_ascending
 from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
 
 
@@ -44,6 +44,9 @@ def duplicate(history: PartitionHistory) -> Iterator[str]:
 def nonmonotonic_send(history: PartitionHistory) -> Iterator[str]:
     """A producer's later record at a lower offset than an earlier one."""
     for process, records in history.sent.items():
+        offsets = list(map(history.acknowledged.get, records))
+        if None not in offsets and UNKNOWN not in offsets and is_ascending(offsets):  # type: ignore[arg-type]
+            continue
         highest, highest_record = -1, ""
         for record in records:
             offset = history.offset_of(record)
@@ -58,11 +61,8 @@ def nonmonotonic_send(history: PartitionHistory) -> Iterator[str]:
 def nonmonotonic_poll(history: PartitionHistory) -> Iterator[str]:
     """A consumer got an offset below its position."""
     for consumer, run in history.all_runs():
-        position = run.start or 0
-        for offset, record in run.handed:
-            if offset < position:
-                yield SENTENCES["nonmonotonic-poll"] % (consumer, record, offset, position)
-            position = offset + 1
+        for back in run.returns():
+            yield SENTENCES["nonmonotonic-poll"] % (consumer, *back)
 
 
 def poll_skip(history: PartitionHistory) -> Iterator[str]:
@@ -89,10 +89,12 @@ def aborted_read(history: PartitionHistory) -> Iterator[str]:
 
 def inconsistent_offsets(history: PartitionHistory) -> Iterator[str]:
     """A record read at an offset at which another was acknowledged, or else read."""
-    acknowledged = history.acknowledged
-    unconfirmed = [pair for pair in history.offsets_of.pairs() if acknowledged.get(pair[0]) != pair[1]]
-    acknowledged_at = by_offset(acknowledged.pairs()) if unconfirmed else {}
-    for offset, records in by_offset(unconfirmed).items():
+    acknowledged, unconfirmed = history.acknowledged, history.unconfirmed
+    if history.offsets_of.several:
+        unconfirmed = [pair for pair in history.offsets_of.pairs() if acknowledged.get(pair[0]) != pair[1]]
+    read_at = by_offset(unconfirmed)
+    acknowledged_at = by_offset(pair for pair in acknowledged.pairs() if pair[1] in read_at) if read_at else {}
+    for offset, records in read_at.items():
         here = acknowledged_at.get(offset, records[:1])
         for record in records:
             if record not in here:

@@ -13,10 +13,8 @@ from minikafka.ledger.transactions import Copied, Transaction, TransactionHistor
 
 def torn_transaction(history: TransactionHistory) -> Iterator[str]:
     """Visible in part: read_committed consumers were handed some of its records, and a reader was not handed others."""
-    for transaction in history.transactions.values():
-        missing = _missing(history, transaction)
-        if transaction.is_committed and transaction.handed_at and missing:
-            record, partition, reader = missing[0]
+    for transaction, (record, partition, reader) in _missing(history):
+        if transaction.is_committed and transaction.handed_at:
             seen = next(iter(transaction.handed_at))
             yield (
                 f"{seen} of {transaction.name} was handed out, and {reader.name}, which read {partition} to its end "
@@ -26,10 +24,8 @@ def torn_transaction(history: TransactionHistory) -> Iterator[str]:
 
 def lost_commit(history: TransactionHistory) -> Iterator[str]:
     """Committed, or acknowledged outside of transactions, and missing for a reader."""
-    for transaction in history.transactions.values():
-        missing = _missing(history, transaction)
-        if transaction.is_committed and not transaction.handed_at and missing:
-            record, partition, reader = missing[0]
+    for transaction, (record, partition, reader) in _missing(history):
+        if transaction.is_committed and not transaction.handed_at:
             yield (
                 f"{transaction.name} was committed, and {reader.name}, which read {partition} to its end at "
                 f"{reader.highest}, was not handed {record}"
@@ -67,7 +63,7 @@ def precommitted_read(history: TransactionHistory) -> Iterator[str]:
 def prefix_changed(history: TransactionHistory) -> Iterator[str]:
     """A read_committed consumer went over a record that another one was handed."""
     for partition, view in history.views.items():
-        known, records = sorted(view.offsets_of.all()), dict[int, list[str]]()
+        known, records = sorted(set(view.offsets_of.all())), dict[int, list[str]]()
         for consumer, run in view.all_runs():
             for position, _, offset, skipped in run.skips(known, view.log_start):
                 records = records or by_offset(view.offsets_of.pairs())
@@ -87,11 +83,8 @@ def offset_changed(history: TransactionHistory) -> Iterator[str]:
             for record in others:
                 yield f"{first} and {record} were both handed out at {offset} of {partition}"
         for consumer, run in view.all_runs():
-            position = run.start or 0
-            for offset, record in run.handed:
-                if offset < position:
-                    yield f"{consumer} was handed {record} at {offset} of {partition}, when its position was {position}"
-                position = offset + 1
+            for record, offset, position in run.returns():
+                yield f"{consumer} was handed {record} at {offset} of {partition}, when its position was {position}"
 
 
 def copied_twice(history: TransactionHistory) -> Iterator[str]:
@@ -134,29 +127,31 @@ def hanging_transaction(history: TransactionHistory) -> Iterator[str]:
 
 def zombie_write(history: TransactionHistory) -> Iterator[str]:
     """What a producer did whose transactional id has another one: it wrote a record, or committed."""
-    for transaction in history.transactions.values():
-        fenced_at = history.fenced_at(transaction.producer)
+    ends = {producer: history.fenced_at(producer) for producer in history.sessions}
+    for transaction in history.transactions.values() if ends else ():
+        fenced_at = ends.get(transaction.producer)
         if fenced_at is None:
             continue
         is_late = transaction.commit_at is not None and transaction.commit_at > fenced_at
         if is_late and transaction.records and transaction.is_committed:
             yield f"{transaction.producer} committed {transaction.name}, and has been fenced since event {fenced_at}"
             continue
-        for record, partition in transaction.records.items():
+        for (record, partition), sent_at in zip(transaction.records.items(), transaction.sent_at, strict=True):
             seen = history.seen[partition]
             is_written = record in seen.acknowledged or record in seen.offsets_of
-            if history.sent_at[record] > fenced_at and (is_written or record in transaction.handed_at):
+            if sent_at > fenced_at and (is_written or record in transaction.handed_at):
                 yield f"{record} of {transaction.producer} was written, though fenced since event {fenced_at}"
                 break
 
 
-def _missing(history: TransactionHistory, transaction: Transaction) -> list[tuple[str, str, Reader]]:
-    """Its records that a reader had to get and did not: (record, partition, reader)."""
-    return [
-        (record, partition, history.views[partition].gone[record][1])
-        for record, partition in transaction.records.items()
-        if partition in history.views and record in history.views[partition].gone
-    ]
+def _missing(history: TransactionHistory) -> Iterator[tuple[Transaction, tuple[str, str, Reader]]]:
+    """The transactions with a record that a reader had to get and did not: (record, partition, reader) of the first."""
+    gone = {record for view in history.views.values() for record in view.gone}
+    for transaction in history.transactions.values() if gone else ():
+        for record, partition in transaction.records.items():
+            if record in gone and record in history.views[partition].gone:
+                yield transaction, (record, partition, history.views[partition].gone[record][1])
+                break
 
 
 def _copies(history: TransactionHistory) -> dict[Copied, list[str]]:
@@ -174,7 +169,7 @@ def _offsets_below(view: PartitionHistory, position: int) -> set[int]:
         offset
         for _, run in view.all_runs()
         if run.is_drained
-        for offset, _ in run.handed
+        for offset in run.offsets
         if view.log_start <= offset < position
     }
 

@@ -8,24 +8,25 @@ of readers in ``checker`` holds for them, too.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from minikafka.ledger.events import COMMITTED, Event, HistoryError
+from minikafka.ledger.events import Event, HistoryError
 from minikafka.ledger.offsets import UNKNOWN, Offsets
-from minikafka.ledger.partition import PartitionHistory, gather
+from minikafka.ledger.partition import PartitionHistory, gather, gather_handed
 
 Told = Literal["", "ok", "fail", "info"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Transaction:
     """One of a producer."""
 
     name: str
     producer: str
     records: dict[str, str] = field(default_factory=dict)  # id -> partition, in the order of sending
+    sent_at: list[int] = field(default_factory=list)  # event of each record
     commit_at: int | None = None  # event at which its commit was first asked for
     told: Told = ""  # of its commit
     handed_at: dict[str, int] = field(default_factory=dict)  # id -> event at which a read_committed consumer got it
@@ -62,7 +63,6 @@ class TransactionHistory:
 
     transactions: dict[str, Transaction] = field(default_factory=dict)
     of_record: dict[str, Transaction] = field(default_factory=dict)
-    sent_at: dict[str, int] = field(default_factory=dict)  # by record
     sessions: dict[str, Session] = field(default_factory=dict)  # by producer
     copies: dict[str, Copied] = field(default_factory=dict)  # by record
     positions: dict[tuple[str, str], int] = field(default_factory=dict)  # of (group, partition), in the end
@@ -87,88 +87,111 @@ class TransactionHistory:
 def gather_transactions(events: Iterable[Event]) -> TransactionHistory:
     """The history of transactions. Raises HistoryError for an invalid one."""
     events = list(events)
-    history = TransactionHistory(seen=gather(events))  # looks at the values of sends and polls: they are right
-    asked_at: dict[str, tuple[str, int]] = {}
-    current: dict[str, Transaction] = {}
+    gathering = _Gathering(TransactionHistory(seen=gather(events)))  # the values of sends and polls are right then
+    history, takers = gathering.history, gathering.takers()
     for event in events:
-        match event.function, event.type:
-            case "begin", "invoke":
-                for (name,) in event.items(str):
-                    if name in history.transactions:
-                        raise HistoryError(
-                            f"{name} was begun before: a workload must begin each transaction once", event.number
-                        )
-                    history.transactions[name] = current[event.process] = Transaction(name, event.process)
-            case "send", "invoke":
-                _take_send(history, event, current.get(event.process))
-            case "commit", kind:
-                for (name,) in event.items(str):
-                    _take_commit(history, event, name, kind)
-            case "take_over", "invoke":
-                for (transactional_id,) in event.items(str):
-                    asked_at[event.process] = transactional_id, event.number
-            case "take_over", "ok":
-                for (transactional_id,) in event.items(str):
-                    if asked_at.get(event.process, ("", 0))[0] != transactional_id:
-                        raise HistoryError(f"{event.process} has not asked for {transactional_id}", event.number)
-                    if event.process in history.sessions:
-                        raise HistoryError(f"{event.process} took over before: a process is one producer", event.number)
-                    history.sessions[event.process] = Session(*asked_at[event.process], event.number)
-            case "copy", "invoke":
-                for record, group, partition, offset in event.items(str, str, str, int):
-                    history.copies[record] = Copied(group, partition, offset)
-            case "position", "ok":
-                history.are_positions_told = True
-                for group, partition, offset in event.items(str, str, int):
-                    history.positions[group, partition] = offset
-            case "stable_end", "ok":
-                for partition, stable, high_watermark in event.items(str, int, int):
-                    history.ends[partition] = stable, high_watermark
-    _look_at_readers(history, events)
+        take = takers.get((event.function, event.type))
+        if take is not None:
+            take(event)
+    gathering.look_at_readers()
     for seen in history.seen.values():  # what is refused in a transaction may be there all the same
         seen.failed.difference_update([record for record in seen.failed if record in history.of_record])
-    history.views = _views(history, gather(without_isolation(event for event in events if event.function in COMMITTED)))
+    history.views = _views(history, gather_handed(events))
     return history
 
 
-def _take_send(history: TransactionHistory, event: Event, transaction: Transaction | None) -> None:
-    """Also outside of transactions: a record that is in two has two fates."""
-    for partition, record in event.value:
-        if record in history.sent_at:
-            raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
-        history.sent_at[record] = event.number
-        if transaction is not None:
-            transaction.records[record] = partition
-            history.of_record[record] = transaction
+@dataclass
+class _Gathering:
+    """The events of a history, one after another."""
 
+    history: TransactionHistory
+    asked_at: dict[str, tuple[str, int]] = field(default_factory=dict)  # process: transactional id, event
+    current: dict[str, Transaction] = field(default_factory=dict)  # by process
+    outside: set[str] = field(default_factory=set)  # records of no transaction
+    polls: list[Event] = field(default_factory=list)  # of read_committed consumers
 
-def _take_commit(history: TransactionHistory, event: Event, name: str, kind: str) -> None:
-    transaction = history.transactions.get(name)
-    if transaction is None:
-        raise HistoryError(f"no commit: {name} was not begun", event.number)
-    if {transaction.told, kind} == {"ok", "fail"}:
-        raise HistoryError(f"{name} was committed, and was not: its producer is told once", event.number)
-    if kind == "invoke":
-        if transaction.commit_at is None:  # a client may ask again, having heard nothing
-            transaction.commit_at = event.number
-    elif transaction.told in ("", "info"):
-        transaction.told = kind  # type: ignore[assignment]
+    def takers(self) -> dict[tuple[str, str], Callable[[Event], None]]:
+        """Who takes an event, by its function and type."""
+        return {
+            ("begin", "invoke"): self._take_begin,
+            ("send", "invoke"): self._take_send,
+            **{("commit", kind): self._take_commit for kind in ("invoke", "ok", "fail", "info")},
+            ("take_over", "invoke"): self._take_request,
+            ("take_over", "ok"): self._take_session,
+            ("copy", "invoke"): self._take_copy,
+            ("position", "ok"): self._take_position,
+            ("stable_end", "ok"): self._take_stable_end,
+            ("poll_committed", "ok"): self.polls.append,
+        }
 
-
-def _look_at_readers(history: TransactionHistory, events: Iterable[Event]) -> None:
-    """Whose records were handed to read_committed consumers: what is visible was committed."""
-    for event in events:
-        if (event.function, event.type) == ("poll_committed", "ok"):
+    def look_at_readers(self) -> None:
+        """Whose records were handed to read_committed consumers: what is visible was committed."""
+        of_record = self.history.of_record
+        for event in self.polls:
             for _partition, record, _offset in event.value:
-                transaction = history.of_record.get(record)
+                transaction = of_record.get(record)
                 if transaction is not None:
                     transaction.handed_at.setdefault(record, event.number)
 
+    def _take_begin(self, event: Event) -> None:
+        for (name,) in event.items(str):
+            if name in self.history.transactions:
+                raise HistoryError(
+                    f"{name} was begun before: a workload must begin each transaction once", event.number
+                )
+            self.history.transactions[name] = self.current[event.process] = Transaction(name, event.process)
 
-def without_isolation(events: Iterable[Event]) -> Iterator[Event]:
-    """The events as if all consumers were of one kind: without transactions they are."""
-    for event in events:
-        yield event._replace(function=COMMITTED.get(event.function, event.function))
+    def _take_send(self, event: Event) -> None:
+        """Also outside of transactions: a record that is in two has two fates."""
+        of_record, transaction = self.history.of_record, self.current.get(event.process)
+        for partition, record in event.value:
+            if record in of_record or record in self.outside:
+                raise HistoryError(f"{record} was sent before: a workload must send each id once", event.number)
+            if transaction is None:
+                self.outside.add(record)
+            else:
+                transaction.records[record] = partition
+                transaction.sent_at.append(event.number)
+                of_record[record] = transaction
+
+    def _take_commit(self, event: Event) -> None:
+        for (name,) in event.items(str):
+            transaction = self.history.transactions.get(name)
+            if transaction is None:
+                raise HistoryError(f"no commit: {name} was not begun", event.number)
+            if {transaction.told, event.type} == {"ok", "fail"}:
+                raise HistoryError(f"{name} was committed, and was not: its producer is told once", event.number)
+            if event.type == "invoke":
+                if transaction.commit_at is None:  # a client may ask again, having heard nothing
+                    transaction.commit_at = event.number
+            elif transaction.told in ("", "info"):
+                transaction.told = event.type
+
+    def _take_request(self, event: Event) -> None:
+        for (transactional_id,) in event.items(str):
+            self.asked_at[event.process] = transactional_id, event.number
+
+    def _take_session(self, event: Event) -> None:
+        sessions = self.history.sessions
+        for (transactional_id,) in event.items(str):
+            if self.asked_at.get(event.process, ("", 0))[0] != transactional_id:
+                raise HistoryError(f"{event.process} has not asked for {transactional_id}", event.number)
+            if event.process in sessions:
+                raise HistoryError(f"{event.process} took over before: a process is one producer", event.number)
+            sessions[event.process] = Session(*self.asked_at[event.process], event.number)
+
+    def _take_copy(self, event: Event) -> None:
+        for record, group, partition, offset in event.items(str, str, str, int):
+            self.history.copies[record] = Copied(group, partition, offset)
+
+    def _take_position(self, event: Event) -> None:
+        self.history.are_positions_told = True
+        for group, partition, offset in event.items(str, str, int):
+            self.history.positions[group, partition] = offset
+
+    def _take_stable_end(self, event: Event) -> None:
+        for partition, stable, high_watermark in event.items(str, int, int):
+            self.history.ends[partition] = stable, high_watermark
 
 
 def _views(history: TransactionHistory, handed: Mapping[str, PartitionHistory]) -> dict[str, PartitionHistory]:
