@@ -97,7 +97,8 @@ class FewRecords(ssl.SSLObject):
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
         """As the base class, but with a ``buffer`` as many records as are allowed: each call costs more than a record.
-        SSLWantReadError also if no more are allowed."""
+        SSLWantReadError also if no more are allowed. Without a ``buffer`` the event loop reads what nobody will see,
+        because the connection is being closed: beyond what is allowed that is dropped as it came."""
         read, taken = super().read, self._taken
         view = None if buffer is None else memoryview(buffer)
         if view is not None and not view:
@@ -108,6 +109,8 @@ class FewRecords(ssl.SSLObject):
         while filled < len:
             if not (is_rest or taken.pending):
                 self._settle()
+                if view is None and not self._allowed:
+                    self._forget_the_rest()
                 self._handed_over = self._hand_over(min(AT_ONCE, self._allowed))
                 self._allowed -= self._handed_over
                 if filled and not self._handed_over:
@@ -164,6 +167,10 @@ class FewRecords(ssl.SSLObject):
             self._taken.write(held[begin:end])
             self._at = end
         return number
+
+    def _forget_the_rest(self) -> None:
+        self._arrived.read()
+        self._held, self._at = b"", 0
 
     def _note_of_handshake(self) -> None:
         """One more record was handed over."""

@@ -175,6 +175,23 @@ def test_some_records_are_read_and_then_others_have_their_turn(client: Client) -
     assert not server.tls.pending()
 
 
+def test_what_comes_when_a_connection_is_closed_costs_nothing(client: Client) -> None:
+    """The event loop reads all of it, before it says goodbye."""
+    server = connected(client)
+    for _ in range(2 * READ_AT_ONCE):
+        client.tls.write(b"x")
+    server.arrived.write(client.sent.read())
+    assert b"".join(server.tls.read(100_000) for _ in range(READ_AT_ONCE)) == b"x" * READ_AT_ONCE
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.read(100_000)
+    assert not server.tls.pending()
+    client.received.write(server.sent.read())
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.unwrap()
+    client.received.write(server.sent.read())
+    assert client.tls.read(10) == b"", "it was said"
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
 def test_records_arrive_in_any_pieces(version: ssl.TLSVersion, piece: int, tmp_path: Path) -> None:
