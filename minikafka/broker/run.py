@@ -30,6 +30,7 @@ from minikafka.config import BrokerConfig, ConfigError, environment_settings, pa
 from minikafka.errors import KafkaError
 from minikafka.event_log import get_logger
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.errors import DISK_REMEDY, is_full
 from minikafka.storage.meta import META_REMEDY, DamagedMetaError, MetaError, format_uuid, read_meta
 
 log = get_logger()
@@ -99,9 +100,9 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
 
 
 def why(error: MetaError | KafkaError | OSError) -> str:
-    """The error in one line, without class names for errors of our own."""
+    """The error in one line, without class names for errors of our own; of a full disk with the remedy."""
     if isinstance(error, OSError):
-        return one_line(error)
+        return f"{one_line(error)}; {DISK_REMEDY}" if is_full(error) else one_line(error)
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -66,6 +67,11 @@ def test_what_is_no_setting_is_said_to_be_none(tmp_path: Path) -> None:
 def test_a_configuration_that_is_wrong_ends_the_process_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.run_node(None, ["num.partitions=none"]) == 2
     assert capsys.readouterr().err.startswith("minikafka broker: ")
+
+
+def test_a_start_on_a_full_disk_says_what_to_do() -> None:
+    assert run.why(OSError(errno.ENOSPC, "No space left on device")).endswith("make room on it, then restart this node")
+    assert run.why(OSError(errno.EIO, "Input/output error")).endswith("Input/output error")
 
 
 def test_a_secret_is_read_from_its_file_or_taken_as_it_is_given(tmp_path: Path) -> None:
