@@ -239,6 +239,21 @@ async def test_a_partition_that_was_deleted_meanwhile_has_not_failed(rig: Rig, t
     assert partition.log.recovery_point == 0
 
 
+async def test_a_cut_is_made_in_a_thread(rig: Rig, jobs: LogJobs, thread: SlowThread) -> None:
+    """After a failover it held the loop up for as long as it took: that of 16 MiB of tiny batches 0.3 s."""
+    partition = rig.led()
+    rig.append(partition, b"x")
+    rig.append(partition, b"y")
+    partition.replica.cut = cut = do.Cut(1)
+    jobs.cut(partition, cut)
+    await eventually(lambda: thread.runs == 1, "the thread to be asked")
+    await turns()
+    assert partition.log.is_cutting
+    thread.gate.set()
+    await eventually(lambda: partition.replica.cut is None, "the cut")
+    assert partition.log.log_end_offset == 1
+
+
 async def test_a_cut_that_lacks_something_when_the_node_stops_fails_no_disk(
     rig: Rig, jobs: LogJobs, disk: FailingDisk, thread: SlowThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:

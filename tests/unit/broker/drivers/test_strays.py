@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import Cluster, create_topic, delete_topic, eventually, led
+from broker_node import Cluster, create_topic, delete_topic, eventually, led, turns
 from captured_logs import capture_logs
 
 from minikafka.broker.drivers.due import OPENED_AT_ONCE
@@ -212,6 +212,9 @@ async def test_a_stray_is_set_aside_and_kept_for_a_while(start_node: StartNode, 
     shutil.copytree(tmp_path / "data/orders-0", stray)
     with capture_logs() as said:
         node = await start_node()
+    await eventually(node.store.strays, "the stray to be set aside")
+    await turns(20)
+    assert node.store.strays(), "it is not given up to be removed"
     await node.stop()
     (kept,) = (tmp_path / "data").glob("stray-0.*-stray")
     assert sorted(path.name for path in kept.iterdir()) == sorted(
