@@ -122,7 +122,7 @@ class Appender:
             append_time = wall_ms
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
-        stamp_ms = wall_ms if header.max_timestamp == NO_TIMESTAMP else header.max_timestamp
+        stamp_ms = header.max_timestamp if header.max_timestamp >= 0 else wall_ms
         if not self._has_room(last_offset, size, stamp_ms) or (marker is not None and self._is_full_of_aborted()):
             self.roll()
             self._begin_active(stamp_ms)
@@ -183,7 +183,7 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
-            stamp_ms = wall_ms if header.max_timestamp == NO_TIMESTAMP else header.max_timestamp
+            stamp_ms = header.max_timestamp if header.max_timestamp >= 0 else wall_ms
             if header.base_offset > self._next_offset or header.record_count <= header.last_offset_delta:
                 log.note_cleaned()
                 if header.base_offset > self._next_offset or not header.record_count:

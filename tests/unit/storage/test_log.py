@@ -109,12 +109,13 @@ def test_a_full_segment_is_rolled_also_between_staged_batches(open_log: OpenLog)
     ]
 
 
-@pytest.mark.parametrize("how", ["timestamp", "wall_ms"])
-def test_segments_roll_by_age_of_their_first_batch(open_log: OpenLog, how: str) -> None:
+@pytest.mark.parametrize("unstamped", [None, -1, -(2**62)])
+def test_segments_roll_by_age_of_their_first_batch(open_log: OpenLog, unstamped: int | None) -> None:
     """Its timestamp; the time of its append, if it has none. What is older than the first batch stays."""
-    log, unstamped = open_log(segment_ms=1000), {"timestamp": -1} if how == "wall_ms" else {}
+    log = open_log(segment_ms=1000)
     for after_ms in (0, 1000, 1001, 0, 2001, 2002):
-        append(log, b"a", **{**unstamped, how: NOW_MS + after_ms})  # type: ignore[arg-type]
+        time_ms = NOW_MS + after_ms
+        append(log, b"a", timestamp=time_ms if unstamped is None else unstamped, wall_ms=time_ms)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 5]
 
 
