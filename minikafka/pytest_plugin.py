@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MARKER: Final = "minikafka_topic(partitions, replication_factor, settings): how the topic of the test is created"
 _CLUSTER: Final = pytest.StashKey["MiniKafka"]()
 _LINES: Final[pytest.StashKey[LogLines]] = pytest.StashKey()  # since the test began, or since the cluster was ready
+_IS_USED: Final = pytest.StashKey[bool]()  # by the last test
 _NAME_MAX: Final = 100
 
 
@@ -86,17 +87,28 @@ def minikafka_topic(request: pytest.FixtureRequest, minikafka: MiniKafka) -> str
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Heal the cluster, and note where its logs end."""
+    """Heal the cluster, and note where its logs end. Also for a test that may ask for the fixture while it runs, which
+    nobody knows before: so whenever the last test has used it.
+    """
     cluster = item.config.stash.get(_CLUSTER, None)
-    if cluster is not None and _uses(item):
+    if cluster is not None and (_uses(item) or item.config.stash.get(_IS_USED, False)):
         from minikafka.testing import ClusterError
         from minikafka.testing.log_lines import LogLines
 
+        item.config.stash[_IS_USED] = False
         try:
             cluster.heal()
+            item.config.stash[_LINES] = LogLines(cluster)
         except ClusterError as error:
-            _fail(error)
-        item.config.stash[_LINES] = LogLines(cluster)
+            if _uses(item):
+                _fail(error)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """What it broke is broken for the next one."""
+    if _uses(item):
+        item.config.stash[_IS_USED] = True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,4 +145,6 @@ def _fail(error: Exception) -> NoReturn:
 
 
 def _uses(item: pytest.Item) -> bool:
-    return "minikafka" in getattr(item, "fixturenames", ())
+    """As far as it has asked for the fixture until now: by its parameters, or by ``request.getfixturevalue``."""
+    asked: pytest.FixtureRequest | None = getattr(item, "_request", None)
+    return "minikafka" in (getattr(item, "fixturenames", ()) if asked is None else asked.fixturenames)

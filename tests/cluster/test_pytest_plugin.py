@@ -34,6 +34,21 @@ def test_the_next_one_finds_it_healed(minikafka, minikafka_topic, how):
     assert minikafka_topic == "test_the_next_one_finds_it_healed" + {"": "", "a b": "-a-b"}[how]
 
 
+def test_who_asks_while_it_runs(request):
+    kafka = request.getfixturevalue("minikafka")
+    assert list(kafka.cluster.running()) == [1]
+    kafka.create_topic("asked-for")
+    kafka.kill_all()
+    assert False
+
+
+def test_who_does_not_ask(): pass
+
+
+def test_who_asks_behind_it(request):
+    assert list(request.getfixturevalue("minikafka").cluster.running()) == [1]
+
+
 @pytest.mark.parametrize("how", [1, 2])
 def test_no_two_topics_have_one_name(minikafka, request, how):
     request.node.name = "same"
@@ -91,7 +106,10 @@ def test_one_cluster_is_for_all_tests_and_a_failing_one_shows_its_logs(tmp_path:
     options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base"), "--strict-markers"]
     brokers = ["--minikafka-brokers", "1", "--minikafka-set", "num.partitions=1"]
     done = run("pytest", *options, *brokers, "test_own.py", directory=tmp_path)
-    assert "2 failed, 5 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    assert "3 failed, 7 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    shown = done.stdout.partition("_ test_who_asks_while_it_runs _")[2].partition("_ test_that_fails _")[0]
+    assert shown.partition("- minikafka -")[2].lstrip("-").startswith("\nbroker 1 is down\n"), shown
+    assert "asked-for" in shown.partition("- minikafka node-1 -")[2]
     shown = done.stdout.partition("_ test_that_fails _")[2].partition("_ test_that_ends_the_cluster _")[0]
     assert shown.partition("- minikafka -")[2].lstrip("-").startswith("\nbroker 1 is paused\n"), shown
     assert "named-in-the-log" in shown.partition("- minikafka node-1 -")[2]
