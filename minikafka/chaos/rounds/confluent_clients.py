@@ -164,9 +164,10 @@ class Member(Worker):
             self.note(process, "ok", "assign", [place(each.topic, each.partition) for each in partitions])
 
         def on_commit(error: Any, partitions: list[Any]) -> None:
-            if error is None:
-                done = [each for each in partitions if not each.error and each.offset > 0]
-                self.load.note_committed([place(each.topic, each.partition) for each in done])
+            for is_done in (True, False):
+                told = [each for each in partitions if (error is None and each.error is None) is is_done]
+                offsets = [(place(each.topic, each.partition), each.offset) for each in told if each.offset > 0]
+                self.load.note_committed(process, offsets, is_done=is_done)
 
         consumer = make_consumer(
             self.load.cluster,

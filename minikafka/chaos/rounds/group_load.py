@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from minikafka.chaos.report.run import Finding
+from minikafka.chaos.rounds.commits import Commits
 from minikafka.chaos.rounds.loads import DRAIN_S, Load, Worker
 from minikafka.chaos.rounds.reading import TICK_S
 from minikafka.chaos.rounds.records import PARTITIONS
@@ -27,9 +28,7 @@ class GroupLoad(Load):
         super().__init__(*arguments)
         self.protocol = self.rng.choice(self.clients.protocols)
         self.seen: Counter[tuple[str, str]] = Counter()
-        self._committed: set[str] = set()  # places of which a member was told that an offset is committed
-        self._going_on: set[tuple[str, str]] = set()  # member and place: what it is handed next is not the first record
-        self._forgotten: list[str] = []
+        self.commits = Commits()
 
     def make_readers(self) -> list[Worker]:
         return [self.clients.member(f"member-{n}", self, GROUP, self.protocol) for n in range(1, MEMBERS + 1)]
@@ -42,22 +41,15 @@ class GroupLoad(Load):
         super().note(process, type, function, value)
         with self._counting:
             if function == "assign":
-                self._going_on.update((process, place) for place in value if place in self._committed)
+                self.commits.assigned(process, value, self.history.now_ms())
             elif function == "poll":
                 self.seen.update((place, key) for place, key, _ in value)
                 for place, _, offset in value:
-                    if (process, place) in self._going_on:
-                        self._going_on.remove((process, place))
-                        if offset == 0:
-                            self._forgotten.append(f"{process} was handed {place} from the beginning")
+                    self.commits.handed(process, place, offset, self.history.now_ms())
 
-    def note_committed(self, places: Iterable[str]) -> None:
-        """A member was told that its offsets there are committed. Who has a partition next asks for its offset after
-        that was noted, and does not begin anew. Where it begins, nobody can say: librdkafka repeats a commit without an
-        answer, also after a later one."""
-        super().note_committed(places)
+    def note_committed(self, process: str, offsets: Sequence[tuple[str, int]], *, is_done: bool) -> None:
         with self._counting:
-            self._committed.update(places)
+            self.commits.told(process, offsets, self.history.now_ms(), is_done=is_done)
 
     def drain(self) -> None:
         """The group goes on until it has been handed all that was acknowledged, before it ends."""
@@ -82,10 +74,10 @@ class GroupLoad(Load):
                 f"{PARTITIONS} partitions)",
             )
         ]
-        if self.commits:  # not all clients tell of them
-            forgotten = self._forgotten
-            sentence = f"{self.commits:,} commits" if not forgotten else f"{len(forgotten):,} were; {forgotten[0]}"
-            found.append(Finding("no partition was begun anew after a commit", not forgotten, sentence))
+        if self.commits.count:  # not all clients tell of them
+            moved = list(self.commits.moved_back())
+            sentence = f"{self.commits.count:,} commits" if not moved else f"{len(moved):,} did not; {moved[0]}"
+            found.append(Finding("members began where offsets were committed", not moved, sentence))
         return found
 
     def _missing(self) -> set[tuple[str, str]]:

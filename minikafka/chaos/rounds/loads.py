@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from threading import Event, Lock, Thread
 from typing import Any, ClassVar, Final, Protocol
 
@@ -104,7 +104,6 @@ class Load(ABC):
         self.is_abandoned = False
         self.acknowledged = 0
         self.read = 0
-        self.commits = 0
         self.writers: list[Worker] = []
         self.readers: list[Worker] = []
         self._counting = Lock()
@@ -199,10 +198,8 @@ class Load(ABC):
             elif function.startswith("poll"):
                 self.read += len(value)
 
-    def note_committed(self, places: Iterable[str]) -> None:
-        """A member of a group was told that its offsets there are committed."""
-        with self._counting:
-            self.commits += 1
+    def note_committed(self, process: str, offsets: Sequence[tuple[str, int]], *, is_done: bool) -> None:  # noqa: B027
+        """A member of a group was told that its offsets there are committed, or are not, as far as it knows."""
 
     def _end(self, workers: list[Worker]) -> None:
         deadline = time.monotonic() + DRAIN_S
