@@ -313,10 +313,15 @@ class MiniKafka(Breakable):
 
         self._with_admin(delete)
 
-    def records(self, topic: str, *, committed: bool = False) -> list[ConsumerRecord]:
+    def records(
+        self, topic: str, *, committed: bool = False, timeout_s: float = READY_TIMEOUT_S
+    ) -> list[ConsumerRecord]:
         """All records of a topic up to its present end, by partition and offset; ``committed``: no others. Those that
-        followers do not have yet are waited for, some seconds."""
-        return finished(read_all(self.bootstrap_servers, self.security, topic, committed=committed))
+        followers do not have yet are waited for, some seconds. Raises ClusterError when nothing comes for a while, as
+        from a paused leader."""
+        return finished(
+            read_all(self.bootstrap_servers, self.security, topic, committed=committed, timeout_s=timeout_s)
+        )
 
     def _with_admin(self, work: Callable[[Admin], Awaitable[None]]) -> None:
         async def run() -> None:

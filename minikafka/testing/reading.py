@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from minikafka.chaos.layout import ClusterError
 from minikafka.client import Admin, Consumer, ConsumerRecord, Security
 from minikafka.client.consuming.positions import LATEST
 from minikafka.model import Isolation, TopicPartition
@@ -17,8 +18,23 @@ _REPLICATED_WITHIN_S: Final = 5.0
 _LOOK_S: Final = 0.01
 
 
-async def read_all(servers: str, security: Security, topic: str, *, committed: bool) -> list[ConsumerRecord]:
-    """All records up to the present end, by partition and offset. Raises KafkaError for a missing topic."""
+async def read_all(
+    servers: str, security: Security, topic: str, *, committed: bool, timeout_s: float
+) -> list[ConsumerRecord]:
+    """All records up to the present end, by partition and offset. Raises KafkaError for a missing topic, and
+    ClusterError when there is no progress within ``timeout_s``."""
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            return await _read_all(servers, security, topic, limit, timeout_s, committed=committed)
+    except TimeoutError:
+        raise ClusterError(
+            f"the records of {topic!r} could not be read: nothing came for {timeout_s:g} s; heal() mends its leaders"
+        ) from None
+
+
+async def _read_all(
+    servers: str, security: Security, topic: str, limit: asyncio.Timeout, timeout_s: float, *, committed: bool
+) -> list[ConsumerRecord]:
     isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     found: list[ConsumerRecord] = []
     consumer = Consumer(servers, topic, security=security, auto_offset_reset="earliest", isolation_level=isolation)
@@ -28,7 +44,9 @@ async def read_all(servers: str, security: Security, topic: str, *, committed: b
         ends = await consumer.end_offsets(consumer.assignment)
         unread = set(ends)
         while unread := {tp for tp in unread if await consumer.position(tp) < ends[tp]}:
-            found += await consumer.poll(_POLL_MS, _RECORDS_PER_POLL)
+            if more := await consumer.poll(_POLL_MS, _RECORDS_PER_POLL):
+                found += more
+                limit.reschedule(asyncio.get_running_loop().time() + timeout_s)
     known = [record for record in found if record.offset < ends[TopicPartition(topic, record.partition)]]
     return sorted(known, key=lambda record: (record.partition, record.offset))
 

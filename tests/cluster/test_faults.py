@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from live_cluster import eventually
 
 from minikafka.chaos.faults import CLIENTS
@@ -170,7 +171,27 @@ def test_what_does_not_arrive_from_clients_is_not_answered(kafka: MiniKafka) -> 
     assert values(kafka).count(b"lost") <= 1
 
 
+def test_records_of_a_leader_that_does_not_answer_are_not_waited_for_for_ever(kafka: MiniKafka) -> None:
+    kafka.cut(kafka.leader_of(TOPIC), CLIENTS)
+    with pytest.raises(ClusterError, match="the records of 't' could not be read: nothing came for 1 s; heal"):
+        kafka.records(TOPIC, timeout_s=1)
+
+
 # -- disk and clock --------------------------------------------------
+
+
+def test_a_node_that_cannot_read_its_logs_leads_no_more_and_nothing_is_lost(kafka: MiniKafka) -> None:
+    before = Outcome(kafka)
+    leader = kafka.leader_of(TOPIC)
+    kafka.disk(leader, unreadable=True)
+    assert in_force(kafka) == ["logs cannot be read"]
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g", "log_level": 0})
+    with suppress(KafkaException):  # KAFKA_STORAGE_ERROR, or the broker has left the cluster already
+        consumer.offsets_for_times([TopicPartition(TOPIC, 0, int(time.time() * 1000) - 60_000)], timeout=30)
+    consumer.close()
+    eventually(lambda: kafka.leader_of(TOPIC) != leader, "another leader")
+    after = Outcome(kafka)
+    assert values(kafka)[-10:] == before.acknowledged + after.acknowledged
 
 
 def test_a_node_with_a_full_disk_ends_and_nothing_is_lost(kafka: MiniKafka) -> None:
