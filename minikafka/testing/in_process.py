@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import threading
 import time
 from collections.abc import Iterable
@@ -35,6 +36,10 @@ log = get_logger()
 
 _END_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.05
+_USUAL_LIMIT: Final = 1_024
+_FILES: Final = 40
+"""Descriptors of a broker, and twice as many as it has when it is ready: topics and clients come."""
+_FILES_OF_PEER: Final = 2
 
 
 class _LogFile(LogLines):
@@ -218,6 +223,18 @@ class ThreadCluster(ManagedCluster):
     ) -> ThreadCluster:
         """A new cluster in an empty or missing directory. No node is started."""
         return cls(ClusterLayout.create(directory, brokers, base_port, settings, secure=secure))
+
+    def check(self) -> None:
+        """Also whether this process may open as many files as its brokers need."""
+        super().check()
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        brokers, is_open = len(self.node_ids), len(os.listdir("/proc/self/fd"))
+        needed = is_open + brokers * (_FILES + _FILES_OF_PEER * brokers)
+        if soft != resource.RLIM_INFINITY and soft < needed:
+            raise ClusterError(
+                f"{brokers} brokers in this process need {needed:,} file descriptors, and its limit is {soft:,}: raise "
+                f"it (`ulimit -n {_USUAL_LIMIT}`), or start fewer brokers"
+            )
 
     # --- looking ---
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def test_a_broker_that_cannot_begin_ends_the_start(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"node 1 ended: cannot run: .*meta\.properties"):
         cluster.start()
     assert cluster.running() == {}
+
+
+def test_too_few_descriptors_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start ended after half a minute, with what was wrong in no line but those of the logs."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (64, 64))
+    with pytest.raises(
+        ClusterError, match=r"^3 brokers in this process need \d+ file descriptors, and its limit is 64: "
+    ):
+        MiniKafka(in_process=True, directory=tmp_path / "kafka").start()
 
 
 @pytest.mark.parametrize("in_process", [False, True], ids=["processes", "threads"])
