@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo demo-transactions demo-spark test test-long hostile planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(APP)  ## make .venv with the package in it, so that .venv/bin/minikafka runs
 	@echo "ready: $(BIN)/minikafka --help"

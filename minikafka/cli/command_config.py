@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
@@ -27,16 +28,16 @@ CommandConfig = Annotated[
         OPTION,
         metavar="FILE",
         help="client.properties of Kafka: security.protocol, ssl.*, sasl.*.",
-        show_default="that of the cluster of --dir, if it is secure",
-        envvar=VARIABLE,
+        show_default=f"${VARIABLE}, else that of the cluster of --dir, if it is secure",
     ),
 ]
 _given: Final[ContextVar[Path | None]] = ContextVar(PARAMETER, default=None)
 
 
-def given_command_config() -> Path | None:
-    """The file that the verb was given."""
-    return _given.get()
+def given_command_config(environment: bool = True) -> Path | None:
+    """The file that the verb was given, or else the environment names, if that counts."""
+    path = _given.get() or (os.environ.get(VARIABLE) if environment else None)
+    return Path(path) if path else None
 
 
 def give_command_config(path: Path | None) -> None:

@@ -34,8 +34,7 @@ Bootstrap = Annotated[
         "--bootstrap-server",
         "-b",
         help="Bootstrap servers, HOST:PORT[,HOST:PORT...].",
-        show_default="the cluster of --dir, else 127.0.0.1:19092",
-        envvar=SERVERS_VARIABLE,
+        show_default=f"${SERVERS_VARIABLE}, else the cluster of --dir, else 127.0.0.1:19092",
     ),
 ]
 Groups = Annotated[
@@ -61,13 +60,13 @@ def cluster_directory(directory: Path | None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The cluster that a verb talks to: its bootstrap servers, how to connect, and the option that names both
-    (``--dir X``), if any."""
+    """The cluster that a verb talks to: its bootstrap servers, how to connect, the option that names both
+    (``--dir X``), if any, and the command that starts it, if that is known."""
 
     servers: str
     security: Security
     option: str = ""
-    is_local: bool = False
+    start: str = ""
 
     def command(self, words: str) -> str:
         """A command line for the same cluster, to be shown to the user."""
@@ -75,27 +74,36 @@ class Target:
 
 
 def target(servers: str | None, directory: Path | None) -> Target:
-    """The brokers that were named, or those of the local cluster; the default port if no directory is named either."""
+    """The brokers that were named, or those of the local cluster; the default port if no directory is named either.
+
+    What the environment names is another cluster than that of a directory on the command line.
+    """
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, DIRECTORY_VARIABLE, HOST, ClusterLayout
     from minikafka.chaos.local_cluster import LocalCluster
 
-    security, config_option = _command_config()
+    by_directory = directory is not None and not servers
+    if servers is None and not by_directory:
+        servers = os.environ.get(SERVERS_VARIABLE)
     if servers:
+        security, config_option = _command_config()
         _check_servers(servers)
         return Target(servers, security, f"-b {servers}{config_option}")
     chosen = cluster_directory(directory)
     is_named = directory is not None or bool(os.environ.get(DIRECTORY_VARIABLE))
     if is_named or ClusterLayout.exists(chosen):
-        return local_target(LocalCluster.open(chosen))
-    return Target(f"{HOST}:{DEFAULT_BASE_PORT}", security, config_option.strip(), is_local=True)
+        return local_target(LocalCluster.open(chosen), environment=not by_directory)
+    security, config_option = _command_config()
+    # Who says how to connect has a cluster already.
+    start = "" if config_option else "minikafka cluster start"
+    return Target(f"{HOST}:{DEFAULT_BASE_PORT}", security, config_option.strip(), start)
 
 
-def _command_config() -> tuple[Security, str]:
+def _command_config(environment: bool = True) -> tuple[Security, str]:
     """How to connect, and the option that says so."""
     from minikafka.client.properties import security_of_file
     from minikafka.client.security import PLAIN
 
-    path = given_command_config()
+    path = given_command_config(environment)
     if path is None:
         return PLAIN, ""
     try:
@@ -104,17 +112,17 @@ def _command_config() -> tuple[Security, str]:
         raise typer.BadParameter(str(error), param_hint=OPTION) from None
 
 
-def local_target(cluster: LocalCluster) -> Target:
+def local_target(cluster: LocalCluster, *, environment: bool = True) -> Target:
     """The brokers of a local cluster. ClusterError, at once, when all of its nodes are down: nobody would answer."""
     from minikafka.chaos.layout import ClusterError
 
     if not cluster.running():
         start = cluster.layout.command("cluster start")
         raise ClusterError(f"every node of the cluster in {cluster.layout.directory} is down; start it with: {start}")
-    security, config_option = _command_config()
+    security, config_option = _command_config(environment)
     if not config_option:
         security = cluster.layout.security
-    return Target(cluster.bootstrap_servers, security, f"{cluster.layout.option}{config_option}", is_local=True)
+    return Target(cluster.bootstrap_servers, security, f"{cluster.layout.option}{config_option}".strip())
 
 
 def _check_servers(servers: str) -> None:

@@ -73,7 +73,7 @@ async def trouble(concern: Concern) -> str | None:
         async with Admin(cluster.servers, security=cluster.security, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
             return await quorum_trouble(admin) or (await _of_topic(admin, concern) if concern.topic else None)
     except UnreachableError as error:
-        start = f"; start a cluster with: {concern.target.command('cluster start')}" if concern.target.is_local else ""
+        start = f"; start a cluster with: {concern.target.start}" if concern.target.start else ""
         return f"{error.message}{start}"
     except KafkaError as error:
         return error.message

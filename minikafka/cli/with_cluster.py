@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
@@ -24,6 +24,7 @@ SERVERS: Final = "KAFKA_BOOTSTRAP_SERVERS"
 PROPERTIES: Final = "KAFKA_CLIENT_PROPERTIES"
 NOT_FOUND: Final = 127  # the shell's exit code
 OF_SIGNALS: Final = 128  # it adds the signal's number
+OF_ANOTHER: Final = {SERVERS_VARIABLE, CONFIG_VARIABLE, PROPERTIES}
 
 
 class _NotBegunError(Exception):
@@ -72,17 +73,24 @@ def run(
 
 def _finished(command: list[str], layout: ClusterLayout) -> int:
     """Run the command; its exit code as a shell gives it. _NotBegunError: it cannot be run."""
-    servers = layout.bootstrap_servers
-    told = {SERVERS: servers, SERVERS_VARIABLE: servers, "MINIKAFKA_DIR": str(layout.directory)}
-    if layout.secure:
-        told |= dict.fromkeys((PROPERTIES, CONFIG_VARIABLE), str(layout.client_properties_file))
     try:
-        process = subprocess.Popen(command, env={**os.environ, **told})
+        process = subprocess.Popen(command, env=environment(layout, os.environ))
     except OSError as error:
         raise _NotBegunError(f"cannot run {shlex.quote(command[0])}: {error.strerror}") from error
     with _passing_on(process):
         status = process.wait()
     return status if status >= 0 else OF_SIGNALS - status
+
+
+def environment(layout: ClusterLayout, outside: Mapping[str, str]) -> dict[str, str]:
+    """What the command gets. Our verbs go by the directory, which tells them of nodes that are down, too; what may be
+    set outside is of another cluster."""
+    from minikafka.chaos.layout import DIRECTORY_VARIABLE
+
+    told = {SERVERS: layout.bootstrap_servers, DIRECTORY_VARIABLE: str(layout.directory)}
+    if layout.secure:
+        told[PROPERTIES] = str(layout.client_properties_file)
+    return {name: value for name, value in outside.items() if name not in OF_ANOTHER} | told
 
 
 @contextmanager
