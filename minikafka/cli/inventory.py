@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def list_clusters(as_json: AsJson = False) -> None:
     """List the clusters of this machine: those with a running node, and those in ~/.minikafka and $MINIKAFKA_DIR."""
-    rows = [_row(cluster) for cluster in _clusters()]
+    rows = list(_rows())
     if as_json:
         print_json(rows)
     elif rows:
@@ -31,19 +32,20 @@ def list_clusters(as_json: AsJson = False) -> None:
         print_line("no clusters; create one with: minikafka cluster start")
 
 
-def _clusters() -> list[LocalCluster]:
+def _rows() -> Iterator[dict[str, str | int]]:
     from minikafka.chaos.layout import ClusterError, ClusterLayout, default_directory
     from minikafka.chaos.local_cluster import LocalCluster, running_directories
 
     home = Path.home() / ".minikafka"
     kept = [default_directory(), *(sorted(home.iterdir()) if home.is_dir() else ())]
-    found = []
-    for directory in sorted({path.resolve() for path in (*kept, *running_directories()) if ClusterLayout.exists(path)}):
+    for directory in sorted({path.expanduser().resolve() for path in (*kept, *running_directories())}):
         try:
-            found.append(LocalCluster.open(directory))
+            if ClusterLayout.exists(directory):
+                yield _row(LocalCluster.open(directory))
         except ClusterError as error:
             sys.stderr.write(f"{error}\n")
-    return found
+        except PermissionError as error:  # of another user: the others are shown
+            sys.stderr.write(f"{directory}: {error.strerror}\n")
 
 
 def _row(cluster: LocalCluster) -> dict[str, str | int]:
