@@ -100,6 +100,12 @@ class ChaosRun:
         )
 
     @property
+    def last_ms(self) -> int:
+        """When the last of all that is known was seen: the cluster heals after the load's time."""
+        ends = [fault.end_ms for fault in self.faults if fault.end_ms is not None]
+        return max([self.load_end_ms, *ends, *(sample.t_ms for sample in self.samples)])
+
+    @property
     def lost(self) -> int:
         """Acknowledged records that are gone."""
         return self.verdict.records.violations["lost-write"] + self.verdict.records.violations["unseen"]

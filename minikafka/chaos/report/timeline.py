@@ -30,7 +30,7 @@ class _Drawing:
         self._run = run
         lanes = defaultdict[str, list[Span]](list)
         for fault in run.faults:
-            end_ms = run.duration_ms if fault.end_ms is None else fault.end_ms
+            end_ms = run.last_ms if fault.end_ms is None else fault.end_ms
             tip = f"{fault.sentence}\n{_seconds(fault.begin_ms)} to {_end(fault.end_ms)}"
             lanes[fault.kind].append(Span(fault.begin_ms, end_ms, tip))
         self._lanes = lanes
@@ -41,8 +41,7 @@ class _Drawing:
         lanes = [lane for name, found in self._lanes.items() for lane in in_lanes(name, found)]
         if not lanes:
             return "<p>There was none.</p>"
-        until_ms = self._run.duration_ms
-        return spans(lanes, until_ms, about="Faults by kind", label_length=self._label_length)
+        return spans(lanes, self._run.last_ms, about="Faults by kind", label_length=self._label_length)
 
     def throughput(self) -> str:
         return self._lines("Acknowledged records per second", [*_rates(self._run.samples)])
@@ -76,7 +75,7 @@ class _Drawing:
     def _lines(self, about: str, moments: Sequence[Moment], *, form: Format = short, whole: bool = False) -> str:
         return lines_over_time(
             {"": moments},
-            self._run.duration_ms,
+            self._run.last_ms,
             about=about,
             label_length=self._label_length,
             shades=self._shades,

@@ -125,3 +125,15 @@ def test_the_values_are_json_and_agree_with_the_page() -> None:
     assert sum(each["windows"] for each in told["unavailability"]["partitions"]) == len(
         told["unavailability"]["windows"]
     )
+
+
+def test_the_axis_of_time_goes_on_to_the_last_sample() -> None:
+    """It was as long as the load, and began before it: how the cluster healed was not to be seen."""
+    run = chaos_run(partitions=1, seconds=5, faults=1)
+    late = run.samples[-1]._replace(t_ms=40_000)
+    assert "<text>40 s</text>" not in compact(to_html(run))
+    assert "<text>40 s</text>" in compact(to_html(replace(run, samples=[*run.samples, late])))
+
+
+def compact(html: str) -> str:
+    return re.sub(r"<text [^>]*>", "<text>", html)
