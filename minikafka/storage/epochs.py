@@ -88,7 +88,7 @@ class LeaderEpochCache:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch:
         """Row E2: the largest known epoch <= ``epoch`` and its end offset; (-1, -1) when undefined."""
-        if epoch == NO_EPOCH or epoch > self.latest_epoch:
+        if epoch == NO_EPOCH or epoch > self.latest_epoch or not self._epochs:
             return UNDEFINED_OFFSET_AND_EPOCH
         if epoch == self.latest_epoch:
             return OffsetAndEpoch(log_end_offset, epoch)

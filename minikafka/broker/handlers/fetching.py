@@ -311,7 +311,7 @@ class Fetch(ABC):
             records=b"",
         )
         fetch_offset, size = asked.fetch_offset, min(asked.partition_max_bytes, room)
-        if asked.last_fetched_epoch != NO_EPOCH:
+        if asked.last_fetched_epoch > NO_EPOCH:
             diverging = partition.diverging_epoch(fetch_offset, asked.last_fetched_epoch)
             if diverging is not None:
                 data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)

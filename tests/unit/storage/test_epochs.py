@@ -64,7 +64,8 @@ def test_end_offset_agrees_with_a_naive_twin(steps: list[tuple[int, int]], epoch
 
 def test_an_empty_cache_knows_nothing() -> None:
     assert cache().end_offset_for(0, 10) == UNDEFINED_OFFSET_AND_EPOCH
-    assert cache().end_offset_for(-1, 10) == UNDEFINED_OFFSET_AND_EPOCH
+    for epoch in (-1, -2, -(2**31)):
+        assert cache().end_offset_for(epoch, 10) == UNDEFINED_OFFSET_AND_EPOCH
     assert cache().epoch_for(3) == -1
     assert cache().latest_epoch == -1
 

@@ -209,6 +209,8 @@ async def test_a_fetcher_whose_log_left_ours_is_told_where(topic_id: UUID, node:
     assert (fetched.diverging_epoch.epoch, fetched.diverging_epoch.end_offset) == (0, 3)
     assert bytes(fetched.records or b"") == b""
     assert (await client.fetch("orders", 3, last_fetched_epoch=0)).diverging_epoch is None
+    for none in (-1, -2, -(2**31)):  # a traceback came of the others at a follower with an empty log
+        assert (await client.fetch("orders", 3, last_fetched_epoch=none)).diverging_epoch is None
 
 
 @pytest.mark.spec("P6")
