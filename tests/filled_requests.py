@@ -42,7 +42,7 @@ def filled(cls: MessageType, version: int, name: str, topic_id: UUID, *, all_of_
             element = filled(field.type, version, name, topic_id, all_of_them=all_of_them)
             values[field_name] = [element] if field.array else element
         elif field.array:
-            values[field_name] = [] if all_of_them else [{"string": name}.get(field.type, 0)]
+            values[field_name] = [] if all_of_them else [{"string": name, "uuid": topic_id}.get(field.type, 0)]
         elif field.type == "string":
             values[field_name] = name
         elif field.type == "uuid":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 from typing import Final
+from uuid import UUID
 
 import pytest
+from filled_requests import filled
 from hostile_node import Target
 from hostile_requests import LARGEST
 from live_wire import ClosedError, api_key, batch, fetch_request, produce_request
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.spec("P6")
 DECODED: Final = int(os.environ.get("HOSTILE_DECODED", "3000"))
 SENT: Final = int(os.environ.get("HOSTILE_SENT", "300"))
 SEED: Final = int(os.environ.get("SEED", "1"))
+VICTIM: Final = "victim"
+"""The topic that requests are about, and more that has a name."""
 ANSWER_S: Final = 0.1
 """Of one that does not wait for something else."""
 LENGTHS: Final = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", bytes(4), b"\xff\x7f", b"\0")
@@ -40,8 +44,9 @@ def seeds() -> list[tuple[int, int, bytes]]:
     for make, version in LARGEST.values():
         request = make()
         found.append((int(api_key(request)), version, encode(request, version)[:400]))
-    rest = [(int(key), key.versions.last, bytes(40)) for key in ApiKey if key is not ApiKey.API_VERSIONS]
-    return found + rest
+    ends = ((key, version) for key in ApiKey for version in (key.versions.first, key.versions.last))
+    found += [(int(key), v, encode(filled(key.request_class, v, VICTIM, UUID(int=7)), v)) for key, v in ends]
+    return found
 
 
 def mutated(body: bytes, rng: random.Random) -> bytes:
@@ -84,6 +89,7 @@ def test_a_node_answers_or_closes(target: Target) -> None:
     """
     rng = random.Random(SEED)
     harmless = [seed for seed in seeds() if seed[0] not in {ApiKey.DELETE_TOPICS, ApiKey.CREATE_TOPICS}]
+    target.create_topic(VICTIM)
     left = SENT
     while left:
         with target.wire() as wire:
