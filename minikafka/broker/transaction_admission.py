@@ -28,9 +28,11 @@ from minikafka.wire.messages.add_partitions_to_txn import (
 
 ANSWER_TIMEOUT_S: Final = 3.0
 """Its client waits, too. A node that is paused is replaced in that time, or soon."""
-COMPLETION_WAIT_S: Final = 0.5
-"""How long the end of the transaction before is waited for. Mostly its markers are on their way; on a busy machine they
-take longer than the 0.1 s of Apache Kafka, and franz-go, once refused, waits for 5 s before it tries again."""
+COMPLETION_WAIT_S: Final = 2.0
+"""How long the end of the transaction before is waited for, at its coordinator: less than a leader waits for that.
+
+Mostly its markers are on their way. On a busy machine those of 60 partitions take longer than half a second, and
+franz-go, once refused, waits for 5 s before it tries again."""
 COMPLETION_PAUSE_S: Final = 0.005
 
 Errors = dict[TopicPartition, ErrorCode]
@@ -86,17 +88,20 @@ class TransactionAdmission:
         another epoch now, or another producer has the transactional id.
 
         Also returns what ``standing()`` was just before the answer was asked for: whoever writes because of it looks
-        whether that is still so. The transaction before may have ended while this waited, which does no harm.
+        whether that is still so. The transaction before may have ended while this waited: then it is asked again, for
+        all partitions at once.
         """
         give_up_s = asyncio.get_running_loop().time() + COMPLETION_WAIT_S
         while True:
             stood = standing()
             errors = await self._ask(transactional_id, producer, partitions, adds=adds)
             is_completing = adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-            if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
+            is_over = asyncio.get_running_loop().time() >= give_up_s
+            if is_over or not (is_completing or (adds and standing() != stood)):
                 self.failures += sum(error is not ErrorCode.NONE for error in errors.values())
                 return {tp: _as_told_by_leaders(error) for tp, error in errors.items()}, stood
-            await asyncio.sleep(COMPLETION_PAUSE_S)
+            if is_completing:
+                await asyncio.sleep(COMPLETION_PAUSE_S)
 
     async def _ask(
         self,

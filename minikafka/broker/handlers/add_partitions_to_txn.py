@@ -116,7 +116,7 @@ async def _of_leader(
     if transaction.verify_only:
         errors = _verified(transactional_id, producer, partitions, coordinators)
     else:
-        outcome = await coordinators.ask(
+        outcome = await coordinators.ask_when_complete(
             transactional_id,
             lambda coordinator, token, now_ms: coordinator.add_partitions(
                 transactional_id, producer, partitions, VERSION_2, token, now_ms

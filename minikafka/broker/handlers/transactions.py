@@ -16,6 +16,8 @@ from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import Effect, Outcome
 from minikafka.transactions.transaction import EPOCH_BUMPS
 
+WAITING_MAX: Final = 100
+"""Transactional ids that wait to begin the next transaction; others are told to try again."""
 CLASSIC: Final = 0
 """The transaction version that clients have before version 2, as Kafka writes it."""
 VERSION_2: Final = EPOCH_BUMPS
@@ -63,7 +65,8 @@ class TransactionCoordinators:
             while True:
                 outcome = await self.ask(transactional_id, call)
                 is_completing = outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS
-                if not is_completing or asyncio.get_running_loop().time() >= give_up_s:
+                is_over = asyncio.get_running_loop().time() >= give_up_s or self._is_crowded
+                if is_over or not is_completing:
                     return outcome
                 await asyncio.sleep(COMPLETION_PAUSE_S)
 
@@ -71,6 +74,11 @@ class TransactionCoordinators:
         """What came before is done: librdkafka aborts a transaction without an answer to what it wanted to add."""
         if under_way := self.transactions.additions.get(transactional_id):
             await asyncio.wait(under_way)
+
+    @property
+    def _is_crowded(self) -> bool:
+        """So many wait that others would find no place (``broker.places``): their ends may not be written for long."""
+        return len(self.transactions.additions) > WAITING_MAX
 
     @contextmanager
     def _addition(self, transactional_id: str) -> Iterator[None]:

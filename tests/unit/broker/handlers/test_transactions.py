@@ -444,6 +444,49 @@ async def test_coordinator_and_leader_are_on_different_nodes(start_node: StartNo
     assert (await end(away, producer, commits=True)).error_code == E.NOT_COORDINATOR
 
 
+async def test_a_leader_asks_once_and_its_coordinator_lets_it_wait_for_the_end_before(
+    start_node: StartNode, join: Join, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To ask again and again takes what the markers need on a busy machine. Once more is for a marker that came."""
+    for module in (transactions, transaction_admission):
+        monkeypatch.setattr(module, "COMPLETION_WAIT_S", 30.0)
+    first = await start_node(**SETTINGS)
+    second = await join(first)
+    await create_topic(first, "orders", replicas=[[2]])
+    await create_topic(first, TRANSACTION_STATE_TOPIC, partitions=2, replicas=[[1], [1]])
+    await eventually(lambda: [each.coordinator.phase for each in first.transactions] == [Phase.ACTIVE] * 2, "it")
+    client, leader = await dial(first), await dial(second)
+    send, call, asked = first.transactions.markers.send, Peers.call, []
+    monkeypatch.setattr(
+        first.transactions.markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.3, send, *what)
+    )
+
+    async def counted(self: Peers, node_id: int, request: Any, *args: Any, **how: Any) -> Any:
+        asked.append(type(request))
+        return await call(self, node_id, request, *args, **how)
+
+    monkeypatch.setattr(Peers, "call", counted)
+    producer = await init(client)
+    for _ in range(2):
+        asked.clear()
+        assert await produce(leader, producer, version=NEW) == 0
+        answer = await end(client, producer, commits=True, version=5)
+        producer = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+    assert asked.count(AddPartitionsToTxnRequest) <= 3
+
+
+async def test_a_crowd_that_waits_is_told_to_try_again(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "COMPLETION_WAIT_S", 30.0)
+    monkeypatch.setattr(transactions, "WAITING_MAX", 0)
+    monkeypatch.setattr(node.transactions.markers, "send", lambda *_what: None)
+    producer = await init(client)
+    assert await add(client, producer, ORDERS) == [0]
+    assert (await end(client, producer, commits=True)).error_code == 0
+    assert await add(client, producer, PAYMENTS) == [E.CONCURRENT_TRANSACTIONS]
+
+
 async def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added(
     start_node: StartNode, join: Join, dial: Dial
 ) -> None:
