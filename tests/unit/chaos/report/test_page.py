@@ -55,6 +55,24 @@ def test_a_run_with_many_faults() -> None:
     assert all(fault.sentence in text for fault in run.faults)
 
 
+def test_the_time_line_has_the_end_of_a_load_that_began_late() -> None:
+    """It was as long as the load, and began with the history: the last seconds were cut off, and of a round in
+    containers, whose image is built first, nearly all."""
+    run, late_ms = chaos_run(seconds=60), 60_000
+    later = replace(
+        run,
+        load_begin_ms=run.load_begin_ms + late_ms,
+        load_end_ms=run.load_end_ms + late_ms,
+        faults=[
+            each._replace(begin_ms=each.begin_ms + late_ms, end_ms=each.end_ms and each.end_ms + late_ms)
+            for each in run.faults
+        ],
+        samples=[each._replace(t_ms=each.t_ms + late_ms) for each in run.samples],
+    )
+    assert ">100 s<" in to_html(later)
+    assert ">100 s<" not in to_html(run)
+
+
 @pytest.mark.parametrize(
     ("violations", "said"),
     [
