@@ -227,7 +227,7 @@ def _full_disk_named(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _display(console: Console, it: Trial) -> Iterator[None]:
-    """On a terminal: faults in force, leaders and in-sync replicas, throughput."""
+    """On a terminal: the time, faults in force, leaders and in-sync replicas, throughput."""
     if not console.is_terminal:
         yield
         return
@@ -243,6 +243,7 @@ def _picture(it: Trial) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     samples = it.observer.samples[-9:]
     in_force = [each.sentence for each in it.faults if each.ended_ms is None]
+    table.add_row("time", f"{it.history.now_ms() / 1000:,.0f} s")
     table.add_row("faults", "; ".join(in_force) or "none")
     if samples:
         last, first = samples[-1], samples[0]
