@@ -122,6 +122,30 @@ def test_one_cluster_is_for_all_tests_and_a_failing_one_shows_its_logs(tmp_path:
         assert said.startswith(line), done.stdout
 
 
+def test_each_worker_of_xdist_has_a_cluster_of_its_own(tmp_path: Path) -> None:
+    """One breaks it while the other needs it, and both topics have the same name."""
+    text = """import time
+
+import pytest
+
+@pytest.mark.parametrize("turn", range(2))
+def test_own(minikafka, request, tmp_path_factory, turn):
+    request.node.name = "same"
+    assert request.getfixturevalue("minikafka_topic") == "same"
+    met = tmp_path_factory.getbasetemp().parent
+    (met / f"servers-{turn}").write_text(minikafka.bootstrap_servers)
+    while len(found := list(met.glob("servers-*"))) < 2: time.sleep(0.01)
+    assert len({each.read_text() for each in found}) == 2
+    minikafka.kill(1)
+"""
+    tmp_path.joinpath("test_own.py").write_text(text)
+    options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base")]
+    done = run(
+        "pytest", *options, "--minikafka-in-process", "--minikafka-brokers", "1", "test_own.py", directory=tmp_path
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_options_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
     tmp_path.joinpath("test_own.py").write_text("def test_own(minikafka): pass")
     options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base"), "--minikafka-set"]
