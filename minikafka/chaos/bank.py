@@ -27,7 +27,7 @@ from typing import Final, Self
 from minikafka.chaos.bank_teller import GROUP, LEDGER, TRANSACTIONAL_ID, TRANSFERS
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.ports import free_base_port
+from minikafka.chaos.ports import ReservedPorts
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.model import Isolation, TopicPartition
 
@@ -114,10 +114,11 @@ class Bank:
         self.say = say
         self._rng = random.Random(seed)
         self.directory = Path(tempfile.mkdtemp(prefix="minikafka-bank-"))
+        self._ports = ReservedPorts(BROKERS)
         self.cluster = LocalCluster.create(
             self.directory / "cluster",
             brokers=BROKERS,
-            base_port=free_base_port(BROKERS),
+            base_port=self._ports.base_port,
             settings={"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"},
             detached=False,
         )
@@ -134,6 +135,7 @@ class Bank:
     ) -> None:
         self._kill_teller()
         self.cluster.kill_all()
+        self._ports.close()
 
     def remove_files(self) -> None:
         """Delete what the nodes stored and logged."""

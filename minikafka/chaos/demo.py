@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.ports import free_base_port
+from minikafka.chaos.ports import ReservedPorts
 from minikafka.chaos.workload import SourceProducer, read_back
 from minikafka.ledger.checker import Verdict, check
 
@@ -90,8 +90,9 @@ class Demo:
         self._rate = rate
         self.history = History(history_file)
         self.directory = Path(tempfile.mkdtemp(prefix="minikafka-demo-"))
+        self._ports = ReservedPorts(BROKERS)
         self.cluster = LocalCluster.create(
-            self.directory / "cluster", brokers=BROKERS, base_port=free_base_port(BROKERS), detached=False
+            self.directory / "cluster", brokers=BROKERS, base_port=self._ports.base_port, detached=False
         )
         self.producer: SourceProducer | None = None
 
@@ -102,6 +103,7 @@ class Demo:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.cluster.kill_all()
+        self._ports.close()
 
     def run(self) -> Outcome:
         """Start, load, break, mend, read back, judge."""

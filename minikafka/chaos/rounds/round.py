@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.managed import ManagedCluster
-from minikafka.chaos.ports import free_base_port
+from minikafka.chaos.ports import ReservedPorts
 from minikafka.chaos.probe import ClusterView
 from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds import afterwards
@@ -32,20 +32,20 @@ SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0"}
 HEALED_S: Final = 90.0
 
 
-def _processes(directory: Path) -> ManagedCluster:
+def _processes(directory: Path, stack: ExitStack) -> ManagedCluster:
     """Three voters and a broker, so that replicas have somewhere to move to."""
-    base_port = free_base_port(BROKERS)
-    layout = ClusterLayout.create(directory, VOTERS, base_port, dict(SETTINGS)).with_added_node()
+    ports = stack.enter_context(closing(ReservedPorts(BROKERS)))
+    layout = ClusterLayout.create(directory, VOTERS, ports.base_port, dict(SETTINGS)).with_added_node()
     layout.save()
     return LocalCluster(layout, detached=False)
 
 
-def _compose(directory: Path) -> ManagedCluster:
+def _compose(directory: Path, _stack: ExitStack) -> ManagedCluster:
     """The nodes of the compose file here."""
     return ComposeCluster.create(directory, dict(SETTINGS))
 
 
-NEW: Final[dict[str, Callable[[Path], ManagedCluster]]] = {
+NEW: Final[dict[str, Callable[[Path, ExitStack], ManagedCluster]]] = {
     "processes": _processes,
     "compose": _compose,
 }
@@ -56,14 +56,16 @@ class Round(Trial):
 
     def __init__(self, options: Options, directory: Path, history: History, say: Say, clients: Clients) -> None:
         say(f"a new cluster of {options.target} is made")  # of containers: an image may be built first
-        self.cluster = cluster = NEW[options.target](directory)
+        self._stack = ExitStack()
+        self.cluster = cluster = NEW[options.target](directory, self._stack)
         super().__init__(options, cluster.bootstrap_servers, self._look, history, say, clients)
 
     def __enter__(self) -> Round:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.cluster.end()
+        with self._stack:
+            self.cluster.end()
 
     def prepare(self) -> None:
         self.cluster.start()
