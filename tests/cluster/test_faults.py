@@ -223,11 +223,17 @@ def test_a_wrong_clock_stamps_records(kafka: MiniKafka) -> None:
     kafka.create_topic("stamped", 1, settings={"message.timestamp.type": "LogAppendTime"})
     began_ms = time.time() * 1000
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "linger.ms": 0})
+    kafka.clock(kafka.leader_of("stamped"), drift=100.0)
+    for pause_s in (0, 0.05):
+        time.sleep(pause_s)
+        producer.produce("stamped", b"x")
+        assert producer.flush(60) == 0
     for off_ms in (3_600_000, -3_600_000):
         kafka.clock(kafka.leader_of("stamped"), off_ms, drift=0.5)
         producer.produce("stamped", b"x")
         assert producer.flush(60) == 0
-    ahead, back = (record.timestamp - began_ms for record in kafka.records("stamped"))
+    first, second, ahead, back = (record.timestamp - began_ms for record in kafka.records("stamped"))
+    assert second - first > 4_000, "a hundred seconds in one"
     assert 3_500_000 < ahead < 4_200_000
     assert -1_000 < back < 600_000, "no record gets an old time, or retention would take it"
     assert "the clock is wrong by -3," in in_force(kafka)[0]
