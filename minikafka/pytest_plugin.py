@@ -146,5 +146,5 @@ def _fail(error: Exception) -> NoReturn:
 
 def _uses(item: pytest.Item) -> bool:
     """As far as it has asked for the fixture until now: by its parameters, or by ``request.getfixturevalue``."""
-    asked: pytest.FixtureRequest | None = getattr(item, "_request", None)
-    return "minikafka" in (getattr(item, "fixturenames", ()) if asked is None else asked.fixturenames)
+    asked = getattr(getattr(item, "_request", None), "fixturenames", None)
+    return "minikafka" in (getattr(item, "fixturenames", ()) if asked is None else asked)

@@ -148,7 +148,7 @@ class Trial(ABC):
                 self.load.stop_sending()
                 self.load.drain()
                 self.load.stop_reading()
-                self.findings += [*self.load.findings(), self._all_read(), self._same_leaders()]
+                self.findings += [*self.load.findings(), *self._all_read(), self._same_leaders()]
                 self.look_afterwards()
         except BaseException:
             self.load.abandon()
@@ -180,12 +180,13 @@ class Trial(ABC):
             verdict = judge(self.history.events)
         return verdict
 
-    def _all_read(self) -> Finding:
-        """Who read along from all partitions, and was handed nothing, has judged nothing."""
-        followers = self.load.followers
+    def _all_read(self) -> Iterator[Finding]:
+        """Who read along from all partitions, and was handed nothing, has judged nothing. A group has nobody who does."""
+        if not (followers := self.load.followers):
+            return
         idle = [each.name for each in followers if not each.handed]
         what = f"{', '.join(idle)} was handed none" if idle else f"{len(followers)} of them"
-        return Finding("those who read along were handed records", not idle, what)
+        yield Finding("those who read along were handed records", not idle, what)
 
     def _same_leaders(self) -> Finding:
         """Nodes hear of a new leader one after the other; a busy one may not answer at once."""
