@@ -1,8 +1,8 @@
 """The keys of those who sign tokens (JWKS, RFC 7517): read from a file or an address, and again now and then.
 
-A token that names an unknown key has them read again: whoever issues tokens changes its keys. Its login waits for that,
-as one does that comes before they were read first: a client that is refused may give up for good. But not for longer
-than for one reading, and right after one it is refused. What cannot be read leaves the keys as they were.
+A token that names an unknown key has them read again: whoever issues tokens changes its keys. Its login waits for the
+next reading, as one does that comes before they were read first: a client that is refused may give up for good. Others
+with tokens of strangers cannot change that. What cannot be read leaves the keys as they were.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = get_logger()
 READ_TIMEOUT_S: Final = 10.0
 """For all of it: until then a reading holds one of the few threads for upkeep, and logins wait for it."""
 SIZE_MAX: Final = 1 << 20
-PAUSE_S: Final = 10.0
-"""Between two readings at least, whatever tokens name."""
+PAUSE_S: Final = 1.0
+"""Between two readings at least, whatever tokens name. Our client waits two seconds for an answer, Java's ten."""
 _ALGORITHMS: Final = {
     "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     "EC": ("ES256", "ES384", "ES512"),
@@ -75,19 +75,16 @@ class TokenKeys:
         self._run_in_thread = run_in_thread
         self._keys: Mapping[str, Any] = {}
         self._is_wanted = asyncio.Event()
-        self._is_due = False  # a reading is under way, or begins as soon as one is wanted
+        self._is_judging = False  # one that waited for a reading: it waits for no other
         self._waiting: dict[object, Callable[[], None]] = {}
 
     async def run(self) -> None:
         """Read them, for ever."""
         while True:
             self._is_wanted.clear()
-            self._is_due = True
             await self.read()
-            self._is_due = False
-            await self._go_on()
+            await self._judge_waiting()
             await asyncio.sleep(min(PAUSE_S, self._refresh_s))
-            self._is_due = True
             try:
                 async with asyncio.timeout(self._refresh_s):
                     await self._is_wanted.wait()
@@ -101,12 +98,20 @@ class TokenKeys:
         except (OSError, ValueError, HTTPException) as error:
             log.warning("keys of tokens cannot be read", url=self.url, why=_why(error))
 
-    async def _go_on(self) -> None:
-        """With those who wait, one a turn of the loop: a thousand may log in at once."""
+    async def _judge_waiting(self) -> None:
+        """One a turn of the loop: a thousand may log in at once. Who comes meanwhile waits for the next reading."""
         loop = asyncio.get_running_loop()
-        while self._waiting:
-            loop.call_soon(self._waiting.pop(next(iter(self._waiting))))
+        waiting, self._waiting = self._waiting, {}
+        while waiting:
+            loop.call_soon(self._judge, waiting.pop(next(iter(waiting))))
             await asyncio.sleep(0)
+
+    def _judge(self, go_on: Callable[[], None]) -> None:
+        self._is_judging = True
+        try:
+            go_on()
+        finally:
+            self._is_judging = False
 
     def _when_read(self, go_on: Callable[[], None]) -> Callable[[], object]:
         who = object()
@@ -114,7 +119,8 @@ class TokenKeys:
         return partial(self._waiting.pop, who, None)
 
     def claims_of(self, token: str) -> Claims:
-        """What a token says, if one of these keys has signed it. TokenError; UndecidedError until they are read."""
+        """What a token says, if one of these keys has signed it. TokenError; UndecidedError if it names an unknown one:
+        it may be read next."""
         jwt = _jwt()
         try:
             name = jwt.get_unverified_header(token).get("kid")
@@ -131,7 +137,7 @@ class TokenKeys:
         key = keys.get(name or "")
         if key is None:
             self._is_wanted.set()
-            if self._is_due:
+            if not self._is_judging:
                 raise UndecidedError(self._when_read)
             raise TokenError("it is signed by another key")
         return key

@@ -124,6 +124,7 @@ async def test_others_are_not(keys: TokenKeys) -> None:
         "a.b.c",
         f"{urlsafe_b64encode(b'[' * 48_000).decode()}.e30.",
     ]
+    keys._is_judging = True  # they have waited
     for token in forged:
         with pytest.raises(TokenError):
             keys.claims_of(token)
@@ -251,7 +252,10 @@ def port_of(server: asyncio.Server) -> int:
     return port
 
 
-async def test_a_client_with_a_signed_token_is_let_in(start_node: StartNode, tmp_path: Path) -> None:
+async def test_a_client_with_a_signed_token_is_let_in(
+    start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_keys, "PAUSE_S", 0.0)
     path = tmp_path / "keys.json"
     path.write_bytes(KEYS)
     node = await start_node(
@@ -319,6 +323,34 @@ async def test_a_login_waits_for_a_key_that_is_being_read(
         rows.append(row(OTHER, "new"))
         assert await told(await begin(signed(OTHER, kid="new"))) == [b""]
         assert {each.user for each in listener_of(node, SASL)._connections} >= {"alice"}
+
+
+async def test_strangers_do_not_keep_a_new_key_from_being_read(tmp_path: Path) -> None:
+    """Right after a reading, theirs or the first one, a login with a new key was refused."""
+    keys = await keys_of(tmp_path / "keys.json")
+    judged: list[str] = []
+
+    def log_in(kid: str) -> None:
+        try:
+            keys.claims_of(signed(OTHER, kid=kid))
+        except UndecidedError as undecided:
+            undecided.when(lambda: log_in(kid))
+        except TokenError:
+            judged.append(f"{kid} is refused")
+        else:
+            judged.append(f"{kid} is in")
+
+    log_in("stranger")
+    await keys._judge_waiting()
+    await asyncio.sleep(0)
+    log_in("new")
+    log_in("stranger")
+    assert judged == ["stranger is refused"]
+    await directly(lambda: (tmp_path / "keys.json").write_bytes(jwks(row(OTHER, "new"))))
+    await keys.read()
+    await keys._judge_waiting()
+    await asyncio.sleep(0)
+    assert judged == ["stranger is refused", "new is in", "stranger is refused"]
 
 
 def test_keys_that_cannot_be_used_are_named_before_a_node_starts(
