@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 T = TypeVar("T")
 
@@ -25,6 +25,7 @@ class Parts:
 
     def __init__(self, *parts: object) -> None:
         self._parts = parts
+        self._found: dict[type, object] = {}
 
     def given(self, handler: Callable[..., T]) -> Callable[..., T]:
         """``handler`` with its parts, to be called with the request and the context."""
@@ -33,8 +34,11 @@ class Parts:
 
     def part(self, wanted: type[T]) -> T:
         """The part of that type, or one made of others. Raises LookupError for a type that is neither."""
+        if wanted in self._found:
+            return cast(T, self._found[wanted])
         for part in self._parts:
             if isinstance(part, wanted):
+                self._found[wanted] = part
                 return part
         if not is_dataclass(wanted):
             raise LookupError(f"a node has no part of the type {wanted.__qualname__}")
