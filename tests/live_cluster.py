@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ REFERENCE_WORK_MS: Final = 4.0  # the CPU time of `_work` on the machine that TU
 FIRST_PORT: Final = 11_000
 PORTS_OF_A_PROCESS: Final = 400  # four kinds, of which each has a hundred
 PROCESSES: Final = 50
+PORT_LOCKS: Final = "/tmp/minikafka-test-ports-{}"  # one place for all runs, wherever each has its files
 BASE_PORTS_APART: Final = 6
 NEVER_MS: Final = 24 * 3600 * 1000  # longer than any test
 
@@ -49,7 +49,7 @@ def _base_ports() -> Iterator[int]:
     the port of a node that is down for a moment looks free."""
     for first in range(FIRST_PORT, FIRST_PORT + PROCESSES * PORTS_OF_A_PROCESS, PORTS_OF_A_PROCESS):
         try:
-            lock = os.open(f"{tempfile.gettempdir()}/minikafka-test-ports-{first}", os.O_WRONLY | os.O_CREAT)
+            lock = os.open(PORT_LOCKS.format(first), os.O_WRONLY | os.O_CREAT)
         except PermissionError:
             continue  # another user's
         try:
