@@ -500,6 +500,7 @@ async def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added(
     producer = await init(client)
     records = produce_request("orders", batch(b"x", producer=(*producer, 0), is_transactional=True))
     records.transactional_id = "copier"
+    await eventually(lambda: (led := second.replicas.get(ORDERS)) and led.replica.leader, "the second node to lead")
     topics = first.metadata.image.topics_by_name
     late = topics.pop("orders")  # metadata come late to this node
     answer = await leader.ask(records, NEW)
