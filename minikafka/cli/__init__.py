@@ -34,7 +34,7 @@
 * ``waiting``  what a verb waits for, said after 3 s and when it gives up
 * ``paragraphs``  the text of ``--help``; ``elsewhere``: what other tools call our verbs
 * ``completion``  names of topics and groups for a shell
-* ``times``    times and time spans as words; ``partitions``: ``TOPIC:0,2`` looked up in the cluster
+* ``times``    times and time spans as words; ``partitions``: topics and ``TOPIC:0,2`` looked up in the cluster
 * ``output``   tables, JSON, sizes and errors
 
 A module imports what its verbs need inside the verb, so that ``minikafka --help`` and the quick verbs stay quick.

@@ -1,4 +1,4 @@
-"""Partitions that a command line names, looked up in the cluster."""
+"""Topics and partitions that a command line names, looked up in the cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from minikafka.cli.options import Target
     from minikafka.client import Admin
+    from minikafka.client.cluster import TopicView
+    from minikafka.errors import KafkaError
     from minikafka.model import TopicPartition
 
 
@@ -19,8 +21,7 @@ async def find_partitions(admin: Admin, wanted: Mapping[str, Sequence[int]], clu
     found = []
     for view in await admin.describe_topics(sorted(wanted)):
         if view.error:
-            hint = f"topic {view.name!r} not found; {cluster.command('topic list')} shows those that are there"
-            raise KafkaError(view.error, hint)
+            raise await absent(admin, view, f"{cluster.command('topic list')} shows those that are there")
         for index in wanted[view.name] or sorted(view.partitions):
             if index not in view.partitions:
                 last = len(view.partitions) - 1
@@ -28,3 +29,18 @@ async def find_partitions(admin: Admin, wanted: Mapping[str, Sequence[int]], clu
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
             found.append(TopicPartition(view.name, index))
     return found
+
+
+async def absent(admin: Admin, view: TopicView, otherwise: str = "") -> KafkaError:
+    """The error of a topic that could not be described. One that is not there may have been misspelt: the hint is the
+    name that was meant, or else what is given."""
+    from difflib import get_close_matches
+
+    from minikafka.client.admin.base import NO_TOPIC
+    from minikafka.errors import KafkaError
+
+    if view.error is not NO_TOPIC:
+        return KafkaError(view.error, f"cannot read topic {view.name!r}")
+    near = get_close_matches(view.name, [topic.name for topic in await admin.list_topics()], 1)
+    hint = f"did you mean {near[0]}?" if near else otherwise
+    return KafkaError(view.error, f"topic {view.name!r} not found" + (f"; {hint}" if hint else ""))

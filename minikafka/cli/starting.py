@@ -77,6 +77,7 @@ async def find_topics(
     admin: Admin, names: Sequence[str], pattern: re.Pattern[str] | None, cluster: Target
 ) -> list[str]:
     """The topics that are named or match. KafkaError, soon, where there is nothing to read."""
+    from minikafka.cli.partitions import absent
     from minikafka.client.admin.base import NO_TOPIC
     from minikafka.errors import KafkaError
 
@@ -86,11 +87,8 @@ async def find_topics(
             raise KafkaError(NO_TOPIC, f"no topic matches {pattern.pattern!r}; see {cluster.command('topic list')}")
         return found
     for view in await admin.describe_topics(list(names)):
-        if view.error is NO_TOPIC:
-            create = cluster.command(f"topic create {view.name}")
-            raise KafkaError(view.error, f"topic {view.name!r} not found; create it with: {create}")
         if view.error:
-            raise KafkaError(view.error, f"cannot read topic {view.name!r}")
+            raise await absent(admin, view, f"create it with: {cluster.command(f'topic create {view.name}')}")
     return list(names)
 
 

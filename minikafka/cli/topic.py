@@ -144,14 +144,12 @@ def describe(
     """
 
     async def verb(admin: Admin) -> None:
-        from minikafka.client.admin.base import NO_TOPIC
-        from minikafka.errors import KafkaError
+        from minikafka.cli.partitions import absent
 
         topics = await (admin.describe_topics(names) if names else admin.list_topics())
         for topic in topics:
             if topic.error:
-                what = "topic {!r} not found" if topic.error is NO_TOPIC else "cannot describe topic {!r}"
-                raise KafkaError(topic.error, what.format(topic.name))
+                raise await absent(admin, topic)
         details = await ask_details(admin, topics, settings=bool(names))
         await ask_held_back(admin, details)
         print_topics(topics, details, under_replicated=under_replicated, as_json=as_json)

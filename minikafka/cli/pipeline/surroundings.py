@@ -73,8 +73,8 @@ def target_with(bootstrap: str | None, directory: Path | None, topics: Sequence[
     """
     import asyncio
 
+    from minikafka.cli.partitions import absent
     from minikafka.client import Admin
-    from minikafka.errors import KafkaError
 
     cluster = target(bootstrap, directory)
 
@@ -82,8 +82,7 @@ def target_with(bootstrap: str | None, directory: Path | None, topics: Sequence[
         async with Admin(cluster.servers, security=cluster.security) as admin:
             for view in await admin.describe_topics(topics) if topics else await admin.list_topics():
                 if topics and view.error:
-                    hint = f"create it with: minikafka topic create {view.name}"
-                    raise KafkaError(view.error, f"topic {view.name!r} not found; {hint}")
+                    raise await absent(admin, view, f"create it with: {cluster.command(f'topic create {view.name}')}")
 
     asyncio.run(look())
     return cluster
