@@ -15,7 +15,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from minikafka.config.kinds import ConfigType, Kind
 
@@ -152,11 +152,15 @@ def parse_settings(rows: Mapping[str, Setting[Any]], given: Mapping[str, object]
     return values
 
 
+_NOW: Final = {"broker.id": "node.id", "zookeeper.connect": "controller.quorum.voters"}
+"""Settings of Kafka before KRaft, where another name is nearer than the one that is meant."""
+
+
 def find_row(rows: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
     """The row of that name; ConfigError suggests the nearest one."""
     row = rows.get(name)
     if row is None:
-        near = difflib.get_close_matches(name, rows, n=1, cutoff=0.6)
+        near = [_NOW[name]] if name in _NOW else difflib.get_close_matches(name, rows, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ConfigError([f"setting {name!r} not found{hint}"])
     return row

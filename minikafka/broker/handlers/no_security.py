@@ -11,7 +11,8 @@ from minikafka.model import ANONYMOUS
 
 NO_AUTHORIZER: Final = KafkaError(
     ErrorCode.SECURITY_DISABLED,
-    "No Authorizer is configured: whoever reaches a port may do everything; set authorizer.class.name on each node",
+    "No Authorizer is configured: whoever reaches a port may do everything; set authorizer.class.name on each node, or "
+    "make a cluster with: minikafka cluster start --secure",
 )
 """Tools show it; it begins as in Apache Kafka."""
 

@@ -34,12 +34,13 @@ def test_later_sources_win_over_earlier_ones() -> None:
 
 def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
-        BrokerConfig({"log.dir": "/a", "num.partitions": 0, "min.insync.replica": 1, "zzz": 1, "cluster.secret": ""})
+        BrokerConfig({"log.dir": "/a", "num.partitions": 0, "min.insync.replica": 1, "zzz": 1, "broker.id": 1})
     assert raised.value.problems == (
         "setting 'log.dir' not found; did you mean log.dirs?",
         "num.partitions = 0: must be a whole number of 1 or more",
         "setting 'min.insync.replica' not found; did you mean min.insync.replicas?",
         "setting 'zzz' not found",
+        "setting 'broker.id' not found; did you mean node.id?",
     )
 
 
