@@ -16,7 +16,7 @@ from minikafka.cli.command_config import given_command_config
 from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
 from minikafka.cli.options import target as cluster_of
-from minikafka.cli.output import print_json, print_note, print_table
+from minikafka.cli.output import escaped, print_json, print_note, print_table, teller
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -86,12 +86,10 @@ def run(
     import random
     import tempfile
 
-    from rich.console import Console
-
     from minikafka.chaos.report.values import as_dict
     from minikafka.chaos.rounds.trial import Options
 
-    console = Console(stderr=as_json, highlight=False)
+    console = teller(on_stderr=as_json)
     bootstrap = bootstrap or None  # an empty one is none, as in other verbs
     if bootstrap and (faults or rounds > 1 or target != TARGETS[0]):
         raise typer.BadParameter("the cluster, its faults and its rounds are yours", param_hint="--bootstrap-server")
@@ -187,7 +185,7 @@ def _round(options: Options, clients: Clients, directory: Path, console: Console
     if directory.exists():
         raise typer.BadParameter(f"{directory} exists; choose another --out", param_hint="--out")
     directory.mkdir(parents=True)
-    console.print(f"[bold]{options.command}[/]")
+    console.print(options.command, style="bold", markup=False)
     began = time.monotonic()
 
     def say(sentence: str) -> None:
@@ -205,7 +203,7 @@ def _round(options: Options, clients: Clients, directory: Path, console: Console
             stack.enter_context(_display(console, it))
             outcome = it.run()
         _write_report(outcome, directory)
-        console.print(f"report: {directory / 'report.html'}")
+        console.print(f"report: {directory / 'report.html'}", markup=False)
     finally:
         if outcome is not None and outcome.ok:
             shutil.rmtree(directory / "cluster", ignore_errors=True)
@@ -267,9 +265,9 @@ def _say(outcome: ChaosRun, console: Console) -> None:
     console.print(f"[bold {'green' if outcome.ok else 'red'}]{outcome.sentence}[/]")
     for judgement in outcome.verdict.judgements.values():
         for rule, examples in judgement.examples.items():
-            console.print(f"  [red]{rule}[/]: {examples[0]}")
+            console.print(f"  [red]{rule}[/]: {escaped(examples[0])}")
     for finding in outcome.failed:
-        console.print(f"[bold red]not so: {finding.name}[/]: {finding.sentence}")
+        console.print(f"[bold red]not so: {finding.name}[/]: {escaped(finding.sentence)}")
 
 
 def _write_report(outcome: ChaosRun, directory: Path) -> None:

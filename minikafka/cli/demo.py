@@ -10,7 +10,7 @@ import typer
 from minikafka.cli.demo_transactions import step_printer, transactions
 from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
-from minikafka.cli.output import print_json, print_note, print_table
+from minikafka.cli.output import escaped, print_json, print_note, print_table, teller
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,11 +42,9 @@ def demo(
     need("confluent-kafka", of="the demo", extra="demo")
     from contextlib import ExitStack
 
-    from rich.console import Console
-
     from minikafka.chaos.demo import Demo
 
-    console = Console(stderr=as_json, highlight=False)
+    console = teller(on_stderr=as_json)
     with ExitStack() as stack:
         file = stack.enter_context(history.open("w")) if history else None
         outcome: Outcome | None = None
@@ -145,5 +143,5 @@ def _print_outcome(console: Console, outcome: Outcome) -> None:
     rows_by_fault = (("longest time without a successful write", *without), ("restart to full ISR", *until))
     print_table(("", *(f"{fault.name} killed#" for fault in outcome.faults)), rows_by_fault)
     for rule, examples in verdict.examples.items():
-        console.print(f"[red]{rule}[/]: {verdict.violations[rule]}, for example {examples[0]}", markup=True)
+        console.print(f"[red]{rule}[/]: {verdict.violations[rule]}, for example {escaped(examples[0])}")
     console.print(f"[bold]{verdict.sentence}[/] ({outcome.seconds:.0f} s in all)")

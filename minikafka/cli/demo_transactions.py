@@ -15,7 +15,7 @@ import typer
 
 from minikafka.cli.extras import need
 from minikafka.cli.options import AsJson
-from minikafka.cli.output import print_json, print_note
+from minikafka.cli.output import escaped, print_json, print_note, teller
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,11 +52,10 @@ def transactions(
 
     Exits with 0 only if all of that was seen.
     """
-    from rich.console import Console
 
     if transaction_version < VERSIONS[1]:
         need("confluent-kafka", of="the demo", extra="demo")
-    console = Console(stderr=as_json, highlight=False)
+    console = teller(on_stderr=as_json)
     say = step_printer(console)
     bank = _show_bank(console, say, seconds, seed, keep=keep) if transaction_version == VERSIONS[1] else None
     late = _show_late_end(say, transaction_version, keep=keep)
@@ -80,7 +79,7 @@ def _show_bank(console: Console, say: Any, seconds: float, seed: int | None, *, 
             say(f"a bank with 8 accounts, seed {chosen}")
             with _live(console, bank):
                 outcome = bank.run(seconds)
-        console.print(_table(bank))
+        console.print(_table(bank), soft_wrap=False)
         return outcome
     finally:
         if keep or outcome is None or not outcome.is_exact:
@@ -201,4 +200,4 @@ def _late_as_dict(late: LateEnd) -> dict[str, Any]:
 def step_printer(console: Console) -> Any:
     """Prints each step with the seconds since now."""
     began = time.monotonic()
-    return lambda text: console.print(f"[dim]{time.monotonic() - began:5.1f} s[/]  {text}")
+    return lambda text: console.print(f"[dim]{time.monotonic() - began:5.1f} s[/]  {escaped(text)}")

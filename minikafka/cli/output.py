@@ -85,6 +85,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console.print(table)
 
 
+def teller(*, on_stderr: bool) -> Console:
+    """A console for what a verb tells while it works, beside JSON on stderr. Where it is no terminal a sentence is one
+    line: commands and paths in it are copied, and looked for."""
+    from rich.console import Console
+
+    console = Console(stderr=on_stderr, highlight=False)
+    console.soft_wrap = not console.is_terminal  # there a display below the lines needs to know how many they are
+    return console
+
+
 def escaped(name: str) -> str:
     """A name as a cell of a table, in which brackets mean something."""
     from rich.markup import escape

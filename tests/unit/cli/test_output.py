@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minikafka.cli.output import escaped, fail, moment, print_json, print_line, print_table, size
+from minikafka.cli.output import escaped, fail, moment, print_json, print_line, print_table, size, teller
 from minikafka.cli.transaction import PRODUCERS
 
 
@@ -122,3 +122,10 @@ def test_a_moment_is_not_broken(
     when = moment(1_770_000_000_123)
     print_table(PRODUCERS, [("123456", "3", "17", "4321", when, "987654321")])
     assert when in capsys.readouterr().out
+
+
+def test_what_is_told_is_one_line_however_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a log of CI, 80 columns wide, the path of a report and the command that runs it again were broken in two."""
+    path = "/" + "/".join(["directory"] * 20) + "/report.html"
+    teller(on_stderr=False).print(f"report: {path}", markup=False)
+    assert capsys.readouterr().out == f"report: {path}\n"
