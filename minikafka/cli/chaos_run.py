@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -122,7 +123,8 @@ def run(
                 target,
                 command_config,
             )
-            outcomes.append(_round(options, clients, directory / f"{options.load}-{options.seed}", console))
+            of_round = directory / f"{options.load}-{options.seed}"
+            outcomes.append(_round(options, clients, of_round, console))
             _say(outcomes[-1], console)
     if as_json:
         print_json([as_dict(outcome) for outcome in outcomes])
@@ -130,7 +132,8 @@ def run(
     total = sum(outcome.succeeded for outcome in outcomes)
     if rounds > 1:
         console.print(f"[bold]{rounds} rounds, {failed} failed; {total:,} records acknowledged[/]")
-    print_note(f"histories are in {directory}; judge one again with: minikafka chaos check DIR/history.jsonl")
+    again = f"minikafka chaos check {shlex.quote(str(of_round / 'history.jsonl'))}"
+    print_note(f"to judge {'the last history' if rounds > 1 else 'the history'} again: {again}")
     raise typer.Exit(1 if failed else 0)
 
 
