@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -41,7 +42,13 @@ from minikafka.cli import (
 )
 from minikafka.cli.command_config import add_command_config
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
-from minikafka.cli.run import INTERRUPTED, let_other_signals_interrupt, open_closed_streams
+from minikafka.cli.run import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    let_other_signals_interrupt,
+    let_output_lead_nowhere,
+    open_closed_streams,
+)
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
@@ -156,13 +163,25 @@ def main() -> None:
     let_other_signals_interrupt()
     completion.join_broken_words(os.environ)
     try:
-        app()
+        _run_and_flush()
     except KeyboardInterrupt:  # before there was a verb; those end by themselves
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         if not _is_expected(error):
             raise
         output.fail(_in_words(error))
+
+
+def _run_and_flush() -> None:
+    """A reader that went away (``| head``) is no error, of the last lines either: the interpreter would complain."""
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        let_output_lead_nowhere()
+        raise SystemExit(BROKEN_PIPE) from None
 
 
 def _in_words(error: Exception) -> str:

@@ -86,6 +86,10 @@ def quiet_when_the_reader_leaves() -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # Nothing more is to be said, not even by the interpreter's last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        let_output_lead_nowhere()
         raise typer.Exit(BROKEN_PIPE) from None
+
+
+def let_output_lead_nowhere() -> None:
+    """Nothing more is to be said, not even by the interpreter's last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -369,6 +369,17 @@ def test_a_standard_stream_that_is_closed_is_no_traceback(tmp_path: Path, words:
     assert "Traceback" not in done.stderr
 
 
+def test_a_reader_that_has_left_is_no_error() -> None:
+    """`minikafka cluster status | head -1` said "Exception ignored in: ... BrokenPipeError" after its lines."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = [sys.executable, "-m", "minikafka", "--version"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with os.fdopen(writer) as stdout:
+        done = subprocess.run(program, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_broker_in_the_foreground_is_known_by_the_whole_path_of_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
