@@ -112,7 +112,7 @@ def _command_config(environment: bool = True) -> tuple[Security, str]:
         raise typer.BadParameter(str(error), param_hint=OPTION) from None
 
 
-def local_target(cluster: LocalCluster, *, environment: bool = True) -> Target:
+def local_target(cluster: LocalCluster, *, environment: bool = False) -> Target:
     """The brokers of a local cluster. ClusterError, at once, when all of its nodes are down: nobody would answer."""
     from minikafka.chaos.layout import ClusterError
 

@@ -8,7 +8,7 @@ import pytest
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.cli.options import target
+from minikafka.cli.options import local_target, target
 from minikafka.cli.with_cluster import environment
 
 
@@ -64,3 +64,7 @@ def test_verbs_beside_a_new_cluster_go_by_its_directory(layout: ClusterLayout) -
         "KAFKA_BOOTSTRAP_SERVERS": layout.bootstrap_servers,
         "MINIKAFKA_DIR": str(layout.directory),
     }
+
+
+def test_verbs_of_a_local_cluster_alone_log_in_at_that(layout: ClusterLayout) -> None:
+    assert local_target(LocalCluster(layout)).security.security_protocol == "PLAINTEXT"
