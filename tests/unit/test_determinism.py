@@ -66,6 +66,7 @@ COMPOSITION_ROOTS = {
     "client/admin/base.py": {"random.Random()"},
     "client/security.py": {"os.urandom"},  # a nonce
     "client/tokens.py": {"asyncio.to_thread", "time.time"},  # asks those who issue tokens, or reads a file
+    "net/web.py": {"time.monotonic"},  # in a thread of a node, or a process, of its own: the simulation reads no pages
     "storage/small_file.py": {"threading.Lock"},  # held for a rename, during which no simulated job waits
 }
 

@@ -181,7 +181,7 @@ class Trial(ABC):
         return verdict
 
     def _all_read(self) -> Iterator[Finding]:
-        """Who read along from all partitions, and was handed nothing, has judged nothing. A group has nobody who does."""
+        """Who read along from all partitions, and was handed nothing, judged nothing. A group has nobody who does."""
         if not (followers := self.load.followers):
             return
         idle = [each.name for each in followers if not each.handed]
