@@ -38,6 +38,12 @@ class StagedCluster(LocalCluster):
         return self.staged_quorum
 
 
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster of another directory on this machine, on the default port, is not looked at."""
+    monkeypatch.setattr(status_verb, "_of_others", lambda: None)
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> StagedCluster:
     cluster = StagedCluster(LocalCluster.create(tmp_path / "c").layout)
