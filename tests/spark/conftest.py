@@ -32,6 +32,7 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "50",  # ms, between two looks for new records, each of which asks brokers
 }
 
 

@@ -451,10 +451,15 @@ def wait_until(condition: Callable[[], bool]) -> None:
     ("text", "message"),
     [
         (GOOD + "what?\n" + SECOND, r"history.jsonl: not an event of a history: 'what\?'"),
-        (GOOD + '{"a":1}\n', r"history.jsonl: not an event of a history: JSON without the fields i, p, type and f"),
-        (
+        pytest.param(
+            GOOD + '{"a":1}\n',
+            r"history.jsonl: not an event of a history: JSON without the fields i, p, type and f",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             GOOD + SECOND.replace('"i":1', '"i":2'),
             r"history.jsonl: it holds 2 events, and the last is number 2",
+            marks=pytest.mark.long,
         ),
         (GOOD + GOOD, r"history.jsonl: it holds 2 events, and the last is number 0: lines are missing or there twice"),
         (GOOD + SECOND.replace('"b"', '"a"'), r"a was sent 2 times to t-0: a history must send each id once"),

@@ -1,6 +1,7 @@
 """Java's own Kafka clients, which Spark's connector is made of, against the cluster: admin, producer, consumer.
 
-They run in Spark's JVM, where the connector has brought them, and are driven from here.
+They run in Spark's JVM, where the connector has brought them, and are driven from here. ``make test`` has the same
+clients in a program of their own (tests/compat).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
 
-pytestmark = pytest.mark.usefixtures("connector")
+pytestmark = [pytest.mark.usefixtures("connector"), pytest.mark.long]
 STRINGS = "org.apache.kafka.common.serialization.String"
 
 

@@ -32,6 +32,7 @@ def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
     return [(as_bytes(row.key), as_bytes(row.value), row.topic, row.partition, row.offset) for row in kept]
 
 
+@pytest.mark.long
 def test_batch_source(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
         write_by_librdkafka(cluster, created, 20, compression_type=compression)
@@ -43,6 +44,7 @@ def test_batch_source(spark: SparkSession, cluster: LocalCluster, created: str, 
     df.unpersist()
 
 
+@pytest.mark.long
 def test_batch_source_from_and_to(
     spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]
 ) -> None:

@@ -44,7 +44,7 @@ def plain(message: Any) -> tuple[Any, ...]:
     return (message.key(), message.value(), message.partition(), message.headers())
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("compression", [pytest.param("none", marks=pytest.mark.long), "zstd"])
 def test_every_column_arrives(
     spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str], compression: str
 ) -> None:
@@ -167,8 +167,8 @@ def test_a_topic_can_only_be_appended_to(spark: SparkSession, options: dict[str,
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (["CAST(NULL AS STRING) AS topic"], "a row's topic is null"),
-        (["'no/topic' AS topic"], "no/topic"),
+        pytest.param(["CAST(NULL AS STRING) AS topic"], "a row's topic is null", marks=pytest.mark.long),
+        pytest.param(["'no/topic' AS topic"], "no/topic", marks=pytest.mark.long),
         (["'{created}' AS topic", "7 AS partition"], "has partitions 0 to 2, not 7"),
         pytest.param(
             [

@@ -36,6 +36,7 @@ def kill_a_leader(cluster: LocalCluster, topic: str) -> int:
     return rows
 
 
+@pytest.mark.long
 def test_a_leader_killed_in_between_loses_and_doubles_nothing(
     spark: SparkSession, start_cluster: StartCluster, topic: str
 ) -> None:

@@ -91,7 +91,11 @@ def test_times_bound_a_batch(spark: SparkSession, filled: str, servers: dict[str
 
 @pytest.mark.parametrize(
     ("option", "value", "tasks"),
-    [("minPartitions", "7", 7), ("maxRecordsPerPartition", "30", 12), ("minPartitions", "1", 3)],
+    [
+        ("minPartitions", "7", 7),
+        pytest.param("maxRecordsPerPartition", "30", 12, marks=pytest.mark.long),
+        pytest.param("minPartitions", "1", 3, marks=pytest.mark.long),
+    ],
 )
 def test_partitions_are_split_into_tasks(
     spark: SparkSession, filled: str, servers: dict[str, str], option: str, value: str, tasks: int
@@ -105,9 +109,10 @@ def test_partitions_are_split_into_tasks(
     ("where", "tasks", "rows"),
     [
         ("partition = 1 AND offset >= 90", 1, 10),
-        ("topic = 'source-batch' AND partition IN (0, 2)", 2, 200),
+        pytest.param("topic = 'source-batch' AND partition IN (0, 2)", 2, 200, marks=pytest.mark.long),
         ("timestamp > timestamp_millis(1098000)", 3, 3),
-        ("timestamp > timestamp_millis(9000000)", 1, 0),  # Spark starts a task for nothing
+        # Spark starts a task for nothing.
+        pytest.param("timestamp > timestamp_millis(9000000)", 1, 0, marks=pytest.mark.long),
     ],
 )
 def test_a_filter_saves_reading(
@@ -140,10 +145,18 @@ def test_many_rows_come_in_large_batches(
             {"subscribe": "x", "startingOfsets": "earliest"},
             "option 'startingofsets' not found; did you mean 'startingOffsets'?",
         ),
-        ({}, "no option says what to read; set exactly one of 'subscribe', 'assign' or 'subscribePattern'"),
         ({"subscribe": "not-there"}, "topic 'not-there' not found; create it first"),
-        ({"subscribe": "x", "kafka.auto.offset.reset": "earliest"}, "where to begin is said by 'startingOffsets'"),
-        ({"subscribe": "x", "startingOffsets": "latest"}, "a batch that begins there reads nothing"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)  # tests/unit/spark/options has them, too
+            for case in (
+                ({}, "no option says what to read; set exactly one of 'subscribe', 'assign' or 'subscribePattern'"),
+                (
+                    {"subscribe": "x", "kafka.auto.offset.reset": "earliest"},
+                    "where to begin is said by 'startingOffsets'",
+                ),
+                ({"subscribe": "x", "startingOffsets": "latest"}, "a batch that begins there reads nothing"),
+            )
+        ),
         (
             {"subscribe": "source-batch", "startingOffsets": '{"source-batch":{"0":0}}'},
             "says nothing of source-batch-1",
@@ -188,12 +201,22 @@ def test_every_session_in_every_thread_knows_the_format(
     ("options", "count"),
     [
         ({"SUBSCRIBE": " source-batch ,source-batch", "startingoffsets": "Earliest"}, COUNT),
-        ({"startingTimestamp": "1200000", "startingOffsetsByTimestampStrategy": "LATEST"}, 0),
+        pytest.param(
+            {"startingTimestamp": "1200000", "startingOffsetsByTimestampStrategy": "LATEST"}, 0, marks=pytest.mark.long
+        ),
         ({"endingTimestamp": "0"}, 0),
         ({"startingTimestamp": "2000000", "endingTimestamp": "1000000"}, "the options begin source-batch-0 at offset"),
-        ({"endingOffsets": '{"source-batch":{"0":3,"1":0,"2":0}}', "startingTimestamp": "1050000"}, "end it at 3"),
-        ({"startingTimestamp": "-1"}, "option 'startingTimestamp' is '-1'; it must be milliseconds since 1970"),
-        ({"path": "source-batch"}, "say 'subscribe' to read"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (
+                    {"endingOffsets": '{"source-batch":{"0":3,"1":0,"2":0}}', "startingTimestamp": "1050000"},
+                    "end it at 3",
+                ),
+                ({"startingTimestamp": "-1"}, "option 'startingTimestamp' is '-1'; it must be milliseconds since 1970"),
+                ({"path": "source-batch"}, "say 'subscribe' to read"),
+            )
+        ),
     ],
 )
 def test_odd_bounds_are_taken_or_said_to_be_wrong(

@@ -108,6 +108,7 @@ def test_a_restart_goes_on_where_the_checkpoint_is(
     assert read_available(spark, cluster, checkpoint, subscribe=created).values == []
 
 
+@pytest.mark.long
 def test_latest_is_where_the_query_began_even_if_it_was_killed_in_its_first_batch(
     spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
 ) -> None:
@@ -122,6 +123,7 @@ def test_latest_is_where_the_query_began_even_if_it_was_killed_in_its_first_batc
     )
 
 
+@pytest.mark.long
 def test_a_batch_is_no_larger_than_wanted_and_shared_in_proportion(
     spark: SparkSession, cluster: LocalCluster, topic: str, checkpoint: str
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_query_reads_what_comes_and_says_how_far_it_is_behind(
     assert batches.values == list(range(90))
 
 
+@pytest.mark.long
 def test_few_records_are_held_back_until_they_are_enough(
     spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
 ) -> None:
@@ -277,6 +280,7 @@ def test_a_topic_that_is_deleted_while_a_query_runs_is_missed_or_left_out(
     assert batches.values == list(range(90))
 
 
+@pytest.mark.long
 def test_records_that_expired_before_they_were_read_are_a_loss(
     spark: SparkSession, start_cluster: Any, topic: str, checkpoint: str
 ) -> None:
@@ -306,6 +310,7 @@ def test_records_that_expired_before_they_were_read_are_a_loss(
     assert 0 < len(left) < 38
 
 
+@pytest.mark.long
 def test_a_bad_option_ends_the_query_with_one_line(
     spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
 ) -> None:
