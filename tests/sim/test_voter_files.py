@@ -8,15 +8,16 @@ from sim_voter import VoterSweep, sweep_voter
 
 from minikafka.broker.drivers.metadata_snapshots import MetadataSnapshots
 
-STRIDE = 211
+STRIDE, FINE_STRIDE = 433, 211
 
 
 @pytest.mark.spec("P5")
 @pytest.mark.spec("P6")
-def test_a_voter_mends_its_files_or_says_what_is_wrong() -> None:
-    report = sweep_voter(1, STRIDE)
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(FINE_STRIDE, marks=pytest.mark.long)])
+def test_a_voter_mends_its_files_or_says_what_is_wrong(stride: int) -> None:
+    report = sweep_voter(1, stride)
     assert not report.violation, report.violation
-    assert report.cases.total() > 40
+    assert report.cases.total() > 40, dict(report.cases)
 
 
 def test_the_sweep_notices_a_node_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
