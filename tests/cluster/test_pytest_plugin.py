@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 TESTS = """
 import shutil
@@ -98,6 +99,7 @@ class TestOrders(MiniKafkaCase):
 def run(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MINIKAFKA_", "PYTEST_"))}
+    environment["TMPDIR"] = str(directory)  # logs that are kept go with the test
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, env=environment)
 
 
@@ -198,7 +200,8 @@ print("up", flush=True)
 signal.pause()
 """
     words = [sys.executable, "-m", "minikafka", "run", "--brokers", "1", "--", sys.executable, "-c", script]
-    with subprocess.Popen(words, cwd=tmp_path, start_new_session=True, stdout=subprocess.PIPE, text=True) as running:
+    apart: dict[str, Any] = {"start_new_session": True, "env": os.environ | {"TMPDIR": str(tmp_path)}}
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, **apart) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "up\n"
         running.send_signal(signal.SIGINT)
