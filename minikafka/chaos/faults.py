@@ -209,7 +209,7 @@ class Breakable(ABC):
                 return await self._ask(link, body)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_REQUEST:
-                raise ClusterError(error.message) from error
+                raise ClusterError(error.message) from None
             raise
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {self.patience_s:.0f} s"

@@ -319,7 +319,7 @@ def test_an_answer_that_comes_twice_is_noticed_by_the_client(kafka: MiniKafka) -
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda kafka: kafka.rule("Prodce", drop=True), "clients have no API 'Prodce'; names are Kafka's, such as"),
+        (lambda kafka: kafka.rule("Prodce", drop=True), "clients have no API 'Prodce'; did you mean Produce"),
         (lambda kafka: kafka.rule("Produce", error="NOPE"), "Kafka has no error 'NOPE'"),
         (lambda kafka: kafka.rule("Produce"), "a rule has one effect of error, delay, .*; this one has none"),
         (lambda kafka: kafka.rule("Produce", drop=True, delay_ms=1), "this one has delay, drop"),

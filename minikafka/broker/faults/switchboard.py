@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, Final
 
 from minikafka.broker.faults.clock import WrongClock
@@ -124,12 +125,15 @@ class Faults:
 def _parsed(body: Mapping[str, Any]) -> Rule:
     api = APIS.get(str(body["api"]).replace("_", "").lower())
     if api is None:
-        raise _wrong(f"clients have no API {body['api']!r}; names are Kafka's, such as Produce or FindCoordinator")
+        hint = _meant(str(body["api"]), [key.camel_name for key in APIS.values()])
+        hint = hint or "; names are Kafka's, such as Produce or FindCoordinator"
+        raise _wrong(f"clients have no API {body['api']!r}{hint}")
     effect = Effect(body["effect"])
     error = ErrorCode.NONE
     if effect is Effect.ERROR:
         name = str(body.get("error")).upper()
-        _check(name in ErrorCode.__members__ and name != "NONE", f"Kafka has no error {name!r}")
+        is_error = name in ErrorCode.__members__ and name != "NONE"
+        _check(is_error, f"Kafka has no error {name!r}{_meant(name, [*ErrorCode.__members__])}")
         _check(has_error(api.response_class), f"answers of {api.camel_name} have no room for an error")
         error = ErrorCode[name]
     versions = None
@@ -164,6 +168,11 @@ def _is_count(value: Any, least: int = 0) -> bool:
 def _check(is_right: bool, message: str) -> None:
     if not is_right:
         raise _wrong(message)
+
+
+def _meant(name: str, names: list[str]) -> str:
+    near = get_close_matches(name, names, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _wrong(message: str) -> KafkaError:

@@ -82,3 +82,21 @@ async def test_what_a_rule_has_late_is_late_until_rules_are_healed(what: str | N
     await faults.handle_call(0, {"do": "heal", "what": what})
     assert connection.hastened == times
     assert len(faults.rules) == (1 - times)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"api": "Prduce"}, "clients have no API 'Prduce'; did you mean Produce?"),
+        ({"api": "X"}, "clients have no API 'X'; names are Kafka's, such as Produce or FindCoordinator"),
+        (
+            {"effect": "error", "error": "NOT_LEADER_FOR_PARTITION"},
+            "Kafka has no error 'NOT_LEADER_FOR_PARTITION'; did you mean NOT_LEADER_OR_FOLLOWER?",
+        ),
+        ({"effect": "error", "error": "X"}, "Kafka has no error 'X'"),
+    ],
+)
+async def test_a_name_that_is_not_kafkas_is_told_the_nearest(changed: dict[str, str], said: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        await Faults(time.time, time.sleep).handle_call(2, RULE | changed)
+    assert refusal.value.message == said
