@@ -299,7 +299,10 @@ class LogLife:
         assert floor is not None
         lowered = {min(offset, floor) for offset in self.high_watermarks}
         self.high_watermarks |= lowered
-        checkpoints = self.store_.prepare_checkpoints({}) if self.rng.random() < 0.3 else None
+        checkpoints = None
+        if self.rng.random() < 0.3:
+            self.store_.note_rows(self.log_, None)
+            checkpoints = self.store_.prepare_checkpoints()
         job.run()
         self.high_watermarks = lowered
         if checkpoints is not None and self.rng.random() < 0.5:
