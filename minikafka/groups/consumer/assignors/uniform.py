@@ -44,12 +44,14 @@ class _Even:
         """Each member gets the quota, and so many get one more."""
         self._assignment: Assignment = {member.member_id: {} for member in members}
         self._loads = dict.fromkeys(self._assignment, 0)
+        self._has_racks = has_racks(members, topics.values())
+        self._racks = {member.rack_id for member in members}
 
     def assign(self) -> Assignment:
         """Keep, take what is local, take the rest."""
         for member in self._members:
             self._keep(member)
-        if has_racks(self._members, self._topics.values()):
+        if self._has_racks:
             self._take_local()
         free = ((topic_id, index) for topic_id, indexes in self._free.items() for index in sorted(indexes))
         for is_first in (True, False):
@@ -72,16 +74,28 @@ class _Even:
         return 0
 
     def _keep(self, member: Subscriber) -> None:
-        for topic_id, indexes in member.assigned.items():
-            free = self._free.get(topic_id)
-            for index in sorted(indexes.intersection(free)) if free else ():
-                load = self._loads[member.member_id]
-                if load == self._quota and self._more:
-                    self._more -= 1
-                elif load >= self._quota:
-                    return
-                self._give(member, topic_id, index)
-                self._free[topic_id].discard(index)
+        owned = [
+            (topic_id, index)
+            for topic_id, indexes in member.assigned.items()
+            for index in sorted(indexes.intersection(self._free.get(topic_id, ())))
+        ]
+        if self._has_racks:  # what it has to give up is of use to another member, if may be
+            owned.sort(key=lambda pair: self._distance(member, *pair))
+        for topic_id, index in owned:
+            load = self._loads[member.member_id]
+            if load == self._quota and self._more:
+                self._more -= 1
+            elif load >= self._quota:
+                return
+            self._give(member, topic_id, index)
+            self._free[topic_id].discard(index)
+
+    def _distance(self, member: Subscriber, topic_id: UUID, index: int) -> int:
+        """0: in the member's rack. 1: in nobody's. 2: in that of another member."""
+        topic = self._topics[topic_id]
+        if is_local(topic, index, member.rack_id):
+            return 0
+        return 1 if not topic.racks or topic.racks[index].isdisjoint(self._racks) else 2
 
     def _take_local(self) -> None:
         by_rack = FreeByRack(self._topics.values(), self._free)

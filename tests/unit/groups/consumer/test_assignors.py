@@ -145,6 +145,18 @@ def test_members_get_partitions_of_their_rack(name: str) -> None:
     }
 
 
+@pytest.mark.spec("G4")
+def test_members_that_join_one_by_one_get_partitions_of_their_rack() -> None:
+    """Who was there first has all of them, and gives up what is local to others."""
+    known = topics(topic(T, 6, "abccba"))
+    local: list[Subscriber] = []
+    for rack in "cab":
+        local.append(Subscriber(f"m{rack}", frozenset({T}), None, rack))
+        assignment = ASSIGNORS["uniform"](local, known)
+        local = after(assignment, local)
+    assert pairs(assignment) == {"ma": [(1, 0), (1, 5)], "mb": [(1, 1), (1, 4)], "mc": [(1, 2), (1, 3)]}
+
+
 def test_uneven_racks_do_not_make_loads_uneven() -> None:
     known: Mapping[UUID, Topic] = topics(topic(T, 6, "aaaaaa"))
     local = [Subscriber("ma", frozenset({T}), None, "a"), Subscriber("mb", frozenset({T}), None, "b")]
