@@ -436,7 +436,7 @@ class Transacting:
             return events
         return [
             event._replace(value=[each for each in event.value if not each[1].startswith((*TELLERS, *COPIERS))])
-            if event.function in ("send", "poll")
+            if event.function in ("send", "poll", "poll_committed")
             else event
             for event in events
         ]
