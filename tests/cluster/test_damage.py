@@ -42,7 +42,9 @@ DAMAGES: tuple[tuple[tuple[str, Callable[[Path], object]], ...], ...] = (
 
 
 @pytest.mark.spec("P1", "P5", "P6")
-@pytest.mark.parametrize("damages", DAMAGES, ids=("some", "other"))
+@pytest.mark.parametrize(
+    "damages", [DAMAGES[0], pytest.param(DAMAGES[1], marks=pytest.mark.long)], ids=("some", "other")
+)
 def test_a_damaged_replica_of_each_partition_costs_nothing(
     cluster: LocalCluster, load: Load, damages: tuple[tuple[str, Callable[[Path], object]], ...]
 ) -> None:

@@ -53,7 +53,7 @@ def epochs_on_disk(cluster: LocalCluster, node_id: int, topic: str) -> list[tupl
 
 
 @pytest.mark.spec("E5", "R4", "R14", "P1")
-@pytest.mark.parametrize("fate", ["killed", "paused"])
+@pytest.mark.parametrize("fate", [pytest.param("killed", marks=pytest.mark.long), "paused"])
 def test_the_example_of_row_e5(cluster: LocalCluster, topic: str, fate: str) -> None:
     """A has 0..6, B and C have 0..4; B leads and appends 5..7; A returns, cuts 5 and 6 and fetches 5..7."""
     epoch = batches_on_disk(cluster, A, topic)[0].header.leader_epoch
