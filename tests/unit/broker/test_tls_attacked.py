@@ -13,6 +13,8 @@ import pytest
 from broker_node import eventually, in_time, listener_of
 from broker_tls import PLAIN_AND_SSL, Files, security, servers
 from captured_logs import capture_logs
+from confluent_kafka import KafkaError as ConfluentError
+from confluent_kafka import Producer as ConfluentProducer
 
 from minikafka.broker.node import Node
 from minikafka.broker.tls import Tls
@@ -108,6 +110,52 @@ async def test_a_client_whose_certificate_is_wrong(
     assert "TLS" in ours
     assert theirs == f"TLS handshake: {why}"
     await honest(node, files)
+
+
+@pytest.mark.parametrize(
+    ("whose", "which", "told", "logged"),
+    [
+        ("node", "expired", "certificate verify failed", "it has expired"),
+        ("node", "foreign", "certificate verify failed", "it does not know who issued it"),
+        ("node", "another host's", "certificate verify failed", "it does not name the host, or is damaged"),
+        ("client", "expired", "alert certificate expired", "its certificate is refused: certificate has expired"),
+        ("client", "foreign", "alert unknown ca", "its certificate is refused: unable to get local issuer certificate"),
+    ],
+)
+async def test_librdkafka_with_a_certificate_that_is_wrong(
+    whose: str, which: str, told: str, logged: str, start_secure: StartNode, files: Files
+) -> None:
+    wrong = {
+        "expired": lambda name: files.of(name, not_after=YESTERDAY),
+        "foreign": lambda name: files.of(name, by="foreign"),
+        "another host's": lambda _name: files.of("another.host"),
+    }[which]
+    of_node = wrong("127.0.0.1") if whose == "node" else files.node
+    of_client = wrong("eve") if whose == "client" else files.client
+    node = await start_secure(ssl_keystore_location=of_node, ssl_client_auth="required")
+
+    def first_error() -> str:
+        errors: list[ConfluentError] = []
+        producer = ConfluentProducer(
+            {
+                "bootstrap.servers": servers(node),
+                "security.protocol": "ssl",
+                "ssl.ca.location": files.authority,
+                "ssl.certificate.location": of_client,
+                "ssl.key.location": of_client,
+                "error_cb": errors.append,
+                "log_level": 0,
+            }
+        )
+        while not errors:
+            producer.poll(0.1)
+        return errors[0].str()
+
+    with capture_logs() as logs:
+        said = await in_time(asyncio.to_thread(first_error))
+        closed = await eventually(lambda: [each for each in logs if each["event"] == "connection closed"], "a line")
+    assert told in said
+    assert logged in closed[0]["why"]
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
