@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from benchmarks.apache_kafka import ApacheKafka, class_path, running_apache_kafka
-from benchmarks.bare import BareClient
 from benchmarks.beside.generator import running_mock
 from benchmarks.clusters import BROKERS, of_librdkafka, running_cluster
 from benchmarks.machine import cpu_seconds, rss_bytes
@@ -118,17 +118,20 @@ class Side:
         """Each node says that all of them are there, and all copies of the topic in sync. TimeoutError."""
         give_up_s = time.monotonic() + _PATIENCE_S
         for node_id in self.nodes.pids:
-            while not _is_whole(self.nodes.client_port(node_id), topic):
+            while not _is_whole(self.connecting, self.nodes.client_port(node_id), topic):
                 if time.monotonic() > give_up_s:
                     raise TimeoutError(f"{self.name} was not whole after {_PATIENCE_S} s")
                 time.sleep(0.1)
 
 
-def _is_whole(port: int, topic: str) -> bool:
-    with suppress(OSError, EOFError), BareClient(port) as client:
-        partitions, brokers = client.partitions_of(topic)
-        in_sync = (len(each.isr_nodes) == len(each.replica_nodes) > 0 for each in partitions)
-        return len(partitions) > 0 and all(in_sync) and brokers == BROKERS
+def _is_whole(connecting: dict[str, Any], port: int, topic: str) -> bool:
+    host = connecting["bootstrap.servers"].partition(":")[0]  # that of its certificate
+    asked = AdminClient({**connecting, "bootstrap.servers": f"{host}:{port}", "log_level": 0})
+    with suppress(KafkaException):
+        told = asked.list_topics(topic, timeout=5)
+        partitions = told.topics[topic].partitions.values()
+        in_sync = (len(each.isrs) == len(each.replicas) > 0 for each in partitions)
+        return len(partitions) > 0 and all(in_sync) and len(told.brokers) == BROKERS
     return False
 
 
