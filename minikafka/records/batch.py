@@ -97,6 +97,10 @@ class BatchHeader(NamedTuple):
         """The offset after this batch: a log's end offset once the batch is appended."""
         return self.base_offset + self.last_offset_delta + 1
 
+    def has_gap_from(self, end_offset: int) -> bool:
+        """True when an offset from ``end_offset``, the end of the batch before, to its last one has no record."""
+        return self.base_offset > end_offset or self.record_count <= self.last_offset_delta
+
     @property
     def compression(self) -> Compression:
         """The codec; KafkaError(UNSUPPORTED_COMPRESSION_TYPE) for one that does not exist."""

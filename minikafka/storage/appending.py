@@ -184,7 +184,7 @@ class Appender:
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
             stamp_ms = header.max_timestamp if header.max_timestamp >= 0 else wall_ms
-            if header.base_offset > self._next_offset or header.record_count <= header.last_offset_delta:
+            if header.has_gap_from(self._next_offset):
                 log.note_cleaned()
                 if header.base_offset > self._next_offset or not header.record_count:
                     self._check_open(records[run_start:position])

@@ -11,7 +11,8 @@ an epoch at 0. Kafka and older versions write no such line; a file without it is
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from crc32c import crc32c
 
@@ -161,10 +162,16 @@ class OffsetCheckpoint:
 
     def store(self) -> None:
         """Write the desired rows durably, unless the file has them. OSError when the disk refuses."""
+        self.prepare_store()()
+
+    def prepare_store(self) -> Callable[[], None]:
+        """The returned function does that with the rows of now."""
         version = self._version  # read first: the rows may be newer, never older
+        return partial(self._store, version, self._desired.copy())
+
+    def _store(self, version: int, offsets: Mapping[TopicPartition, int]) -> None:
         if version > self._file.durable_version:
-            offsets = sorted(self._desired.copy().items())
-            rows = ((topic, str(partition), str(offset)) for (topic, partition), offset in offsets)
+            rows = ((topic, str(partition), str(offset)) for (topic, partition), offset in sorted(offsets.items()))
             self._file.store(version, format_checkpoint(rows))
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:

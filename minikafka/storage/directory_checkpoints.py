@@ -51,7 +51,7 @@ class DirectoryCheckpoints:
         self._log_starts = OffsetCheckpoint(disk, path, LOG_START_FILE)
         self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
-        self._files = (self._recovery_points, self._log_starts, self._first_dirty, self._high_watermarks)
+        self._files = (self._first_dirty, self._recovery_points, self._log_starts, self._high_watermarks)
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
@@ -121,8 +121,10 @@ class DirectoryCheckpoints:
         return {*self.recovery_points, *self.high_watermarks}
 
     def _store(self) -> None:
-        for file in self._files:
-            file.store()
+        """A recovery point is never newer than what is said of the cleaner: nobody looks for gaps below it."""
+        newest_last = [file.prepare_store() for file in reversed(self._files)]
+        for store in reversed(newest_last):
+            store()
 
     def _note_bounds(self, tp: TopicPartition, log: Log) -> None:
         self._recovery_points.note(tp, _uncut(log, log.recovery_point))

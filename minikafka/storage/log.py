@@ -135,7 +135,7 @@ class Log:
         self.end_slot: UnknownEnd = NOT_NOTED  # its directory gives it one
         self.failure: StorageFailure | None = None
         self.cut_floor: int | None = None  # during a cut: lowest possible log end
-        self.first_dirty_offset = 0  # end of the cleaned part
+        self.first_dirty_offset = min(int(loaded.is_cleaned), self.log_end_offset)  # end of the cleaned part
         self.generation = 0  # number of truncations: a flush of an older one moves no recovery point
         self.lowest_cut: int | None = None  # of all truncations since a copy of it was cut, too
         self.is_replaced = False  # by a durable copy in another directory

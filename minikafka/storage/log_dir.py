@@ -187,7 +187,8 @@ class LogDir:
         if not is_named and log.log_end_offset > 0:  # a power cut leaves new logs without a name and without records
             log.corruption = unidentified(directory)
             write_refetch_mark(self._disk, directory, log.corruption)
-        log.first_dirty_offset = min(recorded.first_dirty.get(tp, 0), log.log_end_offset)
+        first_dirty = min(recorded.first_dirty.get(tp, 0), log.log_end_offset)
+        log.first_dirty_offset = max(log.first_dirty_offset, first_dirty)
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
         self.logs[tp] = log
 
@@ -511,10 +512,6 @@ class LogDir:
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
         """High watermarks of the last checkpoint, or noted since (row R22)."""
         return self._checkpoints.high_watermarks
-
-    def was_cleaned(self, tp: TopicPartition) -> bool:
-        """The cleaner had cleaned that log, as the checkpoints said at the start."""
-        return tp in self._checkpoints.first_dirty
 
     def prepare_bounds(self, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
         """Note a log's high watermark, and its bounds of now; the returned function makes them durable."""

@@ -334,8 +334,6 @@ class LogStore:
         current = self.get(tp)
         if current is None and source is not None:
             log = directory.futures.resume(tp, unique, config_for(tp), is_complete=True)
-            if source.was_cleaned(tp):
-                log.note_cleaned()
             high_watermark = min(source.high_watermarks.get(tp, 0), log.log_end_offset)
             directory.adopt(tp, high_watermark, directory.open_names())
         elif current is None and len(self.online) < len(self.directories):

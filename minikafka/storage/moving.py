@@ -128,7 +128,5 @@ class ReplicaMove:
 
     def take_over(self) -> None:
         """The copy takes the log's place, which appends no more: until now both replay batches into their producers."""
-        if self.current.first_dirty_offset > 0:
-            self.future.note_cleaned()
         self.future.producers = self.current.producers
         self.future.appender.follow_as(self.current.appender)

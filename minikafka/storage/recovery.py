@@ -75,6 +75,7 @@ class LoadedLog(NamedTuple):
     corruption: Corruption | None
     was_torn: bool  # see damage.TORN_FILE
     is_believed: bool  # nothing was made anew: the files are as an orderly stop left them
+    is_cleaned: bool  # offsets are missing in what was read
     segment_list: SegmentList
 
 
@@ -102,6 +103,7 @@ class _Loader:
         self.epochs = LeaderEpochCache()
         self.recorded_epochs = LeaderEpochCache()  # as the file has them
         self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
+        self.is_cleaned = False
         self.segments: list[Segment] = []
         self.producers = ProducerState()
         self.unindexed: list[Segment] = []  # their batches tell the aborted transactions
@@ -191,6 +193,7 @@ class _Loader:
             self.damage.corruption,
             has_torn_mark(self.disk, self.directory),
             is_believed,
+            self.is_cleaned,
             self.segment_list,
         )
 
@@ -357,6 +360,7 @@ class _Loader:
                     self._check_known_epoch(header)
                 if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
+                self.is_cleaned = self.is_cleaned or header.has_gap_from(next_offset)
                 size = position + header.batch_length + LOG_OVERHEAD
                 index.note(header.last_offset, position, size - position, header.max_timestamp)
                 next_offset = header.next_offset
@@ -407,6 +411,7 @@ class _Loader:
         expected, found = segment.next_offset, self.segments[at + 1].base_offset
         if expected > found or (expected < found and not self._may_end_early(segment, found)):
             return BadBatchError(segment.size, f"offset {expected} should follow, but {found} does")
+        self.is_cleaned = self.is_cleaned or expected < found
         segment.next_offset = found
         segment.deactivate()  # the next flush writes its indexes, and syncs them
         return None

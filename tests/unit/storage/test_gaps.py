@@ -104,6 +104,7 @@ def test_a_log_with_gaps_is_recovered_whole(
     for _ in range(2):  # what a recovery leaves is recovered, too
         again = opened(log, was_killed=was_killed, recovery_point=recovery_point, noted=noted, high_watermark=end)
         assert again.corruption is None
+        assert again.is_cleaned or recovery_point, "it sees the gaps in what it reads"
         assert (again.log_end_offset, all_values(again), again.epoch_entries) == (end, expected, epochs)
 
 

@@ -227,7 +227,7 @@ def test_gaps_upward_are_taken_also_of_a_topic_that_is_not_compacted_any_more(op
 
 @pytest.mark.spec("R26")
 @pytest.mark.parametrize(
-    ("base_offset", "last_offset_delta", "is_cleaned"), [(0, 0, False), (1, 0, True), (0, 1, True)]
+    ("base_offset", "last_offset_delta", "is_cleaned"), [(1, 0, False), (2, 0, True), (1, 1, True), (1 << 31, 0, True)]
 )
 def test_a_follower_sees_that_its_leader_has_cleaned(
     open_log: OpenLog, base_offset: int, last_offset_delta: int, is_cleaned: bool
@@ -239,9 +239,11 @@ def test_a_follower_sees_that_its_leader_has_cleaned(
     body = bytes(sent[HEADER_SIZE:])
     rebuilt = rebuild_batch(header._replace(last_offset_delta=last_offset_delta), body, iter_keys(body, header))
     log = open_log()
+    append(log, b"first")
     log.append_as_follower(memoryview(rebuilt))
     assert log.log_end_offset == base_offset + last_offset_delta + 1
     assert log.is_cleaned == is_cleaned
+    assert open_log(clean=False, was_killed=True).is_cleaned == is_cleaned, "also before the next checkpoint"
 
 
 def test_a_batch_cut_off_by_the_fetch_is_left_out(open_log: OpenLog) -> None:
