@@ -47,6 +47,11 @@ def _cut_under_us(segment: Segment, end: int) -> FileNotFoundError:
     )
 
 
+def _stamp_ms(header: BatchHeader, wall_ms: int) -> int:
+    """The time of a batch, for ``segment.ms``; ``wall_ms`` for one without a timestamp: it has any negative one."""
+    return header.max_timestamp if header.max_timestamp >= 0 else wall_ms
+
+
 class AppendInfo(NamedTuple):
     """Result of an append. ``log_append_time``: -1 unless the broker sets it. ``duplicate``: nothing was written."""
 
@@ -122,7 +127,7 @@ class Appender:
             append_time = wall_ms
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
-        stamp_ms = header.max_timestamp if header.max_timestamp >= 0 else wall_ms
+        stamp_ms = _stamp_ms(header, wall_ms)
         if not self._has_room(last_offset, size, stamp_ms) or (marker is not None and self._is_full_of_aborted()):
             self.roll()
             self._begin_active(stamp_ms)
@@ -173,8 +178,8 @@ class Appender:
         when epochs fall. Raises CORRUPT_MESSAGE for a damaged batch, for one of a later epoch than ``leader_epoch``
         (that of the fetch), and for batches that end after the leader's ``end_offset``. Then nothing is appended.
         Raises EndsMayBeGone, and appends nothing from there on, where the leader has cleaned behind a transaction that
-        was open when :meth:`begin_following` was called. ``wall_ms`` is for ``segment.ms``, where
-        a batch has no timestamp.
+        was open when :meth:`begin_following` was called. ``wall_ms``, if it is known, is for ``segment.ms``
+        where a batch has no timestamp.
         """
         log = self._log
         self.commit()
@@ -183,7 +188,7 @@ class Appender:
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
-            stamp_ms = header.max_timestamp if header.max_timestamp >= 0 else wall_ms
+            stamp_ms = _stamp_ms(header, wall_ms)
             if header.has_gap_from(self._next_offset):
                 log.note_cleaned()
                 if header.base_offset > self._next_offset or not header.record_count:
@@ -285,22 +290,21 @@ class Appender:
         if used == 0:
             self._begin_active(stamp_ms)
             return last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-        if active.first_stamp_ms == NO_TIMESTAMP:
-            self._begin_active(stamp_ms)  # it was loaded: its age is not known
+        if active.first_stamp_ms is None:
+            self._begin_active(stamp_ms)  # it was loaded, and its first batch has no timestamp
+        first_stamp_ms = active.first_stamp_ms
         config = log._config
         return (
             used + size <= config.segment_bytes
             and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-            and stamp_ms - active.first_stamp_ms <= config.roll_ms
+            and (first_stamp_ms is None or stamp_ms - first_stamp_ms <= config.roll_ms)
             and active.index.bytes_with_next <= config.segment_index_bytes
         )
 
     def _begin_active(self, stamp_ms: int) -> None:
-        """The active segment's first batch is of that time; with ``segment.jitter.ms`` as if it were older."""
-        log = self._log
-        active, config = log.segments.active, log._config
-        jitter_ms = config.jitter_ms(active.path(LOG_SUFFIX)) if config.segment_jitter_ms else 0
-        active.first_stamp_ms = stamp_ms - jitter_ms
+        """The active segment's first batch is of that time."""
+        active = self._log.segments.active
+        active.first_stamp_ms = self._log._config.jittered(stamp_ms, active.path(LOG_SUFFIX))
 
     def _is_full_of_aborted(self) -> bool:
         """The index of aborted transactions is in memory: it has the limit of the offset index."""

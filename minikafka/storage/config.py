@@ -41,9 +41,12 @@ class LogConfig:
         roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
         object.__setattr__(self, "roll_ms", roll_ms)
 
-    def jitter_ms(self, seed: str) -> int:
-        """How much earlier a segment is closed (``segment.jitter.ms``): drawn once for each ``seed``."""
-        return zlib.crc32(seed.encode()) % (min(self.segment_jitter_ms, self.roll_ms) + 1)
+    def jittered(self, stamp_ms: int, seed: str) -> int | None:
+        """The time from which the age of a segment counts whose first batch is of ``stamp_ms``: earlier by up to
+        ``segment.jitter.ms``, drawn once for each ``seed``. None for a negative one, which is no time."""
+        if stamp_ms < 0:
+            return None
+        return stamp_ms - zlib.crc32(seed.encode()) % (min(self.segment_jitter_ms, self.roll_ms) + 1)
 
     @property
     def is_compacted(self) -> bool:

@@ -157,7 +157,8 @@ class _Loader:
             for segment in indexing:
                 segment.forget_aborted()
             self.producers = self.snapshots.load(segments, log_start_offset, end_offset, indexing=indexing)
-            segments.active.first_stamp_ms = segments.active.first_timestamp()
+            active = segments.active
+            active.first_stamp_ms = self.config.jittered(active.first_timestamp(), active.path(LOG_SUFFIX))
         except BadBatchError:
             self.scanned_epoch = NO_EPOCH
             for at in range(len(self.segments)):

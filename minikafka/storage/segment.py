@@ -95,7 +95,7 @@ class Segment:
         self.size = size
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_index_written = True
-        self.first_stamp_ms = NO_TIMESTAMP  # largest timestamp of the first batch, else its time; -1 while unknown
+        self.first_stamp_ms: int | None = None  # from which its age counts, see LogConfig.jittered
         self.has_aborted = False  # there is an index of aborted transactions, in memory or in a file
         self._disk = disk
         self._suffix = suffix

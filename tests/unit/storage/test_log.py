@@ -9,7 +9,7 @@ import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage, values_in
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.records.batch import HEADER_SIZE, crc_is_valid, parse_header
+from minikafka.records.batch import HEADER_SIZE, crc_is_valid, parse_header, set_log_append_time
 from minikafka.records.build import rebuild_batch
 from minikafka.records.keys import iter_keys
 from minikafka.records.read import iter_records
@@ -109,13 +109,21 @@ def test_a_full_segment_is_rolled_also_between_staged_batches(open_log: OpenLog)
     ]
 
 
+def stamped(timestamp: int) -> bytearray:
+    """A batch whose header has any timestamp: the builder makes -1 of all negative ones."""
+    data = batch(b"a")
+    set_log_append_time(data, 0, timestamp)
+    return data
+
+
 @pytest.mark.parametrize("unstamped", [None, -1, -(2**62)])
 def test_segments_roll_by_age_of_their_first_batch(open_log: OpenLog, unstamped: int | None) -> None:
     """Its timestamp; the time of its append, if it has none. What is older than the first batch stays."""
     log = open_log(segment_ms=1000)
     for after_ms in (0, 1000, 1001, 0, 2001, 2002):
         time_ms = NOW_MS + after_ms
-        append(log, b"a", timestamp=time_ms if unstamped is None else unstamped, wall_ms=time_ms)
+        stage(log, stamped(time_ms if unstamped is None else unstamped), wall_ms=time_ms)
+        log.commit()
     assert [segment.base_offset for segment in log.segments] == [0, 2, 5]
 
 
@@ -135,6 +143,35 @@ def test_jitter_rolls_segments_early_each_at_a_time_of_its_own(open_log: OpenLog
     lengths = {after - before for before, after in pairwise(bases)}
     assert lengths <= {6, 7, 8, 9, 10, 11}
     assert len(lengths) > 2
+
+
+def test_a_restart_changes_nothing_in_when_segments_roll(open_log: OpenLog) -> None:
+    """All partitions of a node rolled together after it: the jitter was forgotten."""
+    bases = []
+    for restarts in (False, True):
+        log = open_log(segment_ms=1000, segment_jitter_ms=500)
+        for at in range(60):
+            append(log, b"a", timestamp=NOW_MS + 100 * at)
+            if restarts:
+                log.close()
+                log = open_log(segment_ms=1000, segment_jitter_ms=500)
+        bases.append([segment.base_offset for segment in log.segments])
+        log.truncate_fully_and_start_at(0)
+        log.close()
+    assert bases[0] == bases[1]
+    assert len(bases[0]) > 4
+
+
+@pytest.mark.parametrize("unstamped", [-1, -(2**62)])
+def test_after_a_restart_the_age_of_a_batch_without_a_timestamp_is_not_known(open_log: OpenLog, unstamped: int) -> None:
+    log = open_log(segment_ms=1000)
+    stage(log, stamped(unstamped))
+    log.commit()
+    log.close()
+    log = open_log(segment_ms=1000)
+    for after_ms in (0, 1000, 1001):
+        append(log, b"a", timestamp=NOW_MS + after_ms)
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
 
 
 def test_a_segment_of_a_compacted_log_is_closed_when_it_is_to_be_compacted(open_log: OpenLog) -> None:
