@@ -349,6 +349,7 @@ class LogDir:
         log = self.logs.pop(tp)
         log.leave(StorageFailure(f"{tp} was deleted"))
         self._note_removed(log)
+        self._checkpoints.leave(tp)
         self.throw_away(log.directory, tp, unique, delay_ms=log.config.file_delete_delay_ms)
 
     def check_unused(self, path: str) -> None:
@@ -388,6 +389,7 @@ class LogDir:
         log = self.logs.pop(tp, None)
         if log is not None:
             log.leave(StorageFailure(f"{tp} was set aside"))
+            self._checkpoints.leave(tp)
         target = f"{self.path}/{stray_directory_name(tp, unique)}"
         if not self._rename(self.path_of(tp), target, "set aside"):
             return None
@@ -453,6 +455,7 @@ class LogDir:
             names.fsync()
         del self.logs[tp]
         self._note_removed(log)
+        self._checkpoints.leave(tp)
         log.is_replaced = True
         log.leave(StorageFailure(f"{tp} moved to another directory"))
         return target

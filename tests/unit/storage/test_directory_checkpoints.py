@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -13,9 +14,11 @@ from storage_batches import append, batch
 from storage_machine import Machine
 
 from minikafka.model import TopicPartition
+from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE, OffsetCheckpoint
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk, OsDisk
 from minikafka.storage.log import Log
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -59,6 +62,36 @@ def test_a_kill_between_the_files_leaves_no_gap_that_nobody_sees() -> None:
         assert again.is_cleaned, f"after {budget} operations"
         budget += 1
     assert budget > 3
+
+
+class Counted(dict[TopicPartition, Log]):
+    looks = 0
+
+    def __contains__(self, tp: object) -> bool:
+        self.looks += 1
+        return super().__contains__(tp)
+
+
+@pytest.mark.parametrize("leave", [LogDir.delete, LogDir.set_aside])
+def test_rows_go_with_their_log_and_nobody_looks_at_the_others(
+    tmp_path: Path, disk: OsDisk, leave: Callable[[LogDir, TopicPartition, UUID], object]
+) -> None:
+    """With 5,000 logs that was 2 ms in one turn of the loop, each time."""
+    store = open_store(disk, str(tmp_path))
+    for tp in (A, B):
+        append(new_log(store, tp), b"x")
+    (directory,) = store.directories
+    directory.write_checkpoints({A: 1, B: 1})
+    logs = directory.logs = Counted(directory.logs)
+    leave(directory, A, UUID(int=9))
+    looks = []
+    for _ in range(2):
+        logs.looks = 0
+        directory.write_checkpoints({B: 1})
+        looks.append(logs.looks)
+    assert looks == [1, 0]
+    for name in (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE):
+        assert OffsetCheckpoint(disk, str(tmp_path), name).read().keys() == {B}
 
 
 class Meanwhile(OsDisk):
