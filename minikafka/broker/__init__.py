@@ -29,6 +29,7 @@
 - ``peers``               calls to other nodes
 - ``topic_creation``      creation of topics on first use
 - ``producer_ids``, ``quorum``   producer ids from the controller; description of the metadata quorum
+- ``transaction_coordinators``   those of this node, as handlers and leaders ask them
 - ``transaction_admission``   whether a producer may write to a partition in its transaction
 - ``quotas``, ``client_quotas``, ``descriptors``  bounds: bytes per second of replication, what clients ask, open files
 - ``authorization``       what each API asks for, a row in its handler's module; requests that are refused for it

@@ -24,6 +24,7 @@ from minikafka.broker.staging import Staging
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.broker.topic_encodings import TopicEncodings
 from minikafka.broker.transaction_admission import TransactionAdmission
+from minikafka.broker.transaction_coordinators import TransactionCoordinators
 from minikafka.metrics.requests import Requests
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.hot import ProduceResponses
@@ -35,6 +36,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
     peers = Peers(ports.identity, control.endpoint_of, control.liveness.doubt)
     producer_ids = ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch)
     transactions = Transactions(ports, data.replicas, lambda: metadata.image, peers, producer_ids)
+    coordinators = TransactionCoordinators(transactions, ports.clock)
 
     def topic_name(topic_id: UUID) -> str | None:
         topic = metadata.image.topic_by_id(topic_id)
@@ -60,7 +62,8 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image, patterns, authorizer),
         transactions,
-        TransactionAdmission(config.node_id, lambda: metadata.image, transactions, peers, ports.clock),
+        coordinators,
+        TransactionAdmission(config.node_id, lambda: metadata.image, coordinators, peers),
         peers,
         FetchSessionCache(
             ports.rng, topic_name, data.replicas.followers, max_slots=config.max_incremental_fetch_session_cache_slots

@@ -11,14 +11,11 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
-from minikafka.broker.clock import Clock
-from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.peers import UNREACHABLE, Peers
+from minikafka.broker.transaction_coordinators import COMPLETION_WAIT_S, VERSION_2, TransactionCoordinators
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import NO_NODE, ProducerIdentity, TopicPartition
-from minikafka.transactions.effects import Outcome
-from minikafka.transactions.transaction import EPOCH_BUMPS
 from minikafka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -28,12 +25,8 @@ from minikafka.wire.messages.add_partitions_to_txn import (
 
 ANSWER_TIMEOUT_S: Final = 3.0
 """Its client waits, too. A node that is paused is replaced in that time, or soon."""
-COMPLETION_WAIT_S: Final = 2.0
-"""How long the end of the transaction before is waited for, at its coordinator: less than a leader waits for that.
-
-Mostly its markers are on their way. On a busy machine those of 60 partitions take longer than half a second, and
-franz-go, once refused, waits for 5 s before it tries again."""
-COMPLETION_PAUSE_S: Final = 0.005
+CROWD_PAUSE_S: Final = 0.1
+"""Before a coordinator is asked again where so many wait for the end of a transaction that the leader could not."""
 
 Errors = dict[TopicPartition, ErrorCode]
 S = TypeVar("S")
@@ -46,15 +39,13 @@ class TransactionAdmission:
         self,
         node_id: int,
         image: Callable[[], MetadataImage],
-        transactions: Transactions,
+        coordinators: TransactionCoordinators,
         peers: Peers,
-        clock: Clock,
     ) -> None:
         self._node_id = node_id
         self._image = image
-        self._transactions = transactions
+        self._coordinators = coordinators
         self._peers = peers
-        self._clock = clock
         self.failures = 0
         """Partitions that were not admitted, whatever the reason."""
 
@@ -101,7 +92,7 @@ class TransactionAdmission:
                 self.failures += sum(error is not ErrorCode.NONE for error in errors.values())
                 return {tp: _as_told_by_leaders(error) for tp, error in errors.items()}, stood
             if is_completing:
-                await asyncio.sleep(COMPLETION_PAUSE_S)
+                await asyncio.sleep(CROWD_PAUSE_S)
 
     async def _ask(
         self,
@@ -111,7 +102,7 @@ class TransactionAdmission:
         *,
         adds: bool,
     ) -> Errors:
-        home = self._transactions.partition_of(transactional_id)
+        home = self._coordinators.transactions.partition_of(transactional_id)
         state = None if home is None else self._image().partition(home)
         if state is None or state.leader == NO_NODE:
             return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -135,22 +126,15 @@ class TransactionAdmission:
     async def _ask_here(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], *, adds: bool
     ) -> Errors:
-        shard = self._transactions.shard_of(transactional_id)
-        if shard is None:
-            return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)
         if not adds:
-            return shard.coordinator.verify_partitions(transactional_id, producer, partitions)
-        answered: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        now_ms = self._clock.monotonic_ms()
-
-        def answer(outcome: Outcome) -> None:
-            if not answered.done():
-                answered.set_result(outcome)
-
-        shard.step(
-            shard.coordinator.add_partitions(transactional_id, producer, partitions, EPOCH_BUMPS, answer, now_ms)
+            return self._coordinators.verify(transactional_id, producer, partitions)
+        outcome = await self._coordinators.ask_when_complete(
+            transactional_id,
+            lambda coordinator, token, now_ms: coordinator.add_partitions(
+                transactional_id, producer, partitions, VERSION_2, token, now_ms
+            ),
         )
-        return dict.fromkeys(partitions, (await answered).error)
+        return dict.fromkeys(partitions, outcome.error)
 
 
 def _as_told_by_leaders(error: ErrorCode) -> ErrorCode:

@@ -11,7 +11,7 @@
 ``expiry.py``       ids that were not used for long
 ``queries.py``      DescribeTransactions, ListTransactions
 ``loading.py``      begin and end of a shard
-``effects.py``      outcomes, markers to write, large records, keys of timers
+``effects.py``      outcomes, markers to write, large records, who may ask again, keys of timers
 ``limits.py``       bounds of memory and of a record
 ``records.py``      the records of ``__transaction_state``
 ``settings.py``     limits and times, by Kafka's names

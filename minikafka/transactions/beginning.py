@@ -104,6 +104,7 @@ def add_partitions(
     now = entry.transaction
     entry.is_awaited = now.state is not TransactionState.ONGOING
     if entry.pending is not None or now.state in ENDING:
+        entry.has_waiting = True
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id!r} is being changed")
     _check_known(shard, partitions)
     if now.state is TransactionState.ONGOING and now.partitions.issuperset(partitions):

@@ -49,6 +49,13 @@ class Refused(NamedTuple):
     why: str
 
 
+class AskAgain(NamedTuple):
+    """What was under way for this id is over: whoever was told CONCURRENT_TRANSACTIONS when it added partitions may
+    ask again. The answer may be the same: only one of them comes first, and markers follow a decision."""
+
+    transactional_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionTimer:
     """The time-out of a transaction, or the next attempt at a write about it."""
@@ -70,4 +77,4 @@ class ExpiryTimer:
 
 TimerKey = TransactionTimer | WriteTimer | ExpiryTimer
 
-Effect = CommonEffect | SendMarkers | WriteLarge | Refused
+Effect = CommonEffect | SendMarkers | WriteLarge | Refused | AskAgain

@@ -43,6 +43,8 @@ def _time_left(shard: Shard, transaction: Transaction) -> int:
 
 def resign(shard: Shard) -> None:
     """Another broker leads the shard: waiting requests get NOT_COORDINATOR. The driver cancels all timers."""
+    for entry in shard.entries.values():
+        shard.let_ask_again(entry)
     shard.memory.held_bytes -= sum(entry.held_bytes for entry in shard.entries.values())
     shard.entries.clear()
     shard.fail_writes()

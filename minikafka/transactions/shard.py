@@ -15,7 +15,7 @@ from typing import Final
 from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_PRODUCER_EPOCH, TopicPartition
-from minikafka.transactions.effects import Effect, Outcome, TimerKey, TransactionTimer, WriteLarge, WriteTimer
+from minikafka.transactions.effects import AskAgain, Effect, Outcome, TimerKey, TransactionTimer, WriteLarge, WriteTimer
 from minikafka.transactions.limits import ID_BYTES, PARTITION_BYTES, Memory
 from minikafka.transactions.records import AT_ONCE, encode_tombstone, encode_transaction
 from minikafka.transactions.settings import TransactionSettings
@@ -54,6 +54,8 @@ class Entry:
     """Monotonic: when its last transition was committed."""
     is_awaited: bool = False
     """Its producer has asked for the next transaction, which has not begun, for whatever reason."""
+    has_waiting: bool = False
+    """Partitions were not added because of what is under way: whoever adds them asks again when told to."""
     held_bytes: int = 0
     """What it takes, as :class:`~minikafka.transactions.limits.Memory` has counted it."""
 
@@ -123,6 +125,12 @@ class Shard:
     def cancel_timer(self, key: TimerKey) -> None:
         """Cancel the call with `key`."""
         self._effects.append(CancelTimer(key))
+
+    def let_ask_again(self, entry: Entry) -> None:
+        """What the entry's additions were refused for is over."""
+        if entry.has_waiting:
+            entry.has_waiting = False
+            self._effects.append(AskAgain(entry.transactional_id))
 
     def wake(self, entry: Entry, at_ms: int) -> None:
         """Have the entry looked at then, or before."""
@@ -194,6 +202,7 @@ class Shard:
                 self.forget(entry)  # it never had a record
             if self.entries.get(entry.transactional_id) is entry:
                 self.count(entry)
+            self.let_ask_again(entry)
         if write.done is not None:
             self.cancel_timer(WriteTimer(write_id))
             write.done(_NOT_WRITTEN.get(error, error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from minikafka.broker.drivers.markers import Markers
@@ -25,7 +26,7 @@ from minikafka.metadata.features import TRANSACTION_VERSION
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import TRANSACTION_STATE_TOPIC
 from minikafka.transactions.coordinator import TransactionCoordinator
-from minikafka.transactions.effects import Refused, SendMarkers, WriteLarge
+from minikafka.transactions.effects import AskAgain, Refused, SendMarkers, WriteLarge
 from minikafka.transactions.limits import Memory
 from minikafka.transactions.records import encode_in_portions
 from minikafka.transactions.settings import TransactionSettings
@@ -35,6 +36,24 @@ log = get_logger()
 TOLD_APART_MS: Final = 60_000
 
 TransactionShard = Shard[TransactionCoordinator]
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(slots=True)
+class Additions:
+    """Requests under way that add to a transaction of one id; its end goes behind them."""
+
+    under_way: set[asyncio.Future[None]] = field(default_factory=set)
+    may_ask_again: asyncio.Future[None] = field(default_factory=_future)
+    """Done at the next AskAgain. Look it up before asking, so that none is missed."""
+
+    def let_ask_again(self) -> None:
+        """Wake those that wait."""
+        self.may_ask_again.set_result(None)
+        self.may_ask_again = _future()
 
 
 class Transactions(Shards[TransactionCoordinator]):
@@ -54,8 +73,10 @@ class Transactions(Shards[TransactionCoordinator]):
         self._memory = Memory(ports.config.transaction_memory_max_bytes)
         self._per_turn = PerTurn(1)
         self._silent_until_ms = 0
-        self.additions: dict[str, set[asyncio.Future[None]]] = {}
-        """Requests under way that add to a transaction, by transactional id; its end goes behind them."""
+        self.additions: dict[str, Additions] = {}
+        """By transactional id."""
+        self.waiting = 0
+        """Of all additions, those that wait until they may ask again."""
         self.markers = Markers(ports, replicas, image, peers)
         self.carry_out = self._carry_out
 
@@ -106,6 +127,9 @@ class Transactions(Shards[TransactionCoordinator]):
                     self._ports.tasks.start(self._write_large(shard, effect), "large transaction")
             case Refused(transactional_id, why):
                 self._tell(transactional_id, why)
+            case AskAgain(transactional_id):
+                if additions := self.additions.get(transactional_id):
+                    additions.let_ask_again()
             case _:
                 raise AssertionError(f"nobody carries out {effect}")
 

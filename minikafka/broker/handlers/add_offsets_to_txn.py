@@ -10,8 +10,8 @@ from typing import Final
 from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
-from minikafka.broker.handlers.transactions import CLASSIC, TransactionCoordinators, told
 from minikafka.broker.topic_creation import TopicCreation
+from minikafka.broker.transaction_coordinators import CLASSIC, TransactionCoordinators, told
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, ProducerIdentity, TopicPartition
 from minikafka.security.acls import AclOperation, ResourceType

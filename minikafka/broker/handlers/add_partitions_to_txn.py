@@ -14,13 +14,7 @@ from minikafka.broker.authorization import ByHandler
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.transactions import (
-    CLASSIC,
-    VERSION_2,
-    TransactionCoordinators,
-    told,
-    why_not_here,
-)
+from minikafka.broker.transaction_coordinators import CLASSIC, VERSION_2, TransactionCoordinators, told
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import ProducerIdentity, TopicPartition
@@ -114,7 +108,7 @@ async def _of_leader(
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     transactional_id = transaction.transactional_id
     if transaction.verify_only:
-        errors = _verified(transactional_id, producer, partitions, coordinators)
+        errors = coordinators.verify(transactional_id, producer, partitions)
     else:
         outcome = await coordinators.ask_when_complete(
             transactional_id,
@@ -130,18 +124,6 @@ async def _of_leader(
 
 def _before_abortable(error: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_TXN_STATE if error is ErrorCode.TRANSACTION_ABORTABLE else error
-
-
-def _verified(
-    transactional_id: str,
-    producer: ProducerIdentity,
-    partitions: list[TopicPartition],
-    coordinators: TransactionCoordinators,
-) -> Errors:
-    shard = coordinators.transactions.shard_of(transactional_id)
-    if shard is None:
-        return dict.fromkeys(partitions, why_not_here(transactional_id))
-    return shard.coordinator.verify_partitions(transactional_id, producer, partitions)
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

@@ -8,8 +8,8 @@ from minikafka.broker.authorization import ByHandler, Each
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.transactions import Transactions
-from minikafka.broker.handlers.transactions import why_not_here
 from minikafka.broker.long_answers import LongAnswers
+from minikafka.broker.transaction_coordinators import why_not_here
 from minikafka.errors import KafkaError
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_transactions import (

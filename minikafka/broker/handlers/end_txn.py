@@ -9,7 +9,7 @@ from typing import Final
 
 from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.transactions import CLASSIC, VERSION_2, TransactionCoordinators, told
+from minikafka.broker.transaction_coordinators import CLASSIC, VERSION_2, TransactionCoordinators, told
 from minikafka.model import ProducerIdentity
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -11,8 +11,8 @@ from typing import Final
 from minikafka.broker.authorization import ByHandler
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.transactions import TransactionCoordinators, told
 from minikafka.broker.producer_ids import ProducerIds
+from minikafka.broker.transaction_coordinators import TransactionCoordinators, told
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from minikafka.security.acls import AclOperation, ResourceType

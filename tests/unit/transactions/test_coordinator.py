@@ -292,6 +292,25 @@ def test_ends_of_version_1(driver: Driver, state: TransactionState, commits: boo
     assert len(driver.log) == before
 
 
+def test_who_could_not_add_is_told_when_to_ask_again(driver: Driver) -> None:
+    """Also for another refusal: a leader's question waits for the answer, whatever it is."""
+    producer = in_state(driver, S.PREPARE_COMMIT, 1)
+    assert driver.add(producer, PAYMENTS) == driver.add(producer, ORDERS) == Outcome(E.CONCURRENT_TRANSACTIONS)
+    driver.auto_commit = False
+    driver.marked()
+    assert not driver.may_ask_again, "its record is not committed"
+    driver.committed()
+    assert driver.may_ask_again == ["copier"], "once for all"
+    driver.add(producer, PAYMENTS)
+    assert driver.add(producer, ORDERS) == Outcome(E.CONCURRENT_TRANSACTIONS)
+    driver.failed(E.NOT_ENOUGH_REPLICAS)
+    assert driver.may_ask_again == ["copier"] * 2, "nothing is under way"
+    driver.add(producer, PAYMENTS)
+    assert driver.add(producer, ORDERS) == Outcome(E.CONCURRENT_TRANSACTIONS)
+    driver.failover()
+    assert driver.may_ask_again == ["copier"] * 3, "another broker has the answer"
+
+
 @pytest.mark.spec("T5")
 def test_an_abort_of_what_could_not_begin_yet_ends_nothing(driver: Driver) -> None:
     """The producer has asked for the next transaction, so it knows that the last one was committed."""

@@ -11,7 +11,7 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
-from minikafka.transactions.effects import Effect, Outcome, Refused, SendMarkers, TimerKey, WriteLarge
+from minikafka.transactions.effects import AskAgain, Effect, Outcome, Refused, SendMarkers, TimerKey, WriteLarge
 from minikafka.transactions.ending import ENDING
 from minikafka.transactions.limits import Memory
 from minikafka.transactions.records import encode_transaction
@@ -49,6 +49,7 @@ class Driver:
         self.largest_batch = 4 << 20
         self.unknown: set[TopicPartition] = set()  # partitions that the coordinator's node has not heard of
         self.refused: list[Refused] = []
+        self.may_ask_again: list[str] = []
         self.start()
 
     def take_producer_id(self) -> int:
@@ -115,6 +116,8 @@ class Driver:
                 self.appended.append(Write(write_id, (encode_transaction(transaction),)))
             case Refused():
                 self.refused.append(effect)
+            case AskAgain(transactional_id):
+                self.may_ask_again.append(transactional_id)
             case SendMarkers():
                 assert effect.partitions
                 self.marking.append(effect)
@@ -131,6 +134,8 @@ class Driver:
         for transactional_id, entry in entries.items():
             now = entry.transaction
             assert not (now.partitions and now.is_at_rest)
+            is_at_work = entry.pending is not None or now.state in ENDING
+            assert is_at_work or not entry.has_waiting, f"{transactional_id}: nobody is told to ask again"
             if entry.pending is None and now.state in ENDING and entry.timer_ms is None:
                 of = (transactional_id, now.producer_epoch)
                 is_marking = any((each.transactional_id, each.producer_epoch) == of for each in self.marking)

@@ -239,6 +239,11 @@ def who_could_not_begin_may_not_abort(
             shard.entries[transactional_id].is_awaited = False
 
 
+@SUITE.replaces(Shard, "let_ask_again")
+def who_could_not_add_is_not_told_when_to_ask_again(_shard: Shard, _entry: Entry) -> None:
+    """An addition waits for the end of the transaction before, and nobody says that it has come."""
+
+
 @SUITE.replaces(World, "under_way")
 def an_abort_overtakes_what_is_added(world: World, name: str) -> set[object]:
     """An addition waits for the markers of the transaction before, and the end behind it does not wait for that."""

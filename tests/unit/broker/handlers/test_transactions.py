@@ -14,9 +14,9 @@ from broker_client import Client, batch, produce_request
 from broker_node import create_topic, delete_topic, eventually, in_time, led, turns
 from captured_logs import capture_logs
 
-from minikafka.broker import transaction_admission
+from minikafka.broker import transaction_admission, transaction_coordinators
 from minikafka.broker.drivers import markers as marker_driver
-from minikafka.broker.handlers import transactions, write_txn_markers
+from minikafka.broker.handlers import write_txn_markers
 from minikafka.broker.node import Node
 from minikafka.broker.pacing import PerTurn
 from minikafka.broker.peers import Peers
@@ -28,6 +28,7 @@ from minikafka.metadata.delta import MetadataDelta
 from minikafka.model import TRANSACTION_STATE_TOPIC, ProducerIdentity, TopicPartition
 from minikafka.net import listener
 from minikafka.transactions import records, shard
+from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import Outcome
 from minikafka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minikafka.wire.messages.add_partitions_to_txn import (
@@ -301,7 +302,7 @@ async def test_the_next_transaction_begins_while_the_markers_are_on_their_way(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Nobody is told to try again later; and a leader must not take them for the end of what it asked about."""
-    for module in (transactions, transaction_admission):
+    for module in (transaction_coordinators, transaction_admission):
         monkeypatch.setattr(module, "COMPLETION_WAIT_S", 30.0)  # however slow the machine
     markers = node.transactions.markers
     send = markers.send
@@ -328,7 +329,7 @@ async def test_an_abort_goes_behind_what_was_asked_for_before_it(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch, wait_s: float, added: ErrorCode, state: str
 ) -> None:
     """librdkafka does not wait for an answer to what it wanted to add. The markers of the last end are on their way."""
-    monkeypatch.setattr(transactions, "COMPLETION_WAIT_S", wait_s)
+    monkeypatch.setattr(transaction_coordinators, "COMPLETION_WAIT_S", wait_s)
     markers = node.transactions.markers
     send = markers.send
     monkeypatch.setattr(markers, "send", lambda *what: asyncio.get_running_loop().call_later(0.03, send, *what))
@@ -448,7 +449,7 @@ async def test_a_leader_asks_once_and_its_coordinator_lets_it_wait_for_the_end_b
     start_node: StartNode, join: Join, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To ask again and again takes what the markers need on a busy machine. Once more is for a marker that came."""
-    for module in (transactions, transaction_admission):
+    for module in (transaction_coordinators, transaction_admission):
         monkeypatch.setattr(module, "COMPLETION_WAIT_S", 30.0)
     first = await start_node(**SETTINGS)
     second = await join(first)
@@ -467,24 +468,73 @@ async def test_a_leader_asks_once_and_its_coordinator_lets_it_wait_for_the_end_b
 
     monkeypatch.setattr(Peers, "call", counted)
     producer = await init(client)
-    for _ in range(2):
+    now_s = asyncio.get_running_loop().time
+    for is_crowded in (False, False, True):
+        monkeypatch.setattr(transaction_coordinators, "WAITING_MAX", 0 if is_crowded else 1)
         asked.clear()
+        began_s = now_s()
         assert await produce(leader, producer, version=NEW) == 0
+        pauses = (now_s() - began_s) / transaction_admission.CROWD_PAUSE_S if is_crowded else 0
+        assert asked.count(AddPartitionsToTxnRequest) <= 3 + pauses
         answer = await end(client, producer, commits=True, version=5)
         producer = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-    assert asked.count(AddPartitionsToTxnRequest) <= 3
 
 
-async def test_a_crowd_that_waits_is_told_to_try_again(
+@pytest.fixture
+async def held(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transactions, "COMPLETION_WAIT_S", 30.0)
-    monkeypatch.setattr(transactions, "WAITING_MAX", 0)
-    monkeypatch.setattr(node.transactions.markers, "send", lambda *_what: None)
+) -> tuple[ProducerIdentity, Callable[[], None]]:
+    """A producer whose transaction has ended, and what has its markers written. What is added waits as long."""
+    monkeypatch.setattr(transaction_coordinators, "COMPLETION_WAIT_S", 30.0)
     producer = await init(client)
     assert await add(client, producer, ORDERS) == [0]
-    assert (await end(client, producer, commits=True)).error_code == 0
-    assert await add(client, producer, PAYMENTS) == [E.CONCURRENT_TRANSACTIONS]
+    ordered: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(node.transactions.markers, "send", lambda *what: ordered.append(what))
+        assert (await end(client, producer, commits=True)).error_code == 0
+    return producer, lambda: node.transactions.markers.send(*ordered[0])
+
+
+async def test_who_waits_keeps_the_place_and_a_crowd_is_told_to_try_again(
+    node: Node,
+    client: Client,
+    dial: Dial,
+    held: tuple[ProducerIdentity, Callable[[], None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Requests are counted, also those of one id; and nobody asks the coordinator again and again meanwhile."""
+    producer, write_markers = held
+    monkeypatch.setattr(transaction_coordinators, "WAITING_MAX", 2)
+    asked, add_partitions = [], TransactionCoordinator.add_partitions
+
+    def counted(self: TransactionCoordinator, *args: Any) -> Any:
+        asked.append(args)
+        return add_partitions(self, *args)
+
+    monkeypatch.setattr(TransactionCoordinator, "add_partitions", counted)
+    waiting = [client.send(addition(producer, tp), 3) for tp in (ORDERS, PAYMENTS)]
+    await eventually(lambda: node.transactions.waiting == 2, "both to wait")
+    other = await dial(node)
+    for _ in range(5):
+        assert await add(other, producer, ORDERS) == [E.CONCURRENT_TRANSACTIONS]
+        await asyncio.sleep(0.01)
+    assert len(asked) == 7
+    assert not any(each.done() for each in waiting)
+    write_markers()
+    assert [errors_of(await in_time(each)) for each in waiting] == [[0], [0]]
+    assert node.transactions.waiting == 0
+
+
+async def test_what_waits_is_answered_when_the_coordinator_moves(
+    node: Node, client: Client, held: tuple[ProducerIdentity, Callable[[], None]]
+) -> None:
+    waiting = client.send(addition(held[0], PAYMENTS), 3)
+    await eventually(lambda: node.transactions.waiting == 1, "it to wait")
+    for index in range(2):
+        node.transactions.on_leading_no_more(TopicPartition(TRANSACTION_STATE_TOPIC, index))
+    assert errors_of(await in_time(waiting)) == [E.NOT_COORDINATOR]
+    assert not node.transactions.additions
+    assert node.transactions.waiting == 0
 
 
 async def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added(

@@ -1,23 +1,33 @@
-"""What the handlers of the transaction APIs share: finding the coordinator of an id, and handing it a request."""
+"""The transaction coordinators of this node, as handlers and leaders ask them: an id's is found, and handed a request.
+
+What is added to a transaction waits here for the end of the one before. The coordinator tells when to ask it again
+(``AskAgain``): nobody polls it, and another node that asks for its partitions has one request under way.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from minikafka.broker.clock import Clock
-from minikafka.broker.drivers.transactions import Transactions
-from minikafka.broker.transaction_admission import COMPLETION_PAUSE_S, COMPLETION_WAIT_S
+from minikafka.broker.drivers.transactions import Additions, Transactions
 from minikafka.errors import ErrorCode
+from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.transactions.coordinator import TransactionCoordinator
 from minikafka.transactions.effects import Effect, Outcome
 from minikafka.transactions.transaction import EPOCH_BUMPS
 
-WAITING_MAX: Final = 100
-"""Transactional ids that wait to begin the next transaction; others are told to try again."""
+COMPLETION_WAIT_S: Final = 2.0
+"""How long the end of the transaction before is waited for: less than another node waits for that.
+
+Mostly its markers are on their way. On a busy machine those of 60 partitions take longer than half a second, and
+franz-go, once refused, waits for 5 s before it tries again."""
+WAITING_MAX: Final = 250
+"""Requests that wait so; others are told to try again. It is half of an API's places (``broker.dispatch``): where
+markers cannot be written for long, other transactions find a place."""
 CLASSIC: Final = 0
 """The transaction version that clients have before version 2, as Kafka writes it."""
 VERSION_2: Final = EPOCH_BUMPS
@@ -61,37 +71,53 @@ class TransactionCoordinators:
         A client that is told CONCURRENT_TRANSACTIONS waits longer before it asks again, librdkafka 20 ms.
         """
         give_up_s = asyncio.get_running_loop().time() + COMPLETION_WAIT_S
-        with self._addition(transactional_id):
-            while True:
-                outcome = await self.ask(transactional_id, call)
-                is_completing = outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS
-                is_over = asyncio.get_running_loop().time() >= give_up_s or self._is_crowded
-                if is_over or not is_completing:
-                    return outcome
-                await asyncio.sleep(COMPLETION_PAUSE_S)
+        with self._addition(transactional_id) as additions:
+            may_ask_again = additions.may_ask_again
+            outcome = await self.ask(transactional_id, call)
+            if outcome.error is not ErrorCode.CONCURRENT_TRANSACTIONS or self.transactions.waiting >= WAITING_MAX:
+                return outcome
+            self.transactions.waiting += 1
+            try:
+                while outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+                    left_s = give_up_s - asyncio.get_running_loop().time()
+                    if left_s <= 0:
+                        break
+                    await asyncio.wait((may_ask_again,), timeout=left_s)
+                    may_ask_again = additions.may_ask_again
+                    outcome = await self.ask(transactional_id, call)
+            finally:
+                self.transactions.waiting -= 1
+            return outcome
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition is part of the producer's open transaction."""
+        shard = self.transactions.shard_of(transactional_id)
+        if shard is None:
+            return dict.fromkeys(partitions, why_not_here(transactional_id))
+        return shard.coordinator.verify_partitions(transactional_id, producer, partitions)
 
     async def wait_for_additions(self, transactional_id: str) -> None:
         """What came before is done: librdkafka aborts a transaction without an answer to what it wanted to add."""
-        if under_way := self.transactions.additions.get(transactional_id):
-            await asyncio.wait(under_way)
-
-    @property
-    def _is_crowded(self) -> bool:
-        """So many wait that others would find no place (``broker.places``): their ends may not be written for long."""
-        return len(self.transactions.additions) > WAITING_MAX
+        if additions := self.transactions.additions.get(transactional_id):
+            await asyncio.wait(additions.under_way)
 
     @contextmanager
-    def _addition(self, transactional_id: str) -> Iterator[None]:
-        additions = self.transactions.additions
+    def _addition(self, transactional_id: str) -> Iterator[Additions]:
+        by_id = self.transactions.additions
+        additions = by_id.get(transactional_id)
+        if additions is None:
+            additions = by_id[transactional_id] = Additions()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        additions.setdefault(transactional_id, set()).add(done)
+        additions.under_way.add(done)
         try:
-            yield
+            yield additions
         finally:
             done.set_result(None)
-            additions[transactional_id].discard(done)
-            if not additions[transactional_id]:
-                del additions[transactional_id]
+            additions.under_way.discard(done)
+            if not additions.under_way:
+                del by_id[transactional_id]
 
 
 def why_not_here(transactional_id: str) -> ErrorCode:
