@@ -228,7 +228,7 @@ class ThreadCluster(ManagedCluster):
         """Also whether this process may open as many files as its brokers need."""
         super().check()
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        brokers, is_open = len(self.node_ids), len(os.listdir("/proc/self/fd"))
+        brokers, is_open = len(self.node_ids), len(os.listdir("/dev/fd"))
         needed = is_open + brokers * (_FILES + _FILES_OF_PEER * brokers)
         if soft != resource.RLIM_INFINITY and soft < needed:
             raise ClusterError(

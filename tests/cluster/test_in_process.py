@@ -88,6 +88,14 @@ def test_a_broker_that_cannot_begin_ends_the_start(tmp_path: Path) -> None:
 
 def test_too_few_descriptors_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The start ended after half a minute, with what was wrong in no line but those of the logs."""
+    listdir = os.listdir
+
+    def on_macos(path: str) -> list[str]:
+        if path.startswith("/proc"):
+            raise FileNotFoundError(path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", on_macos)
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: (64, 64))
     with pytest.raises(
         ClusterError, match=r"^3 brokers in this process need \d+ file descriptors, and its limit is 64: "
