@@ -1,8 +1,9 @@
 """The keys of those who sign tokens (JWKS, RFC 7517): read from a file or an address, and again now and then.
 
 A token that names an unknown key has them read again: whoever issues tokens changes its keys. Its login waits for the
-next reading, as one does that comes before they were read first: a client that is refused may give up for good. Others
-with tokens of strangers cannot change that. What cannot be read leaves the keys as they were.
+next reading, as one does that comes before they were read first: a client that is refused may give up for good. A
+reading lets in whom it can, and refuses only who came before it began: what it brings may be older than the others'
+keys. Others with tokens of strangers cannot change that. What cannot be read leaves the keys as they were.
 """
 
 from __future__ import annotations
@@ -81,9 +82,7 @@ class TokenKeys:
     async def run(self) -> None:
         """Read them, for ever."""
         while True:
-            self._is_wanted.clear()
-            await self.read()
-            await self._judge_waiting()
+            await self._decide()
             await asyncio.sleep(min(PAUSE_S, self._refresh_s))
             try:
                 async with asyncio.timeout(self._refresh_s):
@@ -98,13 +97,14 @@ class TokenKeys:
         except (OSError, ValueError, HTTPException) as error:
             log.warning("keys of tokens cannot be read", url=self.url, why=_why(error))
 
-    async def _judge_waiting(self) -> None:
-        """One a turn of the loop: a thousand may log in at once. Who comes meanwhile waits for the next reading."""
-        loop = asyncio.get_running_loop()
-        waiting, self._waiting = self._waiting, {}
-        while waiting:
-            loop.call_soon(self._judge, waiting.pop(next(iter(waiting))))
-            await asyncio.sleep(0)
+    async def _decide(self) -> None:
+        """Read them for those who wait."""
+        before, self._waiting = self._waiting, {}
+        await self.read()
+        meanwhile, self._waiting = self._waiting, {}
+        self._is_wanted.clear()
+        await _one_a_turn(before, self._judge)
+        await _one_a_turn(meanwhile, lambda go_on: go_on())
 
     def _judge(self, go_on: Callable[[], None]) -> None:
         self._is_judging = True
@@ -116,7 +116,7 @@ class TokenKeys:
     def _when_read(self, go_on: Callable[[], None]) -> Callable[[], object]:
         who = object()
         self._waiting[who] = go_on
-        return partial(self._waiting.pop, who, None)
+        return partial(self._waiting.pop, who, None)  # of this dict, also when those who come later have another one
 
     def claims_of(self, token: str) -> Claims:
         """What a token says, if one of these keys has signed it. TokenError; UndecidedError if it names an unknown one:
@@ -136,11 +136,19 @@ class TokenKeys:
             return next(iter(keys.values()))
         key = keys.get(name or "")
         if key is None:
+            if self._is_judging:
+                raise TokenError("it is signed by another key")
             self._is_wanted.set()
-            if not self._is_judging:
-                raise UndecidedError(self._when_read)
-            raise TokenError("it is signed by another key")
+            raise UndecidedError(self._when_read)
         return key
+
+
+async def _one_a_turn(waiting: dict[object, Callable[[], None]], take: Callable[[Callable[[], None]], None]) -> None:
+    """Of the loop: a thousand may log in at once. Who leaves meanwhile is not taken."""
+    loop = asyncio.get_running_loop()
+    while waiting:
+        loop.call_soon(take, waiting.pop(next(iter(waiting))))
+        await asyncio.sleep(0)
 
 
 def keys_in(text: bytes) -> dict[str, Any]:

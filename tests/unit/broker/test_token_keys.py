@@ -309,26 +309,42 @@ async def test_a_login_waits_for_a_key_that_is_being_read(
             await client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), version)
             return client, client.send(SaslAuthenticateRequest(auth_bytes=OAuthBearerClient(token, {}).first()))
 
-        async def told(*waiting: tuple[Client, asyncio.Task[Any]]) -> list[bytes]:
-            await in_time(asked.acquire())
-            await eventually(lambda: len(keys._waiting) == len(waiting), "the logins")
-            may_answer.release()
-            return [(await in_time(login)).auth_bytes for _, login in waiting]
+        async def told(login: tuple[Client, asyncio.Task[Any]]) -> bytes:
+            answer: bytes = (await in_time(login[1])).auth_bytes
+            return answer
 
-        (_, left), *stay = [await begin(each) for each in (signed(), signed(), signed(OTHER, kid="new"))]
+        await in_time(asked.acquire())
+        (_, left), known, stranger = [await begin(each) for each in (signed(), signed(), signed(OTHER, kid="other"))]
         await eventually(lambda: len(keys._waiting) == 3, "the logins")
         next(iter(listener_of(node, SASL)._connections)).close()
         left.cancel()
-        assert await told(*stay) == [b"", b'{"status": "invalid_token"}']
+        may_answer.release()
+        assert await told(known) == b""
+        await in_time(asked.acquire())
+        new = await begin(signed(OTHER, kid="new"))
+        await eventually(lambda: len(keys._waiting) == 1, "the login")
         rows.append(row(OTHER, "new"))
-        assert await told(await begin(signed(OTHER, kid="new"))) == [b""]
+        may_answer.release()
+        assert [await told(each) for each in (stranger, new)] == [b'{"status": "invalid_token"}', b""]
         assert {each.user for each in listener_of(node, SASL)._connections} >= {"alice"}
 
 
-async def test_strangers_do_not_keep_a_new_key_from_being_read(tmp_path: Path) -> None:
-    """Right after a reading, theirs or the first one, a login with a new key was refused."""
-    keys = await keys_of(tmp_path / "keys.json")
+async def test_strangers_do_not_keep_a_new_key_from_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login with a new key was refused right after a reading, theirs or the first one; later, during one that had
+    begun before that key was there."""
+    monkeypatch.setattr(token_keys, "PAUSE_S", 0.0)
+    path = tmp_path / "keys.json"
+    begun, may_end = asyncio.Semaphore(0), asyncio.Semaphore(0)
     judged: list[str] = []
+
+    async def slowly(act: Callable[[], Any]) -> Any:
+        found = act()
+        begun.release()
+        await may_end.acquire()
+        return found
+
+    def publish(*kids: str) -> None:
+        path.write_bytes(jwks(row(CURVE, "curve"), *(row(OTHER, kid) for kid in kids)))
 
     def log_in(kid: str) -> None:
         try:
@@ -340,17 +356,37 @@ async def test_strangers_do_not_keep_a_new_key_from_being_read(tmp_path: Path) -
         else:
             judged.append(f"{kid} is in")
 
+    async def read(*told: str) -> None:
+        """One reading ends, and says this."""
+        may_end.release()
+        await turns()
+        assert judged == list(told)
+        judged.clear()
+
+    publish("old")
+    keys = TokenKeys(path.as_uri(), 60_000, slowly)
+    running = asyncio.get_running_loop().create_task(keys.run())
+    await in_time(begun.acquire())
+    log_in("old")
     log_in("stranger")
-    await keys._judge_waiting()
-    await asyncio.sleep(0)
+    await read("old is in")
+    await in_time(begun.acquire())
+    publish("new")
     log_in("new")
+    await read("stranger is refused")
+    await in_time(begun.acquire())
+    await read("new is in")
+    assert begun.locked(), "nobody waits: nothing is read"
     log_in("stranger")
-    assert judged == ["stranger is refused"]
-    await directly(lambda: (tmp_path / "keys.json").write_bytes(jwks(row(OTHER, "new"))))
-    await keys.read()
-    await keys._judge_waiting()
-    await asyncio.sleep(0)
-    assert judged == ["stranger is refused", "new is in", "stranger is refused"]
+    await in_time(begun.acquire())
+    await read("stranger is refused")
+    assert begun.locked(), "it was read once for the stranger"
+    running.cancel()
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 def test_keys_that_cannot_be_used_are_named_before_a_node_starts(
