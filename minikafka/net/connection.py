@@ -283,9 +283,10 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def limit_frames(self, size_max: int | None) -> None:
-        """It is a stranger's, and takes no larger frames from now on; None: as large ones as the listener takes."""
+        """Take no larger frames from now on; None: as large ones as the listener takes. It is among the strangers from
+        now on if it is one (``is_stranger``), or among the users."""
         self._buffer.size_max = self._max_frame_bytes if size_max is None else size_max
-        self._turns = self._shared.turns if size_max is None else self._shared.strangers
+        self._turns = self._shared.strangers if self.is_stranger else self._shared.turns
 
     def close_after_replies(self, why: str = "") -> None:
         """Close once the replies that are ready have left; ``why`` is logged when the peer is at fault."""

@@ -493,7 +493,10 @@ async def test_strangers_use_up_no_turn_of_users(serve: Serve, dial: Dial) -> No
     await eventually(lambda: len(handler.frames) == 1, "the stranger's frame")
     assert turns_of.strangers.left < TURN_COST == turns_of.turns.left
     (connection,) = listener._connections
-    connection.limit_frames(None)
-    await peer.send(framed(b"b"))
-    await eventually(lambda: len(handler.frames) == 2, "the user's frame")
-    assert turns_of.turns.left < TURN_COST
+    connection.user = "alice"
+    for count, size_max in ((2, None), (3, 1000)):  # who logs in again is known
+        connection.limit_frames(size_max)
+        turns_of.turns.left = TURN_COST
+        await peer.send(framed(b"b"))
+        await eventually(lambda count=count: len(handler.frames) == count, "the user's frame")
+        assert turns_of.turns.left < TURN_COST
