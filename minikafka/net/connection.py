@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from typing import ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from minikafka.metrics.requests import ApiRequests
 from minikafka.model import ANONYMOUS
@@ -124,7 +124,9 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         tls = transport.get_extra_info("ssl_object")
-        self._tls = tls if isinstance(tls, FewRecords) else None
+        if isinstance(tls, FewRecords):
+            self._tls = tls
+            self._read_socket_below(1)
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock, WITH_CALLERS)
@@ -295,6 +297,8 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         self._buffer.discard()  # later requests are not handled
         if self._transport is not None:
+            if self._tls is not None and not self._transport.is_closing():
+                self._read_socket_below(None)  # the peer says that it ends
             self._transport.close()
 
     def _flush(self) -> None:
@@ -455,6 +459,14 @@ class Connection(asyncio.BufferedProtocol):
             self._reading_paused = True
             self.partial_since_s = None  # the peer cannot complete an unread frame
             self._transport.pause_reading()
+            if self._tls is not None and not self._transport.is_closing():
+                self._tls.hold_back()
+                self._read_socket_below(1)
+
+    def _read_socket_below(self, bytes_max: int | None) -> None:
+        """With TLS: while less has arrived that was not looked at. None: the event loop's own limit. Effective at once.
+        A pause of its transport alone would let the peer's end come before what it has sent."""
+        cast(Any, self._transport).set_read_buffer_limits(bytes_max)
 
     def _stand_in_line(self) -> None:
         if not self._in_line:
@@ -475,5 +487,6 @@ class Connection(asyncio.BufferedProtocol):
             self.spend(self._buffer.grow())  # if bytes are copied after all, 64 MiB take 30 ms
         self._has_turn = True
         self._go_on()
-        if self._tls is not None:  # it reads next, and so do those who take this turn with it
+        # It reads next, and so do those who take this turn with it.
+        if self._tls is not None and self._transport is not None and not self._reading_paused:
             self.spend(TLS_RECORD_COST * READ_AT_ONCE)

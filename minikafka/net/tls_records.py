@@ -12,6 +12,10 @@ whether anybody trusts them (70 KiB took 60 ms). So the records of a handshake, 
 
 A record with a byte of data costs a microsecond. Two hundred strangers, each with 256 KiB of such, held the loop for a
 second in one turn. So a connection reads few at once, and the others in later turns (``connection``).
+
+What is not read stays where the event loop puts it. The loop reads the socket while little is there: so it is in the
+kernel that a peer's bytes pile up, and its end comes behind them, as it does without TLS. Who cannot go on although
+nothing is there leaves a byte (``hold_back``).
 """
 
 from __future__ import annotations
@@ -47,8 +51,8 @@ class FewRecords(ssl.SSLObject):
     _arrived: ssl.MemoryBIO
     _taken: ssl.MemoryBIO
     _answers: ssl.MemoryBIO
-    _held: bytes
-    _at: int
+    _begun: bytes
+    _is_marked: bool
     _handed_over: int
     _fruitful: int
     _left: int
@@ -61,8 +65,8 @@ class FewRecords(ssl.SSLObject):
     def take_from(self, arrived: ssl.MemoryBIO, taken: ssl.MemoryBIO, answers: ssl.MemoryBIO) -> None:
         """``taken`` is what OpenSSL reads, ``answers`` what it writes."""
         self._arrived, self._taken, self._answers = arrived, taken, answers
-        self._held = b""  # has arrived; from ``_at`` on OpenSSL has not got it
-        self._at = 0
+        self._begun = b""  # a record that has not arrived completely
+        self._is_marked = False  # the first byte of what has arrived is ours
         self._handed_over = self._fruitful = 0  # records of the last time
         self._left = FRUITLESS_MAX * FRUITFUL_FOR_ONE_MORE  # each fruitless record takes FRUITFUL_FOR_ONE_MORE of it
         self._allowed = READ_AT_ONCE
@@ -82,7 +86,13 @@ class FewRecords(ssl.SSLObject):
     @property
     def holds_back(self) -> bool:
         """There are more than are allowed."""
-        return not self._allowed and len(self._held) > self._at
+        return not self._allowed and self._arrived.pending > 0
+
+    def hold_back(self) -> None:
+        """Something has arrived, for the event loop: it is not to read the socket before this was read from again."""
+        if not self._arrived.pending:
+            self._arrived.write(b"\0")
+            self._is_marked = True
 
     def do_handshake(self) -> None:
         """As the base class."""
@@ -101,7 +111,7 @@ class FewRecords(ssl.SSLObject):
         because the connection is being closed: beyond what is allowed that is dropped as it came."""
         read, taken = super().read, self._taken
         view = None if buffer is None else memoryview(buffer)
-        if view is not None and not view:
+        if view is not None and not (view and (self._allowed or not self._has_ended)):
             raise ssl.SSLWantReadError  # 0 would be the end
         # The last call had no room for all of a record. OpenSSL reads of one at a time.
         is_rest = super().pending() > 0
@@ -110,7 +120,8 @@ class FewRecords(ssl.SSLObject):
             if not (is_rest or taken.pending):
                 self._settle()
                 if view is None and not self._allowed:
-                    self._forget_the_rest()
+                    self._arrived.read()
+                    self._begun, self._is_marked = b"", False
                 self._handed_over = self._hand_over(min(AT_ONCE, self._allowed))
                 self._allowed -= self._handed_over
                 if filled and not self._handed_over:
@@ -128,15 +139,18 @@ class FewRecords(ssl.SSLObject):
             if view is None:
                 return found
             if not found:
-                self._has_ended = True
+                # It is told in a turn of its own: until then the connection can wait, with frames.
+                self._has_ended = filled > 0
+                self._allowed = 0
                 break
             filled += found
+        if filled == len or self._has_ended:
+            self.hold_back()
         return filled
 
     def pending(self) -> int:
-        """What can be read, beside what arrived and was not looked at: more than nothing at the end, which is read."""
-        held = len(self._held) - self._at
-        return super().pending() + self._taken.pending + held + (1 if self._has_ended else 0)
+        """What can be read, beside what arrived and was not looked at."""
+        return super().pending() + self._taken.pending
 
     def unwrap(self) -> None:
         """As the base class."""
@@ -151,26 +165,23 @@ class FewRecords(ssl.SSLObject):
 
     def _hand_over(self, count: int) -> int:
         """At most so many whole records; returns their number. What is no record is handed over for OpenSSL to see."""
-        if self._arrived.pending:
-            self._held = self._held[self._at :] + self._arrived.read()
-            self._at = 0
-        held, begin = self._held, self._at
-        number, end, held_end = 0, begin, len(held)
-        while number < count and end + _HEADER_BYTES <= held_end:
-            after = end + _HEADER_BYTES + (held[end + 3] << 8 | held[end + 4])
-            if after > held_end:
-                if held[end] in _KINDS and after - end <= _LARGEST:
+        arrived, begun, number = self._arrived, self._begun, 0
+        if self._is_marked:
+            arrived.read(1)
+            self._is_marked = False
+        while number < count and arrived.pending:
+            if len(begun) < _HEADER_BYTES:
+                begun += arrived.read(_HEADER_BYTES - len(begun))
+                if len(begun) < _HEADER_BYTES:
                     break
-                after = held_end
-            number, end = number + 1, after
-        if number:
-            self._taken.write(held[begin:end])
-            self._at = end
+            size = _HEADER_BYTES + (begun[3] << 8 | begun[4])
+            begun += arrived.read(size - len(begun))
+            if len(begun) < size <= _LARGEST and begun[0] in _KINDS:
+                break
+            self._taken.write(begun)
+            begun, number = b"", number + 1
+        self._begun = begun
         return number
-
-    def _forget_the_rest(self) -> None:
-        self._arrived.read()
-        self._held, self._at = b"", 0
 
     def _note_of_handshake(self) -> None:
         """One more record was handed over."""
@@ -185,9 +196,10 @@ class FewRecords(ssl.SSLObject):
 
     def _settle(self) -> None:
         """OpenSSL is done with the records of the last time."""
-        self._left += self._fruitful - FRUITFUL_FOR_ONE_MORE * (self._handed_over - self._fruitful)
+        fruitless = self._handed_over - self._fruitful
+        self._left += self._fruitful - FRUITFUL_FOR_ONE_MORE * fruitless
         self._handed_over = self._fruitful = 0
-        if self._left < 0:
+        if self._left < 0 or fruitless == AT_ONCE:  # who waited for its turn would wait for ever
             raise _refused(_RENEWS)
 
 

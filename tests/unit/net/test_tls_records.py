@@ -146,7 +146,7 @@ def test_nobody_renews_keys_again_and_again(client: Client) -> None:
     server.arrived.write(b"".join(records))
     with pytest.raises(ssl.SSLError, match="without data"):
         server.read()
-    assert server.tls.pending() == (len(records) - AT_ONCE) * len(records[0]), "the rest is not even looked at"
+    assert server.arrived.pending == (len(records) - AT_ONCE) * len(records[0]), "the rest is not even looked at"
 
 
 def test_who_sends_much_may_renew_them_once_more(client: Client) -> None:
@@ -172,7 +172,36 @@ def test_some_records_are_read_and_then_others_have_their_turn(client: Client) -
         assert server.tls.holds_back is (count == READ_AT_ONCE)
         with pytest.raises(ssl.SSLWantReadError):
             server.tls.read(len(buffer), buffer)
-    assert not server.tls.pending()
+    assert not server.tls.pending() + server.arrived.pending
+
+
+def test_what_is_not_read_yet_stays_where_the_event_loop_counts_it(client: Client) -> None:
+    """It was taken out of there, and more came: memory grew as fast as a stranger sends."""
+    server = connected(client)
+    buffer, sent, read = memoryview(bytearray(4096)), 0, 0
+    for _ in range(10):
+        while server.arrived.pending < 64 * 1024:
+            client.tls.write(b"x")
+            sent += 1
+            server.arrived.write(client.sent.read())
+        server.tls.allow()
+        read += server.tls.read(len(buffer), buffer)
+    assert read == 10 * READ_AT_ONCE
+    assert server.arrived.pending >= (sent - read) * 23
+
+
+def test_an_end_is_told_in_a_turn_of_its_own(client: Client) -> None:
+    server, buffer = connected(client), memoryview(bytearray(10))
+    client.tls.write(b"x")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    server.arrived.write(client.sent.read())
+    assert server.tls.read(10, buffer) == 1
+    assert server.tls.holds_back
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.read(10, buffer)
+    server.tls.allow()
+    assert server.tls.read(10, buffer) == 0
 
 
 def test_what_comes_when_a_connection_is_closed_costs_nothing(client: Client) -> None:
@@ -184,7 +213,7 @@ def test_what_comes_when_a_connection_is_closed_costs_nothing(client: Client) ->
     assert b"".join(server.tls.read(100_000) for _ in range(READ_AT_ONCE)) == b"x" * READ_AT_ONCE
     with pytest.raises(ssl.SSLWantReadError):
         server.tls.read(100_000)
-    assert not server.tls.pending()
+    assert not server.tls.pending() + server.arrived.pending
     client.received.write(server.sent.read())
     with pytest.raises(ssl.SSLWantReadError):
         server.tls.unwrap()
@@ -236,7 +265,7 @@ def test_a_handshake_does_not_come_in_thousands_of_records() -> None:
     with pytest.raises(ssl.SSLError, match="too many records in a handshake"):
         server.tls.do_handshake()
     rest = (len(records) - SHAKING_HANDS_MAX) * len(records[0])
-    assert server.tls.pending() == rest, "it is not even looked at"
+    assert server.tls.pending() + server.arrived.pending == rest, "it is not even looked at"
 
 
 def test_a_first_message_is_no_longer_than_clients_send() -> None:
@@ -374,3 +403,25 @@ async def test_small_records_of_many_are_not_read_in_one_turn(tmp_path: Path, mo
             writer.close()
     assert sum(read.values()) == len(clients) * (4 + size)
     assert max(read.values()) <= 10 * READ_AT_ONCE  # in the turn before, some took one more
+
+
+@pytest.mark.parametrize("says_so", [False, True])
+@pytest.mark.parametrize("requests_per_turn", [10, 1_000])
+async def test_who_sends_and_ends_is_heard_out(
+    says_so: bool, requests_per_turn: int, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wants no answers writes and closes. The end came first, and what waited for a turn was forgotten."""
+    monkeypatch.setattr(turns, "TURN_COST", requests_per_turn * turns.REQUEST_COST)
+    frames, count = Frames(), READ_AT_ONCE + 50
+    async with listening(frames) as listener:
+        writer = await shaken(client, listener)
+        await eventually(lambda: listener.connection_count, "the connection")
+        for _ in range(count):
+            client.tls.write((100).to_bytes(4, "big") + bytes(100))
+        if says_so:
+            with pytest.raises(ssl.SSLWantReadError):
+                client.tls.unwrap()
+        writer.write(client.sent.read())
+        writer.close()
+        await asyncio.wait_for(frames.has_ended.wait(), 30)
+        assert frames.sizes.qsize() == count
