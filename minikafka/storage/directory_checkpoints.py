@@ -52,7 +52,7 @@ class DirectoryCheckpoints:
         self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
         self._files = (self._first_dirty, self._recovery_points, self._log_starts, self._high_watermarks)
-        self._left: set[TopicPartition] = set()  # they may have rows and no log any more
+        self._left: dict[TopicPartition, None] = {}  # they may have rows and no log any more
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
@@ -70,7 +70,7 @@ class DirectoryCheckpoints:
         self.recovery_points, self.log_starts = self._recovery_points.read(), self._log_starts.read()
         self.first_dirty = self._first_dirty.read()
         self._high_watermarks.read()
-        self._left = {tp for file in self._files for tp in file.offsets}
+        self._left = {tp: None for file in self._files for tp in file.offsets}
 
     def log_start(self, tp: TopicPartition) -> int | None:
         """Start offset of a log; None when the file is unreadable."""
@@ -100,7 +100,7 @@ class DirectoryCheckpoints:
 
     def leave(self, tp: TopicPartition) -> None:
         """A log is gone: the next :meth:`prepare` forgets its rows. Until then a copy of it may need them."""
-        self._left.add(tp)
+        self._left[tp] = None
 
     def prepare_forget(self, tp: TopicPartition) -> Callable[[], None]:
         """A log is about to be created: the returned function durably removes its old rows."""
