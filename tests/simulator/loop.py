@@ -241,8 +241,8 @@ class Process(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, **kwargs)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         """A thread takes the job after a while. It has as many as ``executor`` would have (a ThreadPoolExecutor)."""
