@@ -194,7 +194,8 @@ class Appender:
                 if header.base_offset > self._next_offset or not header.record_count:
                     self._check_open(records[run_start:position])
             is_full = header.attributes & CONTROL_FLAG and self._is_full_of_aborted()
-            if is_full or not self._has_room(header.last_offset, size, stamp_ms):
+            # The leader sends records of one of its segments: these were not too far apart, or the cleaner merged them.
+            if is_full or not self._has_room(header.last_offset, size, stamp_ms, may_be_old=not position):
                 self._commit_run(records[run_start:position])
                 self._roll_for(header)
                 self._begin_active(stamp_ms)
@@ -278,11 +279,11 @@ class Appender:
         is_far = header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET
         self.roll(header.base_offset if is_far else log.log_end_offset)
 
-    def _has_room(self, last_offset: int, size: int, stamp_ms: int) -> bool:
+    def _has_room(self, last_offset: int, size: int, stamp_ms: int, *, may_be_old: bool = True) -> bool:
         """A batch fits the active segment, after the staged ones.
 
         Its age counts by the timestamps of records: old records that are written now, or fetched by a new replica, get
-        the segments that they had, and retention takes them as soon.
+        the segments that they had, and retention takes them as soon. ``may_be_old``: ask for the age at all.
         """
         log = self._log
         active = log.segments.active
@@ -297,7 +298,7 @@ class Appender:
         return (
             used + size <= config.segment_bytes
             and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-            and (first_stamp_ms is None or stamp_ms - first_stamp_ms <= config.roll_ms)
+            and (not may_be_old or first_stamp_ms is None or stamp_ms - first_stamp_ms <= config.roll_ms)
             and active.index.bytes_with_next <= config.segment_index_bytes
         )
 

@@ -127,12 +127,26 @@ def test_segments_roll_by_age_of_their_first_batch(open_log: OpenLog, unstamped:
     assert [segment.base_offset for segment in log.segments] == [0, 2, 5]
 
 
+def sent(offsets: range) -> memoryview:
+    """Batches, each 400 ms after the one before."""
+    batches = (batch(b"x", timestamp=NOW_MS + 400 * at, base_offset=at, leader_epoch=0) for at in offsets)
+    return memoryview(b"".join(map(bytes, batches)))
+
+
 def test_old_records_get_the_segments_that_they_had(open_log: OpenLog) -> None:
-    """A replica that begins anew fetches all of them at once. In one segment, retention would keep all of them."""
+    """A replica that begins anew fetches all of them now. In one segment, retention would keep all of them."""
     log = open_log(segment_ms=1000)
-    sent = b"".join(bytes(batch(b"x", timestamp=NOW_MS + 400 * at, base_offset=at, leader_epoch=0)) for at in range(10))
-    log.append_as_follower(memoryview(sent), wall_ms=NOW_MS + 10_000)
+    for begin, end in pairwise((0, 2, 3, 6, 9, 10)):  # an answer has records of one segment, or of a part of it
+        log.append_as_follower(sent(range(begin, end)), wall_ms=NOW_MS + 10_000)
     assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
+
+
+def test_what_the_cleaner_has_merged_stays_together(open_log: OpenLog) -> None:
+    """An answer of a MiB began 12,000 segments in one turn of the loop, 0.9 ms each: the new replica was fenced."""
+    log = open_log(segment_ms=1000)
+    for begin, end in pairwise((0, 100, 200)):
+        log.append_as_follower(sent(range(begin, end)), wall_ms=NOW_MS + 10_000)
+    assert [segment.base_offset for segment in log.segments] == [0, 100]
 
 
 def test_jitter_rolls_segments_early_each_at_a_time_of_its_own(open_log: OpenLog) -> None:
