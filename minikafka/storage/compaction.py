@@ -301,11 +301,15 @@ class _Writer:
 
 
 def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Segment]]:
-    """Runs of segments that together fit into one segment."""
+    """Runs of segments that together fit into one segment, and are few enough to be replaced in a turn of the loop.
+
+    A topic may have a segment for each record. Those that are left are merged by later passes.
+    """
     group: list[Segment] = []
     for segment in segments:
         size = sum(member.size for member in group) + segment.size
-        if group and (size > config.segment_bytes or segment.next_offset - group[0].base_offset > MAX_RELATIVE_OFFSET):
+        is_too_large = size > config.segment_bytes or len(group) == SEGMENTS_AT_ONCE
+        if group and (is_too_large or segment.next_offset - group[0].base_offset > MAX_RELATIVE_OFFSET):
             yield group
             group = []
         group.append(segment)

@@ -28,6 +28,9 @@ class Segments:
     def __len__(self) -> int:
         return len(self._segments)
 
+    def __contains__(self, segment: object) -> bool:
+        return isinstance(segment, Segment) and self._segments[self.index_of(segment.base_offset)] is segment
+
     def __getitem__(self, at: int) -> Segment:
         return self._segments[at]
 

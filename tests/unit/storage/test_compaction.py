@@ -97,6 +97,26 @@ def test_many_segments_are_replaced_in_portions(open_log: OpenLog) -> None:
     assert not log.segment_list._removals
 
 
+def test_no_more_segments_are_merged_into_one_than_a_turn_replaces(open_log: OpenLog) -> None:
+    """With small ``segment.ms``, thousands of records had a segment each, and all of these were renamed in one turn."""
+    log = open_log(**COMPACT | {"segment_bytes": 1 << 20})
+    for at in range(2 * compaction.SEGMENTS_AT_ONCE + 20):
+        put(log, b"k%d" % at, b"x")
+        log.roll()
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    before, most = len(log.segments), 0
+    for _ in log.completing_compaction(job):
+        most, before = max(most, before - len(log.segments)), len(log.segments)
+    assert most == compaction.SEGMENTS_AT_ONCE - 1
+    assert [segment.base_offset for segment in log.segments] == [0, 50, 100, 120]
+
+
 def test_what_retention_takes_away_under_the_cleaner_is_no_damage(
     open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
