@@ -42,6 +42,12 @@ class ReplicaMove:
         return self.current.bytes_between(self.future.log_end_offset, self.current.log_end_offset)
 
     @property
+    def segments_left(self) -> int:
+        """Number of segments with bytes left to copy, or one; only when :meth:`prepare_cut` has nothing."""
+        segments = self.current.segments
+        return len(segments) - segments.index_of(self.future.log_end_offset)
+
+    @property
     def is_caught_up(self) -> bool:
         """True when the copy has the same end as the log; only when :meth:`prepare_cut` has nothing."""
         return self.future.log_end_offset == self.current.log_end_offset

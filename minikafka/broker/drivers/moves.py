@@ -35,6 +35,8 @@ log = get_logger()
 CHUNK_BYTES: Final = 1 << 20
 LAST_STEP_BYTES: Final = 1 << 20
 """Most bytes left to copy for the last step, which blocks the loop."""
+LAST_STEP_SEGMENTS: Final = 3
+"""Most segments that these lie in. Each is begun, and synced with its indexes: a log may have one for each record."""
 IDLE_PAUSE_S: Final = 0.02
 SHORTAGE_PAUSE_S: Final = 1.0
 WISHES_MAX: Final = 10_000
@@ -142,7 +144,8 @@ class DirectoryMoves:
         try:
             if await self._has_cut(move):
                 return 0  # and much may have happened meanwhile
-            if move.bytes_left <= min(LAST_STEP_BYTES, self._rate()):
+            is_short = move.bytes_left <= min(LAST_STEP_BYTES, self._rate())
+            if is_short and move.segments_left <= LAST_STEP_SEGMENTS:
                 return await self._maybe_complete(move, partition)
             return await self._copy(move)
         except PassingFailure as failure:

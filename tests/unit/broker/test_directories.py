@@ -19,6 +19,7 @@ from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventuall
 from minikafka.broker.handlers import describe_log_dirs
 from minikafka.broker.handlers.alter_replica_log_dirs import AT_ONCE
 from minikafka.broker.node import Node
+from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, TopicPartition
 from minikafka.records.batch import Buffer
@@ -202,6 +203,33 @@ async def test_a_replica_moves_while_it_is_written(start_node: StartNode, tmp_pa
     node = await start_node(log_dirs=two(tmp_path))
     assert led(node, ORDERS).log.log_end_offset == number + 1
     assert values_in((await (await dial(node)).fetch("orders", number)).records) == [b"the last"]
+
+
+@pytest.mark.spec("A5")
+async def test_the_last_step_of_a_move_has_few_segments(
+    start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the loop for itself. A log of 160 KB in 2,000 segments was all copied in it: the node hung for 20 s."""
+    node = await start_node(log_dirs=two(tmp_path), log_segment_bytes=1024)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for _ in range(10):
+        await client.produce("orders", b"x" * 900)
+    left: list[int] = []
+    moves = node.data_plane.moves
+    maybe_complete = moves._maybe_complete
+
+    async def last_step(move: ReplicaMove, partition: Partition) -> int:
+        left.append(move.segments_left)
+        return await maybe_complete(move, partition)
+
+    monkeypatch.setattr(moves, "_maybe_complete", last_step)
+    source = node.store.log_dir_of(ORDERS)
+    target = next(each for each in node.store.directories if each is not source)
+    assert await alter(client, target.path) is ErrorCode.NONE
+    await eventually(lambda: node.store.log_dir_of(ORDERS) is target, "the move")
+    assert left
+    assert max(left) <= 3
 
 
 @pytest.mark.spec("A5", "R22")
