@@ -36,7 +36,7 @@ Its fetch offset is its log end. An answer counts only while the partition is in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -325,20 +325,26 @@ class ReplicaFetcher:
 
     # -- fetching ---------------------------------------------------------------------------------------------------
 
-    def on_fetch_response(self, response: FetchResponse, now_ms: int) -> list[Effect]:
-        """Per partition of the answer: apply records and offsets, cut at a divergence, or act on an error."""
+    def on_fetch_response(self, response: FetchResponse, now_ms: int) -> Iterator[Effect]:
+        """Per partition of the answer: apply records and offsets, cut at a divergence, or act on an error.
+
+        Each is looked at when its effect is asked for, to be carried out at once. In between, other things may happen.
+        """
         self._on_answer(_Awaited.FETCH)
         error = ErrorCode.of(response.error_code)
         if not self._states.session.on_response(error, response.session_id):
             if error not in SESSION_ERRORS:
                 self._backoff_until_ms = now_ms + self._settings.backoff_ms
-            return []
-        effects: list[Effect] = []
+            return iter(())
+        return self._on_data(response, now_ms)
+
+    def _on_data(self, response: FetchResponse, now_ms: int) -> Iterator[Effect]:
         for topic in response.responses:
             name = topic.topic or self._states.topic_name(topic.topic_id)
             for data in topic.partitions:
+                effects: list[Effect] = []
                 self._on_partition_data(TopicPartition(name, data.partition_index), data, now_ms, effects)
-        return effects
+                yield from effects
 
     def on_appended(self, tp: TopicPartition, log_end_offset: int, last_epoch: int) -> None:
         """The records of an :class:`Append` are in the log. It now ends at ``log_end_offset`` in ``last_epoch``."""

@@ -43,6 +43,8 @@ log = get_logger()
 IDLE_SHUTDOWN_S: Final = 5.0
 THROTTLED_PAUSE_MS: Final = 100
 NEVER_MS: Final = 1 << 62
+APPENDED_AT_ONCE: Final = 256 * 1024
+"""Bytes of an answer: 8 ms if each record has a batch. An answer may have 10 MiB."""
 
 
 class FetcherKey(NamedTuple):
@@ -136,6 +138,7 @@ class _Fetcher:
         self._calls = LeaderCalls(self._dial, self._note_absence)
         self._wake = asyncio.Event()
         self._is_throttling = False  # some partitions are left out of fetches
+        self._appended_bytes = 0  # in this turn of the loop
         self._unsynced: dict[TopicPartition, None] = {}  # to be looked at before the next fetch
         self._name = f"fetcher-{key.source_id}-{key.fetcher_id}"
         parts.tasks.start(self._fetch_while_needed(), self._name)
@@ -213,6 +216,9 @@ class _Fetcher:
                 case do.SendFetch() | do.SendOffsetsForLeaderEpoch() | do.SendListOffsets():
                     for consequence in await self._send(effect):
                         self._apply(consequence)
+                        if self._appended_bytes >= APPENDED_AT_ONCE:
+                            self._appended_bytes = 0
+                            await asyncio.sleep(0)
                 case do.Wait(until_ms):
                     await self._wait(until_ms)
                 case _:
@@ -274,6 +280,7 @@ class _Fetcher:
             if isinstance(error, EpochsFall):
                 return self._machine.on_epochs_fall(tp, error.epoch, self._now())
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
+        self._appended_bytes += len(effect.records)
         self._replicas.traffic.replication_bytes_in += len(effect.records)
         self._parts.quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(partition, effect.high_watermark, effect.log_start_offset)

@@ -65,7 +65,9 @@ class Follower:
         return self.carry_out(self.fetcher.next(self.now_ms))
 
     def carry_out(self, effects):
+        done = []
         for effect in effects:
+            done.append(effect)
             match effect:
                 case Append(tp, records, high_watermark, log_start_offset):
                     log = self.logs[tp]
@@ -78,11 +80,11 @@ class Follower:
                     self.logs[tp].truncate_to(offset)
                     self.fetcher.on_cut(tp)
                 case RestartAt(tp, _) if self.puts_off:
-                    return effects + self.fetcher.on_cut_put_off(tp, self.now_ms)
+                    return done + self.fetcher.on_cut_put_off(tp, self.now_ms)
                 case RestartAt(tp, offset):
                     self.logs[tp].restart_at(offset)
                     self.fetcher.on_cut(tp)
-        return effects
+        return done
 
     def answer_epochs(self, *answers):
         """(partition, epoch, end) or (partition, error)."""
@@ -548,13 +550,27 @@ def test_the_backoff_doubles_up_to_its_setting_until_something_is_appended():
     assert backoff.until_ms - follower.now_ms == FIRST_BACKOFF_MS
 
 
+@pytest.mark.spec("R10")
+def test_what_an_answer_has_of_a_partition_is_looked_at_when_it_is_its_turn():
+    """Others have turns in between: the partition may follow another leader by then."""
+    follower = fetching(a=empty(), b=empty())
+    partitions = [data(A, records(3, "a")), data(B, records(3, "b"))]
+    answer = FetchResponse(
+        session_id=SESSION, responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)]
+    )
+    effects = follower.fetcher.on_fetch_response(answer, 0)
+    assert next(effects).topic_partition == A
+    follower.fetcher.remove_partitions([B])
+    follower.follow(B, leader_epoch=4)
+    assert list(effects) == []
+
+
 @pytest.mark.spec("R8")
 def test_damage_that_stays_backs_off_further_each_time():
     follower = fetching(a=empty())
     follower.fetcher._states.get(A).failures = 3
-    follower.fetcher.on_fetch_response(
-        FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data(A, records(3, "a"))])]), 0
-    )
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data(A, records(3, "a"))])])
+    list(follower.fetcher.on_fetch_response(response, 0))
     (backoff,) = follower.fetcher.on_append_failed(A, ErrorCode.CORRUPT_MESSAGE, 0)
     assert backoff.until_ms == 8 * FIRST_BACKOFF_MS
 
