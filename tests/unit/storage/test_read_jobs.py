@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -180,6 +180,29 @@ def test_a_batch_of_too_many_records_is_opened_up_to_a_budget(
     monkeypatch.setattr(timestamps, "BYTES_MAX", 1000)
     if codec is not Compression.NONE:
         assert log.offset_for_timestamp(NOW_MS + 50) == (NOW_MS + 999, 1, 0)
+
+
+@pytest.mark.spec("P6")
+def test_a_look_up_opens_no_more_than_a_tenth_of_a_second_of_a_batch(
+    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record costs a microsecond, and a thread of four is busy meanwhile. A batch may have 2,000,000 (row 4)."""
+    opened, bytes_max = 0, []
+
+    def without_end(*_: object, max_bytes: int) -> Iterator[Record]:
+        nonlocal opened
+        bytes_max.append(max_bytes)
+        while True:
+            opened += 1
+            yield Record(0, NOW_MS, None, None)
+
+    log = open_log()
+    stage(log, build_batch([Record(0, NOW_MS + at, None, None) for at in range(3)]))
+    log.commit()
+    monkeypatch.setattr(timestamps, "iter_records", without_end)
+    assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 2, 0, 0)
+    assert opened <= 100_001
+    assert bytes_max == [16 << 20]
 
 
 def test_a_batch_that_holds_no_records_stands_for_them(open_log: OpenLog) -> None:
