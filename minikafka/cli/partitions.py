@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,13 +35,34 @@ async def find_partitions(admin: Admin, wanted: Mapping[str, Sequence[int]], clu
 async def absent(admin: Admin, view: TopicView, otherwise: str = "") -> KafkaError:
     """The error of a topic that could not be described. One that is not there may have been misspelt: the hint is the
     name that was meant, or else what is given."""
-    from difflib import get_close_matches
-
     from minikafka.client.admin.base import NO_TOPIC
     from minikafka.errors import KafkaError
 
     if view.error is not NO_TOPIC:
         return KafkaError(view.error, f"cannot read topic {view.name!r}")
-    near = get_close_matches(view.name, [topic.name for topic in await admin.list_topics()], 1)
+    return await _not_found(admin, view.name, otherwise)
+
+
+@asynccontextmanager
+async def which_may_be_misspelt(admin: Admin, name: str) -> AsyncIterator[None]:
+    """Around what is done to a topic of that name: where there is none, the error names the nearest one."""
+    from minikafka.client.admin.base import NO_TOPIC
+    from minikafka.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        if error.code is not NO_TOPIC:
+            raise
+        raise await _not_found(admin, name) from error
+
+
+async def _not_found(admin: Admin, name: str, otherwise: str = "") -> KafkaError:
+    from difflib import get_close_matches
+
+    from minikafka.client.admin.base import NO_TOPIC
+    from minikafka.errors import KafkaError
+
+    near = get_close_matches(name, [topic.name for topic in await admin.list_topics()], 1)
     hint = f"did you mean {near[0]}?" if near else otherwise
-    return KafkaError(view.error, f"topic {view.name!r} not found" + (f"; {hint}" if hint else ""))
+    return KafkaError(NO_TOPIC, f"topic {name!r} not found" + (f"; {hint}" if hint else ""))

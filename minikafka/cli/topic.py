@@ -202,13 +202,16 @@ def alter(
         )
 
     async def verb(admin: Admin) -> None:
-        if changes:
-            await admin.alter_configs(name, changes)
-            print_line(f"changed {', '.join(changes)} of {name}")
-            await _note_if_beyond_the_replicas(admin, name, changes.get(MIN_ISR))
-        if partitions is not None:
-            await admin.create_partitions(name, partitions)
-            print_line(f"{name} has {partitions} partitions")
+        from minikafka.cli.partitions import which_may_be_misspelt
+
+        async with which_may_be_misspelt(admin, name):
+            if changes:
+                await admin.alter_configs(name, changes)
+                print_line(f"changed {', '.join(changes)} of {name}")
+                await _note_if_beyond_the_replicas(admin, name, changes.get(MIN_ISR))
+            if partitions is not None:
+                await admin.create_partitions(name, partitions)
+                print_line(f"{name} has {partitions} partitions")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)
 
@@ -225,8 +228,11 @@ def delete(
     """Delete topics and their data."""
 
     async def verb(admin: Admin) -> None:
+        from minikafka.cli.partitions import which_may_be_misspelt
+
         for name in names:
-            await admin.delete_topic(name)
+            async with which_may_be_misspelt(admin, name):
+                await admin.delete_topic(name)
             print_line(f"deleted {name}")
 
     run_with_admin(verb, target(bootstrap, directory), timeout)

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from minikafka.cli.partitions import absent
+from minikafka.cli.partitions import absent, which_may_be_misspelt
 from minikafka.client import Admin
 from minikafka.client.cluster import TopicView
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 
 
 class FakeAdmin:
@@ -31,3 +31,17 @@ async def test_the_topic_that_was_meant_is_named(name: str, error: ErrorCode, sa
     view = TopicView(name, UUID(int=0), error, False, {})
     found = await absent(cast("Admin", FakeAdmin()), view, "create it")
     assert (found.code, found.message) == (error, said)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'evnts' not found; did you mean events?"),
+        (ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"),
+    ],
+)
+async def test_so_it_is_by_what_changes_a_topic(error: ErrorCode, said: str) -> None:
+    with pytest.raises(KafkaError) as raised:
+        async with which_may_be_misspelt(cast("Admin", FakeAdmin()), "evnts"):
+            raise KafkaError(error, "delete.topic.enable is false")
+    assert (raised.value.code, raised.value.message) == (error, said)
