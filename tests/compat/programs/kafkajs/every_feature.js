@@ -3,6 +3,8 @@
 const assert = require("node:assert/strict");
 const { readFileSync } = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");
+const LZ4Codec = require("@2l/kafkajs-lz4");
+const zstd = require("@bokuweb/zstd-wasm");
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
 const SnappyCodec = require("kafkajs-snappy");
 
@@ -11,6 +13,11 @@ const PARTITIONS = 4;
 const [servers, prefix] = process.argv.slice(2);
 
 CompressionCodecs[CompressionTypes.Snappy] = SnappyCodec;
+CompressionCodecs[CompressionTypes.LZ4] = new LZ4Codec().codec;
+CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  compress: async ({ buffer }) => Buffer.from(zstd.compress(buffer)),
+  decompress: async (buffer) => Buffer.from(zstd.decompress(buffer)),
+});
 const kafka = new Kafka({ clientId: "tester", brokers: servers.split(","), logLevel: logLevel.NOTHING });
 const admin = kafka.admin();
 
@@ -295,10 +302,13 @@ async function tell(feature, attempt) {
 
 async function main() {
   console.log(JSON.stringify({ version: require("kafkajs/package.json").version }));
+  await zstd.init();
   await admin.connect();
   await tell("topics", topics);
   await tell("gzip", compressed("gzip", CompressionTypes.GZIP));
   await tell("snappy", compressed("snappy", CompressionTypes.Snappy));
+  await tell("lz4", compressed("lz4", CompressionTypes.LZ4));
+  await tell("zstd", compressed("zstd", CompressionTypes.ZSTD));
   await tell("idempotence", idempotence);
   await tell("headers", headers);
   await tell("timestamps", timestamps);
