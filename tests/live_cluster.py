@@ -81,19 +81,24 @@ def free_base_port(brokers: int = 3) -> int:
 
 
 @contextmanager
-def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iterator[LocalCluster]:
-    """A cluster that is ready, with settings by Kafka's names, dots written as underscores.
+def running_cluster(
+    directory: Path, brokers: int = 3, *, has_racks: bool = False, **settings: str
+) -> Iterator[LocalCluster]:
+    """A cluster that is ready, with settings by Kafka's names, dots written as underscores. With racks, node 1 is in
+    r1, and so on.
 
     A broker that reported an unhandled exception fails the test whatever the clients saw, and so does one whose loop
     was busy for more than TURN_MAX_MS of CPU time in one turn.
     """
-    with unjudged_cluster(directory, brokers, **settings) as cluster:
+    with unjudged_cluster(directory, brokers, has_racks=has_racks, **settings) as cluster:
         yield cluster
     assert_no_complaints(cluster)
 
 
 @contextmanager
-def unjudged_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iterator[LocalCluster]:
+def unjudged_cluster(
+    directory: Path, brokers: int = 3, *, has_racks: bool = False, **settings: str
+) -> Iterator[LocalCluster]:
     """The same for a test that judges the nodes' logs itself.
 
     At the end every node gets SIGKILL, paused or not. Records of tests may be of 1970: retention looks for old ones
@@ -107,6 +112,10 @@ def unjudged_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iter
     cluster = LocalCluster.create(
         directory, brokers=brokers, base_port=free_base_port(brokers), settings=named, detached=False
     )
+    cluster.layout.write_files()
+    for node_id in cluster.layout.node_ids if has_racks else ():
+        with cluster.layout.config_file(node_id).open("a") as file:
+            file.write(f"broker.rack=r{node_id}\n")
     try:
         cluster.start(PATIENCE_S)
         yield cluster

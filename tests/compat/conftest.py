@@ -58,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         ("group_consumer_heartbeat_interval_ms", "group_consumer_min_heartbeat_interval_ms"), "500"
     )
     settings = {"num_partitions": "4", **interval}
-    with running_cluster(tmp_path_factory.mktemp("compat") / "cluster", **settings) as cluster:
+    with running_cluster(tmp_path_factory.mktemp("compat") / "cluster", has_racks=True, **settings) as cluster:
         yield cluster
 
 

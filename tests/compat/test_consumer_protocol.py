@@ -136,6 +136,24 @@ def test_topics_are_selected_by_an_expression(
     eventually(lambda: shares([one]) == [2 * PARTITIONS], "the partitions of both topics")
 
 
+def test_members_read_partitions_in_their_racks(topic: str, consumer: NewConsumer, admin: AdminClient) -> None:
+    """Each node is a rack, and each partition has one replica. Members join one by one, as consumers do."""
+    nodes = [1, 2, 3, 3, 2, 1]
+    new = NewTopic(topic, len(nodes), replica_assignment=[[node] for node in nodes])
+    admin.create_topics([new])[topic].result(30)
+    members = {rack: consumer(f"group-of-{topic}", client_rack=rack) for rack in ("r3", "r1", "r2")}
+    for member in members.values():
+        member.subscribe([topic])
+
+    def racks() -> dict[str, list[str]]:
+        shares([*members.values()])
+        return {
+            rack: [f"r{nodes[owned.partition]}" for owned in member.assignment()] for rack, member in members.items()
+        }
+
+    eventually(lambda: racks() == {rack: [rack, rack] for rack in members}, "each to have those of its rack")
+
+
 @pytest.mark.spec("G7")
 def test_a_static_member_keeps_its_partitions_over_a_restart(
     servers: str, topic: str, create: Callable[[str], None], consumer: NewConsumer
