@@ -165,6 +165,7 @@ def log_config(config: TopicConfig) -> LogConfig:
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
         file_delete_delay_ms=config.file_delete_delay_ms,
+        preallocate=config.preallocate,
         delete_retention_ms=config.delete_retention_ms,
         log_append_time=_timestamp_type(config) is TimestampType.LOG_APPEND_TIME,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import INT_MAX, LONG_MAX, choice, integer, long, nullable, only_false, ratio, words
+from minikafka.config.kinds import INT_MAX, LONG_MAX, boolean, choice, integer, long, nullable, ratio, words
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -71,11 +71,12 @@ class LogSettings(SettingGroup):
         directory is renamed to end in -stray. Apache Kafka keeps such logs.""",
     )
     log_preallocate = Setting(
-        only_false("a segment's file is as long as what was written to it"),
+        boolean(),
         False,
         dynamic=True,
-        doc="""Segments of their full length from the start are not there: true is refused. The length of a file tells
-        where its log ends.""",
+        doc="""Take room on the disk for the whole of the segment that is written (log.segment.bytes), in a thread, soon
+        after it began; what is left when it is closed is given back. The file is as long as what was written to it.
+        Only on Linux, on file systems that can, and while ten times as much is free.""",
     )
     log_index_interval_bytes = Setting(
         integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index; at most 65536 count."

@@ -1,7 +1,7 @@
 """Logs on disk, byte for byte as Apache Kafka lays them out.
 
 ===================  ===============================================================================================
-``disk``             the port to a file system, and the operating system behind it
+``disk``             the port to a file system, and the operating system behind it; ``preallocation``: room for a file
 ``scan``             batch headers, and checked batches, of a segment file in order
 ``index``            the sparse offset and time indexes; ``batch_index``: both of a segment, and the rule for entries
 ``segment``          one ``.log`` file: appending, finding a batch; ``tail``: positions of its newest batches;

@@ -30,6 +30,7 @@ class LogConfig:
     max_compaction_lag_ms: int = NEVER
     delete_retention_ms: int = 24 * 3600 * 1000
     file_delete_delay_ms: int = 60_000
+    preallocate: bool = False
     notes_durable_end: bool = False  # after every sync, exactly: see durable_end
     log_append_time: bool = False  # message.timestamp.type=LogAppendTime
     roll_ms: int = field(init=False)

@@ -19,10 +19,12 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from minikafka.records.batch import Buffer
+from minikafka.storage import preallocation
 from minikafka.storage.errors import is_full
 
 MAX_BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
@@ -136,6 +138,14 @@ class Disk(Protocol):
     def is_dir(self, path: str) -> bool: ...
     def size(self, path: str) -> int: ...
     def space(self, path: str) -> DiskSpace: ...
+    def reserve(self, path: str, size: int) -> None:
+        """Take room for a file of ``size`` bytes, which keeps its length; as far as the disk can."""
+        ...
+
+    def give_back(self, path: str) -> None:
+        """Let go of the room behind the end of a file that nobody writes to any more."""
+        ...
+
     def lock(self, path: str) -> Lock:
         """Take the lock file at ``path``; BlockingIOError when another holder lives."""
         ...
@@ -329,6 +339,14 @@ class OsDisk:
     def space(self, path: str) -> DiskSpace:
         stat = os.statvfs(path)
         return DiskSpace(total=stat.f_blocks * stat.f_frsize, usable=stat.f_bavail * stat.f_frsize)
+
+    def reserve(self, path: str, size: int) -> None:
+        with suppress(OSError):  # not by every file system; and the disk may be full: who writes finds out
+            preallocation.reserve(path, size, self.space(path).usable)
+
+    def give_back(self, path: str) -> None:
+        with suppress(OSError):
+            preallocation.give_back(path)
 
     def lock(self, path: str) -> Lock:
         return OsLock(path)

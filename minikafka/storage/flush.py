@@ -43,6 +43,7 @@ class FlushJob:
     store_epochs: Callable[[], None]
     listing: Listing
     durable_end: DurableEnd | None
+    preallocated: tuple[Segment, int] | None
     is_done: bool = False
     error: OSError | None = None
 
@@ -50,6 +51,7 @@ class FlushJob:
         """Sync, in any thread. Never raises: :meth:`Flusher.complete_flush` checks ``error``."""
         self.error = None
         try:
+            self._preallocate()
             for file in self.files:
                 file.fsync()
             self.files = ()  # once: a sync that failed would say "ok" the next time
@@ -72,8 +74,14 @@ class FlushJob:
         """True after a shortage of the process or the machine: run it again later."""
         return self.error is not None and is_passing(self.error) and not self.files
 
+    def _preallocate(self) -> None:
+        if self.preallocated is not None and self.preallocated[0].is_active:  # else it is full already
+            segment, size = self.preallocated
+            self.disk.reserve(segment.path(LOG_SUFFIX), size)
+
     def _write_indexes(self, segment: Segment) -> None:
         if self.disk.exists(segment.path(LOG_SUFFIX)):  # else retention took it away meanwhile
+            self.disk.give_back(segment.path(LOG_SUFFIX))
             segment.write_indexes()
             for kind in INDEX_SUFFIXES:
                 self._sync(segment.path(kind))
@@ -100,6 +108,8 @@ class Flusher:
         self._last_flush_ms = NO_TIMESTAMP
         self._is_believed = is_believed
         self._loaded_end_offset = log.log_end_offset
+        active = log.segments.active
+        self._preallocated = active if active.size else None  # the last one that needs no room any more, or has it
 
     def names_changed(self) -> None:
         """A file was created or renamed; the next flush syncs the directory."""
@@ -123,13 +133,13 @@ class Flusher:
         self._unsynced = []
 
     def flush_due(self, now_ms: int) -> bool:
-        """True when a rolled segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush.
+        """True when a rolled or new segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush.
 
         ``now_ms``: monotonic. A wall clock that is set back by a day would put ``flush.ms`` off for a day.
         """
         log = self._log
         unflushed = log.log_end_offset - log.recovery_point
-        if self._sealed or log.segment_list.is_stale(log.segments):
+        if self._sealed or self._must_preallocate or log.segment_list.is_stale(log.segments):
             return True
         return unflushed > 0 and (
             log.recovery_point < log.segments.active.base_offset
@@ -184,6 +194,7 @@ class Flusher:
                 log.snapshots.take(log.producers, log.log_end_offset)
             self.close_segment(active)
             log.recovery_point = min(log.recovery_point, active.base_offset)
+        self._preallocated = active
         return self._prepare(syncs_names=self._has_changed)
 
     def complete_close(self, job: FlushJob) -> None:
@@ -208,6 +219,17 @@ class Flusher:
         is_rebuilt = self._has_new_names or not self._is_believed
         return is_rebuilt or log.log_end_offset != self._loaded_end_offset or log.generation > 0
 
+    @property
+    def _must_preallocate(self) -> bool:
+        log = self._log
+        return log.config.preallocate and log.segments.active is not self._preallocated
+
+    def _preallocation(self) -> tuple[Segment, int] | None:
+        if not self._must_preallocate:
+            return None
+        self._preallocated = active = self._log.segments.active
+        return active, self._log.config.segment_bytes
+
     def _prepare(self, *, syncs_names: bool) -> FlushJob:
         log = self._log
         log.commit()
@@ -230,4 +252,5 @@ class Flusher:
             store_epochs=log.epochs.prepare_store(log.disk, log.directory),
             listing=log.segment_list.prepare_store(log.segments),
             durable_end=log.durable_end,
+            preallocated=self._preallocation(),
         )

@@ -220,6 +220,12 @@ class MountedDisk:
         self.platter.directory(path)
         return DiskSpace(total=self.platter.capacity, usable=self.platter.capacity - self.platter.used)
 
+    def reserve(self, path: str, size: int) -> None:
+        """Files take no room here but for what they have."""
+
+    def give_back(self, path: str) -> None:
+        """As :meth:`reserve`."""
+
     def lock(self, path: str) -> MountedLock:
         self.open_append(path)
         return self.platter.take_lock(path, self)

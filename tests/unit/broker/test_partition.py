@@ -32,6 +32,7 @@ def test_what_is_set_for_a_topic_reaches_its_logs() -> None:
         "max.compaction.lag.ms": "600",
         "min.cleanable.dirty.ratio": "0.7",
         "min.compaction.lag.ms": "8",
+        "preallocate": "true",
         "retention.bytes": "9",
         "retention.ms": "10",
         "segment.bytes": "11000",

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
+from pathlib import Path
 
 import pytest
-from storage_batches import NOW_MS, OpenLog, append
+from storage_batches import NOW_MS, OpenLog, all_values, append
 
-from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.disk import DiskSpace, OsDisk, OsFile
 from minikafka.storage.log import StorageFailure
 
 
@@ -133,3 +135,60 @@ def test_a_roll_neither_syncs_nor_writes_indexes(open_log: OpenLog, monkeypatch:
     log.flush()
     assert {path.rpartition(".")[2] for path in log.disk.listdir(log.directory)} >= {"index", "timeindex"}
     assert not log.flush_due(NOW_MS)
+
+
+def room_of(path: str) -> int:
+    return os.stat(path).st_blocks * 512
+
+
+@pytest.fixture
+def _can_reserve(disk: OsDisk, tmp_path: Path) -> None:
+    path = tmp_path / "probe"
+    path.touch()
+    disk.reserve(str(path), 1 << 20)
+    if not room_of(str(path)):
+        pytest.skip("the file system takes no room in advance")
+
+
+@pytest.mark.usefixtures("_can_reserve")
+def test_a_segment_has_its_room_from_its_beginning_and_keeps_what_it_needs(open_log: OpenLog, directory: str) -> None:
+    log = open_log(preallocate=True, segment_bytes=1 << 20)
+    first, second = (f"{directory}/{offset:020}.log" for offset in (0, 1))
+    assert log.flush_due(NOW_MS)
+    log.flush()
+    assert not log.flush_due(NOW_MS)
+    append(log, b"a")
+    assert (room_of(first), os.path.getsize(first)) == (1 << 20, log.size_in_bytes)
+    log.roll()
+    log.flush()
+    assert room_of(first) < 1 << 16
+    assert (room_of(second), os.path.getsize(second)) == (1 << 20, 0)
+    append(log, b"b")
+    log.close()
+    assert room_of(second) < 1 << 16
+    again = open_log(preallocate=True, segment_bytes=1 << 20)
+    assert all_values(again) == {0: b"a", 1: b"b"}
+    again.close()
+    assert room_of(second) < 1 << 16
+
+
+@pytest.mark.usefixtures("_can_reserve")
+def test_room_of_a_log_that_was_killed_is_given_back(open_log: OpenLog, directory: str) -> None:
+    log = open_log(preallocate=True, segment_bytes=1 << 20)
+    append(log, b"a")
+    log.flush()
+    log.roll()
+    again = open_log(clean=False, was_killed=True)
+    assert all_values(again) == {0: b"a"}
+    again.flush()
+    assert room_of(f"{directory}/{0:020}.log") < 1 << 16
+
+
+def test_nobody_takes_the_room_that_others_need(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.touch()
+    monkeypatch.setattr(OsDisk, "space", lambda _disk, _path: DiskSpace(total=1 << 30, usable=(10 << 20) - 1))
+    disk.reserve(str(path), 1 << 20)
+    assert room_of(str(path)) == 0
+    disk.reserve(str(tmp_path / "gone"), 1)  # by retention, meanwhile
+    disk.give_back(str(tmp_path / "gone"))
