@@ -29,6 +29,30 @@ _NOT_WITH_ERRORS: Final[dict[str, Any]] = {
 """Fields that mean something without an error only, with their values. Without a message clients have words of their
 own for a code; they show an empty one as it is."""
 
+OF_PARTITIONS: Final = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors that no broker says of a whole fetch, or of a group."""
+_NAMES_OF_PARTITIONS: Final = frozenset({"name", "topic", "partition", "partition_index"})
+"""What names a topic or a partition, in answers that read."""
+
 
 def has_error(response: MessageType) -> bool:
     """Whether an answer of this class can say an error at all."""
@@ -47,18 +71,26 @@ def refuse(request: Message, response_type: type[Message], code: ErrorCode) -> M
 
 
 def say_error(response: Message, code: ErrorCode) -> None:
-    """Make ``response`` say ``code`` wherever it has room for it."""
+    """Make ``response`` say ``code`` wherever it has room for it; what brokers say of partitions only, of topics and
+    partitions, where it has any. Java's clients look no further when a whole fetch has an error."""
+    if code not in OF_PARTITIONS or not _say(response, code, of=_NAMES_OF_PARTITIONS):
+        _say(response, code)
+
+
+def _say(response: Message, code: ErrorCode, *, of: frozenset[str] = frozenset()) -> bool:
+    """Only in what has one of these fields, if any is given. Whether anything says it."""
     schema = type(response).SCHEMA
-    coded = [name for name in schema if name in CODES]
+    coded = [name for name in schema if name in CODES] if not of or not of.isdisjoint(schema) else []
     for name in coded:
         setattr(response, name, code)
     for name, value in _NOT_WITH_ERRORS.items():
         if coded and name in schema:
             setattr(response, name, value)
+    said = [bool(coded)]
     for name, field in schema.items():
         if field.array and isinstance(field.type, MessageType):
-            for element in getattr(response, name) or ():
-                say_error(element, code)
+            said += [_say(element, code, of=of) for element in getattr(response, name) or ()]
+    return any(said)
 
 
 class _Plan(NamedTuple):

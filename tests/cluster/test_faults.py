@@ -8,8 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import kafka as kafka_python
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka.errors import OffsetOutOfRangeError
 from live_cluster import eventually
 
 from minikafka.chaos.faults import CLIENTS
@@ -295,6 +298,22 @@ def test_a_read_gets_its_error_too(kafka: MiniKafka) -> None:
     eventually(has_read, "a record after the error")
     consumer.close()
     assert seen[0] == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_an_error_of_a_partition_reaches_a_consumer_with_a_fetch_session(kafka: MiniKafka) -> None:
+    """Its later fetches name no partitions, and their answers those with news: the error needs one to be said of."""
+    Outcome(kafka)
+    settings = kafka.client_config("kafka-python") | {"client_id": "session", "auto_offset_reset": "none"}
+    consumer = KafkaConsumer(enable_auto_commit=False, **settings)
+    consumer.assign([partition := kafka_python.TopicPartition(TOPIC, 0)])
+    consumer.seek(partition, 0)
+    eventually(lambda: consumer.poll(100), "records")
+    while consumer.poll(100):
+        pass
+    kafka.rule("Fetch", error="OFFSET_OUT_OF_RANGE", client_id="session", times=1, brokers=[kafka.leader_of(TOPIC)])
+    with pytest.raises(OffsetOutOfRangeError):
+        eventually(lambda: consumer.poll(100), "an error")
+    consumer.close()
 
 
 def test_an_older_broker_is_spoken_to_in_its_versions(kafka: MiniKafka) -> None:

@@ -6,15 +6,18 @@ from functools import partial
 from typing import Final
 
 from minikafka.broker.faults.rules import Effect, Rule, Rules
+from minikafka.errors import ErrorCode
 from minikafka.net.breakable import BreakableConnection, Treatment
 from minikafka.net.connection import Connection, FrameHandler
+from minikafka.replication.fetch_session import INITIAL_EPOCH
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import PREFIX_SIZE, FrameError
 from minikafka.wire.headers import RequestHeader, decode_request_header, decode_response_header, encode_response
 from minikafka.wire.messages.api_versions import ApiVersionsResponse
-from minikafka.wire.refusals import refuse, say_error
+from minikafka.wire.messages.fetch import FetchRequest
+from minikafka.wire.refusals import OF_PARTITIONS, refuse, say_error
 from minikafka.wire.schema import Message, VersionRange
 
 READS: Final = frozenset(
@@ -52,7 +55,15 @@ class RuledRequests:
             self._handler.on_frame(connection, frame)  # which says so
             return
         self._check_version(header)
-        rule = self._rules.take(header.api_key, header.client_id)
+        rule = self._rules.find(header.api_key, header.client_id)
+        if rule is not None and rule.api is ApiKey.FETCH and rule.error in OF_PARTITIONS:
+            request = _decoded_request(header, frame, position)
+            if isinstance(request, FetchRequest) and request.session_epoch > INITIAL_EPOCH:
+                # Its answer names those partitions only that have news. So the client has to name all of them.
+                self._refuse(connection, frame, header, position, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+                return
+        if rule is not None:
+            self._rules.count(rule)
         if rule is None:
             connection.treatment = self._fewer_versions(header)
         elif rule.effect is Effect.DROP and not rule.is_after:
@@ -62,7 +73,7 @@ class RuledRequests:
             connection.close()
             return
         elif rule.effect is Effect.ERROR and not (rule.is_after or rule.api in READS):
-            self._refuse(connection, frame, header, position, rule)
+            self._refuse(connection, frame, header, position, rule.error)
             return
         else:
             connection.treatment = _treatment(rule, header)
@@ -78,21 +89,18 @@ class RuledRequests:
         return Treatment(change=partial(_with_versions, header, versions)) if versions else None
 
     def _refuse(
-        self, connection: Connection, frame: memoryview, header: RequestHeader, position: int, rule: Rule
+        self, connection: Connection, frame: memoryview, header: RequestHeader, position: int, code: ErrorCode
     ) -> None:
-        key, version = rule.api, header.api_version
-        if not key.versions.has(version):
+        key, version = ApiKey(header.api_key), header.api_version
+        request = _decoded_request(header, frame, position)
+        if request is None:
             self._handler.on_frame(connection, frame)
             return
-        try:
-            request, _ = decode(key.request_class, version, frame, position)
-        except WireError as error:
-            raise FrameError(str(error)) from error
         reply = connection.open_reply()
         if key is ApiKey.PRODUCE and not getattr(request, "acks"):  # noqa: B009 - of one message class only
             reply.skip()
             return
-        answer = refuse(request, key.response_class, rule.error)
+        answer = refuse(request, key.response_class, code)
         reply.send((encode_response(key, version, header.correlation_id, encode(answer, version)),))
 
 
@@ -124,6 +132,17 @@ def _with_versions(header: RequestHeader, versions: dict[int, VersionRange], fra
             row.min_version = max(row.min_version, served.first)
             row.max_version = min(row.max_version, served.last)
     return _encoded(header, response)
+
+
+def _decoded_request(header: RequestHeader, frame: memoryview, position: int) -> Message | None:
+    """None: nobody here knows this version. FrameError when it cannot be read."""
+    key = ApiKey(header.api_key)
+    if not key.versions.has(header.api_version):
+        return None
+    try:
+        return decode(key.request_class, header.api_version, frame, position)[0]
+    except WireError as error:
+        raise FrameError(str(error)) from error
 
 
 def _decoded(header: RequestHeader, frame: bytes) -> Message:

@@ -97,16 +97,17 @@ class Rules:
         """Take all away."""
         self._rules.clear()
 
-    def take(self, key: int, client_id: str | None) -> Rule | None:
-        """The rule for this request, which counts as one of its times."""
-        for rule in self._rules:
-            if rule.effect is not Effect.VERSIONS and rule.fits(key, client_id):
-                if rule.times is not None:
-                    rule.times -= 1
-                    if not rule.times:
-                        self._rules.remove(rule)
-                return rule
-        return None
+    def find(self, key: int, client_id: str | None) -> Rule | None:
+        """The rule for this request."""
+        fitting = (rule for rule in self._rules if rule.effect is not Effect.VERSIONS and rule.fits(key, client_id))
+        return next(fitting, None)
+
+    def count(self, rule: Rule) -> None:
+        """It decided what becomes of one more request."""
+        if rule.times is not None:
+            rule.times -= 1
+            if not rule.times:
+                self._rules.remove(rule)
 
     def versions(self, client_id: str | None) -> dict[int, VersionRange]:
         """The versions that a client may be told of, by API, where they are fewer."""

@@ -16,10 +16,17 @@ from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.wire.messages.describe_acls import DescribeAclsRequest
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from minikafka.wire.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.wire.refusals import has_error, refuse, say_error
@@ -121,3 +128,27 @@ def test_an_answer_with_records_loses_them_to_the_error() -> None:
     response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
     say_error(response, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert (data.error_code, data.records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+    assert response.error_code == ErrorCode.NONE, "Java looks at no partition of a fetch that has an error itself"
+
+
+def test_what_is_said_of_partitions_is_not_said_of_their_group() -> None:
+    (group,) = groups = [OffsetFetchResponseGroup(topics=[OffsetFetchResponseTopics(name="t")])]
+    group.topics[0].partitions = [OffsetFetchResponsePartitions(partition_index=1)]
+    say_error(OffsetFetchResponse(groups=groups), ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert list(errors_of(group)) == [ErrorCode.UNSTABLE_OFFSET_COMMIT]
+    assert group.error_code == ErrorCode.NONE
+    say_error(OffsetFetchResponse(groups=groups), ErrorCode.NOT_COORDINATOR)
+    assert group.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_topics_of_metadata_say_what_is_wrong_with_them() -> None:
+    response = MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition()])])
+    say_error(response, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert response.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert response.error_code == ErrorCode.NONE
+
+
+def test_an_answer_without_partitions_says_it_itself() -> None:
+    response = FetchResponse()
+    say_error(response, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
