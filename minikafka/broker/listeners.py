@@ -26,9 +26,10 @@ from minikafka.config.security import NO_CLIENT_AUTH, SSL, WITH_SASL, WITH_TLS
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.addresses import Addresses
 from minikafka.net.breakable import BreakableConnection
-from minikafka.net.connection import Connection, FrameHandler
+from minikafka.net.connection import FrameHandler
 from minikafka.net.control import ControlServer
 from minikafka.net.duplicates import Duplicates
+from minikafka.net.encrypted import BreakableEncryptedConnection
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
 
@@ -78,7 +79,6 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
     clients = _ruled(Dispatcher(CLIENT, parts), ports.faults)
     duplicates = Duplicates(ports.descriptors.duplicates)
     addresses = Addresses(config.max_connections_per_ip, config.max_connections_per_ip_overrides)
-    accepted = Connection if ports.faults is None else partial(BreakableConnection, links=ports.faults.links)
 
     def listener(
         name: str, handler: FrameHandler, its_limits: ListenerLimits, its_addresses: Addresses | None = None
@@ -87,6 +87,10 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         if config.security_protocol(name) in WITH_TLS:
             assert ports.tls is not None, "whoever makes a node gives it its credentials"
             tls = (partial(ports.tls.accepting, name), ports.tasks)
+        accepted = None
+        if ports.faults is not None:
+            breakable = BreakableConnection if tls is None else BreakableEncryptedConnection
+            accepted = partial(breakable, links=ports.faults.links)
         return Listener(name, config.listeners[name], handler, its_limits, duplicates, accepted, tls, its_addresses)
 
     users = ScramUsers(control.metadata, ports.identity)

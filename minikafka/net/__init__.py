@@ -13,7 +13,8 @@
 - ``certificates``   whom a certificate names
 - ``stores``      keys and trusted certificates, from files
 - ``connection``  one accepted connection: parses frames in place, keeps replies in request order, sends file regions
-- ``breakable``   the same for tests that break it, over ``links`` that are cut or slow
+- ``encrypted``   what is more of a connection that speaks TLS
+- ``breakable``   one for tests that break it, over ``links`` that are cut or slow
 - ``reply``       the place of one answer in its connection's order
 - ``budget``      memory that connections together may hold, and the line of those that wait for it
 - ``turns``       work of one turn of the loop, and the line for the next turns

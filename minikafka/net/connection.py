@@ -10,36 +10,31 @@ A connection is read from unless (:meth:`Connection._is_held_up`)
 - it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of waiting requests, ready answers and unsent
   bytes;
 - all connections of the listener hold too much, and it is beyond its own allowance (``budget``);
-- it *stands in line*: this turn of the loop has handled enough (``turns``), or decrypted enough (``tls_records``);
+- it *stands in line*: this turn of the loop has handled enough (``turns``);
 - it is *suspended*: a thread examines a request, and later requests must wait for it.
 
-Bytes that have arrived wait in the receive buffer, and are handled before the socket is read again.
+Bytes that have arrived wait in the receive buffer, and are handled before the socket is read again. What is more where
+they are encrypted is in ``encrypted``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import deque
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import ClassVar, Final, Protocol, cast
 
 from minikafka.metrics.requests import ApiRequests
 from minikafka.model import ANONYMOUS
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
 from minikafka.net.closings import Closings
 from minikafka.net.duplicates import Duplicates
-from minikafka.net.handshakes import why_turned_away
 from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.net.reply import WAITING_BYTES, Reply
-from minikafka.net.tls_records import READ_AT_ONCE, FewRecords
 from minikafka.net.turns import REQUEST_COST, Turns
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 MAX_REPLIES_IN_FLIGHT: Final = 1_000
-TLS_RECORD_COST: Final = 300
-"""Of the turn, beside its bytes: a microsecond or two."""
-_NOTHING: Final = memoryview(bytearray())
 MAX_HELD_BYTES: Final = 4 * 1024 * 1024
 """For one peer: requests that wait, answers that are ready behind them, and what it has not taken yet."""
 
@@ -105,8 +100,6 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._in_line = False
-        self._has_turn = False  # it has stood in line to read what is encrypted
-        self._tls: FewRecords | None = None
         self._suspended = 0  # how many ask for it
         self._unmuting: asyncio.TimerHandle | None = None
         self._received_bytes = 0
@@ -123,10 +116,6 @@ class Connection(asyncio.BufferedProtocol):
         )
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
-        tls = transport.get_extra_info("ssl_object")
-        if isinstance(tls, FewRecords):
-            self._tls = tls
-            self._read_socket_below(1)
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock, WITH_CALLERS)
@@ -134,8 +123,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if isinstance(exc, ssl.SSLError):
-            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, f"TLS: {why_turned_away(exc)}")
         if self._outbox is not None:
             self._outbox.close()
             self._outbox = None  # it refers back to us: our memory would stay until a full garbage collection
@@ -149,30 +136,13 @@ class Connection(asyncio.BufferedProtocol):
         self._handler.on_connection_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._tls is not None and not self._may_decrypt(self._tls):
-            return _NOTHING
         return self._buffer.writable(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received_bytes += nbytes
         self._buffer.received(nbytes)
-        tls = self._tls
-        if tls is not None:
-            self._turns.left -= TLS_RECORD_COST * tls.records_read
         self._hand_over_frames()
-        if tls is not None and tls.holds_back:
-            self._stand_in_line()
         self._settle()
-
-    def _may_decrypt(self, tls: FewRecords) -> bool:
-        """Some records, now. Else it reads nothing before it has stood in line."""
-        if self._turns.left <= 0 and not self._has_turn:
-            self._stand_in_line()
-            self._pause_reading()
-            return False
-        self._has_turn = False
-        tls.allow()
-        return True
 
     def _hand_over_frames(self) -> None:
         """Handle the complete frames, until too much is owed or the turn is over. The rest waits in the buffer."""
@@ -271,18 +241,19 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once; ``why`` is logged when the peer is at fault."""
         if self._transport is None:
             return
-        if why:
-            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, why)
+        self._note(why)
         if self._outbox is not None:
             self._outbox.close()
         self._buffer.discard()  # before others hear that there is room
         self._budget.forget(self)
-        if self._transport.get_extra_info("sslcontext") is not None:
-            # TLS says that it ends, and has a turn to say it: clients take an end without it for a fault of TLS.
-            self._transport.close()
-            self._loop.call_soon(self._transport.abort)
-        else:
-            self._transport.abort()
+        self._end(self._transport)
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        transport.abort()
+
+    def _note(self, why: str) -> None:
+        if why and self._transport is not None:
+            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, why)
 
     def limit_frames(self, size_max: int | None) -> None:
         """Take no larger frames from now on; None: as large ones as the listener takes. It is among the strangers from
@@ -292,14 +263,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_after_replies(self, why: str = "") -> None:
         """Close once the replies that are ready have left; ``why`` is logged when the peer is at fault."""
-        if why and self._transport is not None:
-            self._shared.closings.note(self._loop.time(), self.listener, self.peer_host, why)
+        self._note(why)
         self._flush()
         self._buffer.discard()  # later requests are not handled
         if self._transport is not None:
-            if self._tls is not None and not self._transport.is_closing():
-                self._read_socket_below(None)  # the peer says that it ends
-            self._transport.close()
+            self._end_after_replies(self._transport)
+
+    def _end_after_replies(self, transport: asyncio.Transport) -> None:
+        transport.close()
 
     def _flush(self) -> None:
         self._flush_scheduled = False
@@ -354,8 +325,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def certificate(self) -> bytes | None:
         """What the client has shown in its TLS handshake, and was found good, in DER."""
-        tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
-        return None if tls is None else cast(ssl.SSLObject, tls).getpeercert(binary_form=True)
+        return None
 
     @property
     def is_idle(self) -> bool:
@@ -458,15 +428,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._reading_paused:
             self._reading_paused = True
             self.partial_since_s = None  # the peer cannot complete an unread frame
-            self._transport.pause_reading()
-            if self._tls is not None and not self._transport.is_closing():
-                self._tls.hold_back()
-                self._read_socket_below(1)
+            self._stop_reading(self._transport)
 
-    def _read_socket_below(self, bytes_max: int | None) -> None:
-        """With TLS: while less has arrived that was not looked at. None: the event loop's own limit. Effective at once.
-        A pause of its transport alone would let the peer's end come before what it has sent."""
-        cast(Any, self._transport).set_read_buffer_limits(bytes_max)
+    def _stop_reading(self, transport: asyncio.Transport) -> None:
+        transport.pause_reading()
 
     def _stand_in_line(self) -> None:
         if not self._in_line:
@@ -485,8 +450,4 @@ class Connection(asyncio.BufferedProtocol):
         self._in_line = False
         if self._buffer.must_grow_much and not self._is_held_up():
             self.spend(self._buffer.grow())  # if bytes are copied after all, 64 MiB take 30 ms
-        self._has_turn = True
         self._go_on()
-        # It reads next, and so do those who take this turn with it.
-        if self._tls is not None and self._transport is not None and not self._reading_paused:
-            self.spend(TLS_RECORD_COST * READ_AT_ONCE)

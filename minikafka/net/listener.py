@@ -16,6 +16,7 @@ from minikafka.net.arrivals import Arrivals
 from minikafka.net.budget import Budget
 from minikafka.net.connection import Connection, FrameHandler, Shared
 from minikafka.net.duplicates import Duplicates
+from minikafka.net.encrypted import EncryptedConnection
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import Turns
 from minikafka.wire.framing import ReceiveBuffer
@@ -53,7 +54,7 @@ class Listener:
         handler: FrameHandler,
         limits: ListenerLimits,
         duplicates: Duplicates | None = None,
-        connection_type: Callable[..., Connection] = Connection,
+        connection_type: Callable[..., Connection] | None = None,
         tls: tuple[Callable[[], ssl.SSLContext], TaskOwner] | None = None,
         addresses: Addresses | None = None,
     ) -> None:
@@ -64,7 +65,7 @@ class Listener:
         self.endpoint = endpoint
         self._handler = handler
         self._limits = limits
-        self._connection_type = connection_type
+        self._connection_type = connection_type or (Connection if tls is None else EncryptedConnection)
         self._duplicates = duplicates or Duplicates(DUPLICATES)
         self._shared: Shared | None = None
         self._tls = tls

@@ -11,7 +11,7 @@ first one in the list of its groups (64 KiB of both took 0.2 s), and decodes the
 whether anybody trusts them (70 KiB took 60 ms). So the records of a handshake, and their bytes, are bounded.
 
 A record with a byte of data costs a microsecond. Two hundred strangers, each with 256 KiB of such, held the loop for a
-second in one turn. So a connection reads few at once, and the others in later turns (``connection``).
+second in one turn. So a connection reads few at once, and the others in later turns (``encrypted``).
 
 What is not read stays where the event loop puts it. The loop reads the socket while little is there: so it is in the
 kernel that a peer's bytes pile up, and its end comes behind them, as it does without TLS. Who cannot go on although
@@ -23,9 +23,13 @@ from __future__ import annotations
 import ssl
 from typing import Any, Final
 
+from minikafka.net.turns import Turns
+
 AT_ONCE: Final = 128
 READ_AT_ONCE: Final = 2 * AT_ONCE
 """Records that a connection reads before others have their turn: at most 4 MiB, and at least some 6 KiB of them."""
+RECORD_COST: Final = 300
+"""Of the turn, beside its bytes: a microsecond or two."""
 FRUITLESS_MAX: Final = 32
 """Records that bring no bytes: renewed keys, or empty ones."""
 FRUITFUL_FOR_ONE_MORE: Final = 1_000
@@ -56,6 +60,7 @@ class FewRecords(ssl.SSLObject):
     _handed_over: int
     _fruitful: int
     _left: int
+    _turns: Turns | None
     _allowed: int
     _shaking_hands: int
     _shaking_hands_bytes: int
@@ -69,19 +74,15 @@ class FewRecords(ssl.SSLObject):
         self._is_marked = False  # the first byte of what has arrived is ours
         self._handed_over = self._fruitful = 0  # records of the last time
         self._left = FRUITLESS_MAX * FRUITFUL_FOR_ONE_MORE  # each fruitless record takes FRUITFUL_FOR_ONE_MORE of it
+        self._turns: Turns | None = None
         self._allowed = READ_AT_ONCE
         self._shaking_hands = self._shaking_hands_bytes = 0
         self._is_answered = False
         self._has_ended = False
 
-    def allow(self) -> None:
-        """To read READ_AT_ONCE more records."""
-        self._allowed = READ_AT_ONCE
-
-    @property
-    def records_read(self) -> int:
-        """Since that."""
-        return READ_AT_ONCE - self._allowed
+    def allow(self, turns: Turns) -> None:
+        """To read READ_AT_ONCE more records, which cost their turn."""
+        self._turns, self._allowed = turns, READ_AT_ONCE
 
     @property
     def holds_back(self) -> bool:
@@ -197,6 +198,8 @@ class FewRecords(ssl.SSLObject):
     def _settle(self) -> None:
         """OpenSSL is done with the records of the last time."""
         fruitless = self._handed_over - self._fruitful
+        if self._turns is not None:
+            self._turns.left -= RECORD_COST * self._handed_over
         self._left += self._fruitful - FRUITFUL_FOR_ONE_MORE * fruitless
         self._handed_over = self._fruitful = 0
         if self._left < 0 or fruitless == AT_ONCE:  # who waited for its turn would wait for ever

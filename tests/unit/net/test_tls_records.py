@@ -22,7 +22,7 @@ from net_peers import eventually
 from minikafka.model import Endpoint
 from minikafka.net import turns
 from minikafka.net.accepting import AcceptingContext
-from minikafka.net.connection import TLS_RECORD_COST, Connection
+from minikafka.net.connection import Connection
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.tls_records import (
@@ -30,6 +30,7 @@ from minikafka.net.tls_records import (
     FRUITFUL_FOR_ONE_MORE,
     FRUITLESS_MAX,
     READ_AT_ONCE,
+    RECORD_COST,
     SHAKING_HANDS_MAX,
     FewRecords,
 )
@@ -88,21 +89,26 @@ class Client:
 
 
 class Server:
-    """The side of the node."""
+    """The side of the node. It has turns enough."""
 
     def __init__(self) -> None:
+        self.turns = turns.Turns(asyncio.new_event_loop())
         context = AcceptingContext(ssl.PROTOCOL_TLS_SERVER)
         context.now_s = time
         authority().issue_cert("127.0.0.1").configure_cert(context)
         self.arrived, self.sent = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.arrived, self.sent, server_side=True)
 
+    def allow(self) -> None:
+        self.turns.left = turns.TURN_COST
+        self.tls.allow(self.turns)
+
     def read(self) -> bytes:
         """What it makes of all that has arrived."""
         found = b""
         try:
             while True:
-                self.tls.allow()
+                self.allow()
                 found += self.tls.read(100_000)
         except ssl.SSLWantReadError:
             return found
@@ -167,8 +173,9 @@ def test_some_records_are_read_and_then_others_have_their_turn(client: Client) -
     server.arrived.write(client.sent.read())
     buffer = memoryview(bytearray(4096))
     for count in (READ_AT_ONCE, 7):
-        server.tls.allow()
-        assert server.tls.read(len(buffer), buffer) == server.tls.records_read == count
+        server.allow()
+        assert server.tls.read(len(buffer), buffer) == count
+        assert server.turns.left == turns.TURN_COST - count * RECORD_COST
         assert server.tls.holds_back is (count == READ_AT_ONCE)
         with pytest.raises(ssl.SSLWantReadError):
             server.tls.read(len(buffer), buffer)
@@ -184,7 +191,7 @@ def test_what_is_not_read_yet_stays_where_the_event_loop_counts_it(client: Clien
             client.tls.write(b"x")
             sent += 1
             server.arrived.write(client.sent.read())
-        server.tls.allow()
+        server.allow()
         read += server.tls.read(len(buffer), buffer)
     assert read == 10 * READ_AT_ONCE
     assert server.arrived.pending >= (sent - read) * 23
@@ -200,7 +207,7 @@ def test_an_end_is_told_in_a_turn_of_its_own(client: Client) -> None:
     assert server.tls.holds_back
     with pytest.raises(ssl.SSLWantReadError):
         server.tls.read(10, buffer)
-    server.tls.allow()
+    server.allow()
     assert server.tls.read(10, buffer) == 0
 
 
@@ -375,7 +382,7 @@ async def test_small_records_of_many_are_not_read_in_one_turn(tmp_path: Path, mo
     """Two hundred strangers, each with 11,000 records of a byte, held a node for a second: it lost what it led."""
     frames, turn, read, hand_over = Frames(), 0, Counter[int](), FewRecords._hand_over
     clients, size = [Client(tmp_path) for _ in range(20)], 1_000
-    monkeypatch.setattr(turns, "TURN_COST", 4 * READ_AT_ONCE * TLS_RECORD_COST)
+    monkeypatch.setattr(turns, "TURN_COST", 4 * READ_AT_ONCE * RECORD_COST)
 
     def counted(tls: FewRecords, count: int) -> int:
         number = hand_over(tls, count)
@@ -417,7 +424,7 @@ async def test_who_sends_and_ends_is_heard_out(
         writer = await shaken(client, listener)
         await eventually(lambda: listener.connection_count, "the connection")
         for _ in range(count):
-            client.tls.write((100).to_bytes(4, "big") + bytes(100))
+            client.tls.write((10).to_bytes(4, "big") + bytes(10))
         if says_so:
             with pytest.raises(ssl.SSLWantReadError):
                 client.tls.unwrap()
