@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import trustme
 from broker_node import ANY_PORTS, listener_of
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import ExtensionOID
 
 from minikafka.broker.node import Node
 from minikafka.client import Security
 
+ODD_NAMES = b"\x30\x04\x81\x02\xff\xfe"
 PLAIN_AND_SSL = f"{ANY_PORTS},SSL://127.0.0.1:0"
 
 
@@ -38,6 +43,25 @@ class Files:
         """A key with a certificate for `names`."""
         issued = authority(by).issue_cert(*names, not_after=not_after)
         return self._file(f"{by}-{names[0][:50]}.pem", issued.private_key_and_cert_chain_pem)
+
+    def odd(self) -> str:
+        """The client's key with a certificate for an address of mail that is not text."""
+        pem = Path(self.client).read_bytes()
+        own: Any = load_pem_private_key(authority("good").private_key_pem.bytes(), None)
+        now, names = datetime.now(UTC), x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, ODD_NAMES)
+        issued = (
+            x509.CertificateBuilder()
+            .subject_name(x509.load_pem_x509_certificate(pem).subject)
+            .issuer_name(x509.load_pem_x509_certificate(authority("good").cert_pem.bytes()).subject)
+            .public_key(x509.load_pem_x509_certificate(pem).public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(names, critical=False)
+            .sign(own, hashes.SHA256())
+        )
+        key = pem[: pem.index(b"-----BEGIN CERTIFICATE")]
+        return self._file("odd.pem", trustme.Blob(key + issued.public_bytes(Encoding.PEM)))
 
     def _file(self, name: str, content: trustme.Blob) -> str:
         path = self._directory / name

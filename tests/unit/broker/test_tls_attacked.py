@@ -112,6 +112,14 @@ async def test_a_client_whose_certificate_is_wrong(
     await honest(node, files)
 
 
+async def test_a_certificate_that_python_cannot_read(start_secure: StartNode, files: Files) -> None:
+    """Event loops have all of it decoded, for whoever may ask. That failed, and the node stopped."""
+    node = await start_secure(ssl_client_auth="required")
+    async with Admin(servers(node), security=security(files, ssl_keystore_location=files.odd())) as admin:
+        assert await admin.describe_cluster()
+    await honest(node, files)
+
+
 @pytest.mark.parametrize(
     ("whose", "which", "told", "logged"),
     [
