@@ -30,6 +30,8 @@ READ_AT_ONCE: Final = 2 * AT_ONCE
 """Records that a connection reads before others have their turn: at most 4 MiB, and at least some 6 KiB of them."""
 RECORD_COST: Final = 300
 """Of the turn, beside its bytes: a microsecond or two."""
+FRUITLESS_COST: Final = 4_000
+"""Of a record that brings no bytes: keys are made of it."""
 FRUITLESS_MAX: Final = 32
 """Records that bring no bytes: renewed keys, or empty ones."""
 FRUITFUL_FOR_ONE_MORE: Final = 1_000
@@ -199,7 +201,7 @@ class FewRecords(ssl.SSLObject):
         """OpenSSL is done with the records of the last time."""
         fruitless = self._handed_over - self._fruitful
         if self._turns is not None:
-            self._turns.left -= RECORD_COST * self._handed_over
+            self._turns.left -= RECORD_COST * self._handed_over + FRUITLESS_COST * fruitless
         self._left += self._fruitful - FRUITFUL_FOR_ONE_MORE * fruitless
         self._handed_over = self._fruitful = 0
         if self._left < 0 or fruitless == AT_ONCE:  # who waited for its turn would wait for ever

@@ -28,6 +28,7 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.net.tls_records import (
     AT_ONCE,
     FRUITFUL_FOR_ONE_MORE,
+    FRUITLESS_COST,
     FRUITLESS_MAX,
     READ_AT_ONCE,
     RECORD_COST,
@@ -153,6 +154,23 @@ def test_nobody_renews_keys_again_and_again(client: Client) -> None:
     with pytest.raises(ssl.SSLError, match="without data"):
         server.read()
     assert server.arrived.pending == (len(records) - AT_ONCE) * len(records[0]), "the rest is not even looked at"
+
+
+def test_a_record_that_renews_keys_costs_its_turn_more_than_others(client: Client) -> None:
+    """Three hundred strangers with 32 of them each held the loop for 160 ms in one turn."""
+    server = connected(client)
+    client.begin()
+    server.arrived.write(client.renew() + client.record(b"x") + client.renew())
+    server.allow()
+    assert server.tls.read(100, memoryview(bytearray(100))) == 1
+    assert server.turns.left == turns.TURN_COST - 3 * RECORD_COST - 2 * FRUITLESS_COST
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.read(100, memoryview(bytearray(100)))
+    server.arrived.write(client.renew())
+    server.allow()
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.read(100, memoryview(bytearray(100)))
+    assert server.turns.left == turns.TURN_COST - RECORD_COST - FRUITLESS_COST
 
 
 def test_who_sends_much_may_renew_them_once_more(client: Client) -> None:
