@@ -198,14 +198,13 @@ class Flights(asyncio.BufferedProtocol):
         tls_transport: asyncio.Transport,
         connection: asyncio.BaseProtocol,
     ) -> None:
-        """The event loop goes on alone."""
+        """The event loop goes on alone. The kernel tells it of the end again, if that has come: behind what waits."""
+        transport.pause_reading()
         transport.resume_reading()
         transport.set_protocol(tls)
         tls_transport.set_protocol(connection)
         connection.connection_made(tls_transport)
         self._give(tls, len(self._held))
-        if self._has_ended:
-            tls.eof_received()
 
     def _give(self, tls: asyncio.BufferedProtocol, count: int) -> None:
         data = memoryview(bytes(self._held[:count]))
