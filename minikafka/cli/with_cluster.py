@@ -43,7 +43,7 @@ def run(
 
     KAFKA_BOOTSTRAP_SERVERS has the bootstrap servers, KAFKA_CLIENT_PROPERTIES a file that says how to connect to a
     secure cluster. The command may break the cluster: minikafka cluster kill 1.
-    After a failure the brokers' logs are kept.
+    After a failure the brokers' logs are kept, but not after Ctrl-C.
 
     Examples:
 
@@ -56,7 +56,7 @@ def run(
     kafka = MiniKafka(brokers, settings=parse_assignments(settings), secure=secure).start()
     logs = f"{kafka.cluster.layout.directory}/node-*/broker.log"
     try:
-        status = _finished(command, kafka.cluster.layout)
+        status, interrupted = _finished(command, kafka.cluster.layout)
     except _NotBegunError as error:
         kafka.close()  # its logs have nothing to do with that
         print_note(str(error))
@@ -64,22 +64,26 @@ def run(
     except BaseException as error:
         kafka.close(error if isinstance(error, Exception) else None)
         raise
-    if status:
+    if status and not interrupted:
         kafka.cluster.kill_all()
         print_note(f"{command[0]} ended with exit code {status}; the brokers' logs: {logs}")
-        raise typer.Exit(status)
-    kafka.close()
+    else:
+        kafka.close()
+    raise typer.Exit(status)
 
 
-def _finished(command: list[str], layout: ClusterLayout) -> int:
-    """Run the command; its exit code as a shell gives it. _NotBegunError: it cannot be run."""
+def _finished(command: list[str], layout: ClusterLayout) -> tuple[int, bool]:
+    """Run the command; its exit code as a shell gives it, and whether somebody ended it by hand: nobody looks at logs
+    then. _NotBegunError: it cannot be run.
+    """
     try:
         process = subprocess.Popen(command, env=environment(layout, os.environ))
     except OSError as error:
         raise _NotBegunError(f"cannot run {shlex.quote(command[0])}: {error.strerror}") from error
-    with _passing_on(process):
+    with _passing_on(process) as passed_on:
         status = process.wait()
-    return status if status >= 0 else OF_SIGNALS - status
+    by_hand = not passed_on.isdisjoint((signal.SIGINT, signal.SIGHUP))
+    return (status if status >= 0 else OF_SIGNALS - status), by_hand
 
 
 def environment(layout: ClusterLayout, outside: Mapping[str, str]) -> dict[str, str]:
@@ -94,16 +98,20 @@ def environment(layout: ClusterLayout, outside: Mapping[str, str]) -> dict[str, 
 
 
 @contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The command decides what a signal does. Ctrl-C in a terminal reaches it, as it reaches this process."""
+def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
+    """The signals that came. The command decides what one does. Ctrl-C in a terminal reaches it, as it reaches this
+    process.
+    """
+    came: set[int] = set()
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
+        came.add(number)
         if number != signal.SIGINT or not _is_in_foreground():
             process.send_signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -206,3 +206,4 @@ signal.pause()
         assert running.stdout.readline() == "up\n"
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 7
+    assert list(tmp_path.iterdir()) == []  # nobody looks at the logs of what was interrupted
