@@ -42,6 +42,8 @@ ELSEWHERE: Final = {
 """What other tools call our verbs, Kafka's own without ``kafka-`` before their names."""
 
 _MEASURES: Final = "python -m benchmarks measures throughput, in a checkout"
+_WATCH: Final = "to repeat a verb: watch -n 1 minikafka cluster status"
+_DASHBOARD: Final = f"{_WATCH}; docs/metrics.md has a dashboard for Grafana"
 NOT_HERE: Final = {
     "delegation-tokens": "there are none; clients log in with a password, a token or a certificate",
     "consumer-perf-test": _MEASURES,
@@ -49,6 +51,9 @@ NOT_HERE: Final = {
     "mirror-maker": "use that of Kafka, or: minikafka consume --json | minikafka produce --input json",
     "producer-perf-test": _MEASURES,
     "storage": "a node formats its directories by itself; minikafka cluster start begins a cluster",
+    "dashboard": _DASHBOARD,
+    "ui": _DASHBOARD,
+    "watch": _WATCH,
     "zookeeper-shell": "there is no ZooKeeper; minikafka cluster status shows the quorum",
 }
 """What there is no verb for, and why."""
@@ -76,6 +81,7 @@ _SPELLINGS: Final = {
 """The short ones are kcat's; a verb that has another meaning for one keeps it."""
 
 _REASONS: Final = {
+    "--watch": _WATCH.capitalize(),
     "--zookeeper": "There is no ZooKeeper: name a broker with --bootstrap-server",
     "--formatter": "What is printed is said with --json, --format or --print-...",
     "--key-deserializer": "Bytes are printed as they are; --json has base64 for what is no text",

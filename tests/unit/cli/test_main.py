@@ -138,6 +138,7 @@ def test_a_verb_that_others_have_is_told_by_its_own_name(words: str, hint: str) 
         ("kafka-metadata-quorum.sh describe --status", "minikafka cluster status shows the controller"),
         ("producer-perf-test --topic t", "python -m benchmarks measures"),
         ("topic list --zookeeper localhost", "There is no ZooKeeper: name a broker with --bootstrap-server"),
+        ("cluster status --watch", "watch -n 1 minikafka cluster status"),
         ("consume t --formatter kafka.x", "What is printed is said with --json"),
     ],
 )
