@@ -1,4 +1,5 @@
-"""The README's commands and its test, as a user runs them; and what becomes of brokers when their test is killed."""
+"""The README's commands, and its tests and those of docs/testing.md, as a user runs them; and what becomes of brokers
+when their test is killed."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from minikafka.cli.main import app
 
 ROOT = Path(minikafka.__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+TESTING = (ROOT / "docs" / "testing.md").read_text()
+COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 DRIVER = """
 import sys
 from pathlib import Path
@@ -42,24 +45,21 @@ NOT_RUN = {
     "pip install . confluent-kafka pytest": "needs a package index; test_docker.py and CI install the package",
     "pip install /path/to/minikafka": "as above",
     "pip install '.[spark]'": "as above, and 400 MB",
-    "pip install '.[secure]'": "as above; test_secure.py runs what it is for",
     "docker": "needs an engine; test_containers.py runs what the containers run",
     "make up": "as above",
     "make down": "as above",
     "make demo": "takes 15 s and more; `make bench` measures it",
     "make demo-spark": "takes minutes; tests/spark has its parts",
     "make check": "runs this test",
-    "make test-long": "takes minutes",
     "make sim": "takes a minute; tests/sim runs a few seeds",
-    "make planted": "takes an hour",
     "make help": "prints the Makefile",
 }
 """Commands of the README by their first words, and why no test runs them."""
 
 
-def blocks(language: str) -> list[str]:
-    """The README's blocks of code."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = README) -> list[str]:
+    """A page's blocks of code."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 def test_every_block_says_its_language_and_what_is_not_run_is_there() -> None:
@@ -72,12 +72,14 @@ def test_every_block_says_its_language_and_what_is_not_run_is_there() -> None:
 
 
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
-    for name, test in zip(("test_orders.py", "test_own.py"), blocks("python"), strict=True):
-        tmp_path.joinpath(name).write_text(test)
+    (test,) = blocks("python")
+    tests = {"test_orders.py": test} | {f"test_{at}.py": test for at, test in enumerate(blocks("python", TESTING))}
+    for name, text in tests.items():
+        tmp_path.joinpath(name).write_text(text)
     commands = [line for line in "".join(blocks("sh")).splitlines() if line and not line.startswith(tuple(NOT_RUN))]
     start = f"minikafka cluster start --base-port {free_base_port()}"
     script = "\n".join(commands).replace("minikafka cluster start", start)
-    script = script.replace("test_orders.py", "test_orders.py test_own.py")
+    script = script.replace("test_orders.py", " ".join(tests))
     environment = {name: value for name, value in _environment().items() if not name.startswith("MINIKAFKA_")}
     environment |= {
         "HOME": str(tmp_path),
@@ -96,7 +98,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stdout
-        for expected in ("2 passed", "100,000", "a node is down", "stopped"):
+        for expected in (f"{len(tests)} passed", "100,000", "a node is down", "stopped"):
             assert expected in done.stdout
     finally:
         directory = tmp_path / ".minikafka/default"
@@ -114,8 +116,8 @@ def test_a_users_test_needs_no_other_plugin_in_the_checkout(tmp_path: Path) -> N
     assert "1 passed" in done.stdout, done.stderr
 
 
-def test_verbs_options_and_targets_in_the_readme_exist() -> None:
-    spans = re.findall(r"`([^`\n]+)`", README)
+def test_verbs_options_and_targets_that_are_named_exist() -> None:
+    spans = re.findall(r"`([^`\n]+)`", README + TESTING + COMMANDS)
     root = typer.main.get_command(app)
     for words in (span.split() for span in spans if span.startswith("minikafka ")):
         command: Any = root
@@ -123,7 +125,7 @@ def test_verbs_options_and_targets_in_the_readme_exist() -> None:
             command = getattr(command, "commands", {}).get(word, command)
         options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         named = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", " ".join(words))
-        assert set(named) <= options, " ".join(words)
+        assert set(named) <= options | {"--help"}, " ".join(words)
     makefile = (ROOT / "Makefile").read_text()
     for target in (span.split()[1] for span in spans if span.startswith("make ")):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

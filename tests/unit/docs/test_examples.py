@@ -18,7 +18,7 @@ EXAMPLES = [
 
 
 def test_there_are_examples() -> None:
-    assert {path.name for path, _ in EXAMPLES} == {"README.md", "client.md", "operations.md", "spark.md"}
+    assert {path.name for path, _ in EXAMPLES} == {"README.md", "client.md", "operations.md", "spark.md", "testing.md"}
 
 
 @pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=[path.name for path, _ in EXAMPLES])
