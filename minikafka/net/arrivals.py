@@ -14,12 +14,15 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
+from minikafka.event_log import get_logger
 from minikafka.net.addresses import Addresses, too_many_of
 from minikafka.net.alerts import ARRIVING
 from minikafka.net.connection import Connection, Shared
 from minikafka.net.flights import Flights, Line
 from minikafka.net.handshakes import why_turned_away
 from minikafka.net.tasks import TaskOwner
+
+log = get_logger()
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 ARRIVALS_MAX: Final = 1_000
@@ -116,6 +119,9 @@ class Arrivals:
             if not isinstance(error, ConnectionResetError):
                 self.failed += 1
                 self._note(host, f"TLS handshake: {why_turned_away(error)}")
+        except Exception as error:  # a bug, and whoever comes must not stop the node for all others
+            close()
+            log.error("a TLS handshake failed", listener=self._listener, peer=host, why=str(error), exc_info=error)
         except BaseException:  # cancelled: this node stops, or it is the oldest of too many
             close()
             raise

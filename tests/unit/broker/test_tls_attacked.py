@@ -120,6 +120,23 @@ async def test_a_certificate_that_python_cannot_read(start_secure: StartNode, fi
     await honest(node, files)
 
 
+async def test_a_bug_in_a_handshake_is_its_clients_alone(
+    start_secure: StartNode, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped the node, as what fails in any other task does that is not for one stranger."""
+
+    async def planted(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    node = await start_secure()
+    with capture_logs() as logs, monkeypatch.context() as patch:
+        patch.setattr("minikafka.net.flights.Flights.shake_hands", planted)
+        with pytest.raises(KafkaError):
+            await honest(node, files)
+    assert {each["event"] for each in logs if each["log_level"] == "error"} == {"a TLS handshake failed"}
+    await honest(node, files)
+
+
 @pytest.mark.parametrize(
     ("whose", "which", "told", "logged"),
     [
