@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import choice, integer, words
+from minikafka.config.kinds import choice, integer, long, words
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -15,6 +15,13 @@ class GroupSettings(SettingGroup):
         integer(1),
         2_147_483_647,
         doc="Most members of a group, those that are joining included; more are refused with GROUP_MAX_SIZE_REACHED.",
+    )
+    group_memory_max_bytes = Setting(
+        long(1),
+        64 * 1024 * 1024,
+        doc="""Memory of a node for the members of the groups that it coordinates: some 1,000 bytes for each, and its
+        metadata or subscription. New members are refused beyond it, with COORDINATOR_NOT_AVAILABLE and a line in the
+        log; clients try again. Apache Kafka has no limit.""",
     )
     group_consumer_session_timeout_ms = Setting(
         integer(1), 45_000, doc="A member of a consumer group (KIP-848) is removed after this time without a heartbeat."

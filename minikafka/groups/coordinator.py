@@ -48,6 +48,7 @@ from minikafka.groups.consumer.question import AssignmentQuestion, Targets
 from minikafka.groups.consumer.topics import NoTopics, Topics
 from minikafka.groups.effects import Effect
 from minikafka.groups.joins import Caller, Join
+from minikafka.groups.memory import Memory
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
 from minikafka.groups.settings import CoordinatorSettings, MemberTimes
@@ -88,7 +89,7 @@ class GroupCoordinator:
     `new_member_suffix` makes the part of a member id after the client id (a random UUID). `wall_clock_ms` stamps
     records; how old such stamps are is seen by `age_clock_ms`, or by the same. `topic_id_of` looks a topic up in the
     metadata; None for an unknown one. `topics` has what assignors need. `times_of` has what is set for a group, which
-    counts from the next heartbeat on; else `settings` go for all.
+    counts from the next heartbeat on; else `settings` go for all. `memory` is that of all shards of the node.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class GroupCoordinator:
         topics: Topics | None = None,
         times_of: Callable[[str], MemberTimes] | None = None,
         age_clock_ms: Callable[[], int] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         times = MemberTimes(settings.consumer_session_timeout_ms, settings.consumer_heartbeat_interval_ms)
         self.phase = Phase.LOADING
@@ -111,6 +113,7 @@ class GroupCoordinator:
             times_of or (lambda _group_id: times),
             topics or NoTopics(),
             age_clock_ms or wall_clock_ms,
+            memory or Memory(),
         )
         self._is_replayed = False
 

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 from minikafka.coordination.effects import Token
 from minikafka.groups.consumer.group import ConsumerGroup
+from minikafka.groups.memory import GROUP_BYTES, MEMBER_BYTES
 from minikafka.groups.offsets import CommittedOffset, PendingOffsets
 from minikafka.groups.records import GroupMetadataValue
 from minikafka.model import TopicPartition
@@ -125,6 +126,7 @@ class Group:
     pending: PendingOffsets = field(default_factory=PendingOffsets)  # those of open transactions
     persisted: GroupMetadataValue | None = None
     protocols_bytes: int = 0  # of all members
+    held_bytes: int = 0  # of its members, as the node's memory has counted them
     consumer: ConsumerGroup | None = None  # its members, if they speak the newer protocol (KIP-848)
     former: ConsumerGroup | None = None  # what it was before it went down, until the next generation
     _supporters: Counter[str] = field(default_factory=Counter)
@@ -214,6 +216,14 @@ class Group:
         if self.leader_id == old_id:
             self.leader_id = new_id
         return member
+
+    @property
+    def members_bytes(self) -> int:
+        """What its members take, of whatever protocol."""
+        held = self.protocols_bytes + MEMBER_BYTES * (len(self.members) + len(self.pending_members))
+        if self.consumer is not None:
+            held += self.consumer.subscribed.size
+        return held and held + GROUP_BYTES
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -321,6 +331,6 @@ class Group:
 
 
 OF_EITHER_PROTOCOL: Final = frozenset(
-    {"group_id", "writes_in_flight", "offsets_in_flight", "offsets", "pending", "persisted", "consumer"}
+    {"group_id", "held_bytes", "writes_in_flight", "offsets_in_flight", "offsets", "pending", "persisted", "consumer"}
 )
 """Fields of a group that stay when it changes its protocol."""

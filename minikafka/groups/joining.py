@@ -22,6 +22,7 @@ from minikafka.groups.consumer.conversion import with_claims_of_now
 from minikafka.groups.group import Group, GroupState, Member, size_in_bytes
 from minikafka.groups.joins import Join
 from minikafka.groups.membership import member_error
+from minikafka.groups.memory import MEMBER_BYTES
 from minikafka.groups.rebalance import (
     answer_parked_join,
     answer_parked_sync,
@@ -54,6 +55,8 @@ def join_group(shard: Shard, join: Join) -> None:
             classic_members.join_group(shard, group, group.consumer, join)
     elif not (_has_room(shard, group, request.member_id) and _has_room_for_protocols(shard, group, join)):
         _turn_away(shard, group, join)
+    elif not shard.memory.has_room_for(_more_bytes(group, join)):
+        _refuse(shard, join, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
     elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         _refuse(shard, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif request.member_id:
@@ -105,11 +108,23 @@ def _has_room(shard: Shard, group: Group, member_id: str) -> bool:
 
 def _has_room_for_protocols(shard: Shard, group: Group, join: Join) -> bool:
     """The metadata of all members fits into one answer. With 260 MB of it the node stood still for 13 s."""
-    request = join.request
-    known_as = request.member_id or group.static_members.get(request.group_instance_id or "", "")
-    member = group.members.get(known_as)
+    member = _known(group, join)
     others = group.protocols_bytes - (size_in_bytes(member.protocols) if member else 0)
     return others + size_in_bytes(join.protocols) <= shard.settings.protocols_bytes_max
+
+
+def _more_bytes(group: Group, join: Join) -> int:
+    """Of memory, once it has joined."""
+    member, more = _known(group, join), size_in_bytes(join.protocols)
+    if member is not None:
+        return more - size_in_bytes(member.protocols)
+    return more if join.request.member_id in group.pending_members else more + MEMBER_BYTES
+
+
+def _known(group: Group, join: Join) -> Member | None:
+    """The member that joins again, or whose place it takes."""
+    request = join.request
+    return group.members.get(request.member_id or group.static_members.get(request.group_instance_id or "", ""))
 
 
 def _turn_away(shard: Shard, group: Group, join: Join) -> None:

@@ -26,6 +26,7 @@ def restore_some(shard: Shard) -> None:
             _restore_consumers(shard, group)
         elif group is not None and group.persisted is not None:
             _restore(shard, group, group.persisted)
+            shard.weigh(group)
     if not shard.unrestored:
         look_for_deleted_topics(shard)
 
@@ -84,6 +85,7 @@ def resign(shard: Shard) -> None:
         for member_id in () if group.consumer is None else list(group.consumer.sessions):
             shard.end_consumer_session(group, member_id)
         group.state = GroupState.DEAD  # the end of a write has no effect on it any more
+        shard.memory.held_bytes -= group.held_bytes
     shard.groups.clear()
     for write_id, write in shard.writes.items():
         if write.done is not None:

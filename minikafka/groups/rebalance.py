@@ -136,6 +136,7 @@ def drop_member(shard: Shard, group: Group, member_id: str) -> None:
     answer_parked_sync(shard, group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     shard.end_session(group, member_id)
     group.remove(member_id)
+    shard.weigh(group)
 
 
 def answer_parked_join(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:

@@ -22,6 +22,7 @@ from minikafka.groups.consumer.topics import TopicHashes, Topics
 from minikafka.groups.effects import Effect, MakeAssignment, ResolveRegexes
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.joins import Caller
+from minikafka.groups.memory import Memory
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import CoordinatorSettings, MemberTimes
@@ -87,6 +88,7 @@ class Shard:
     """Of the members of a consumer group, by the group's settings of now."""
     topics: Topics
     age_clock_ms: Callable[[], int]
+    memory: Memory
     topics_version: int = 0
     """Rises with each change of topics."""
     topic_hashes: TopicHashes = field(init=False)
@@ -125,10 +127,19 @@ class Shard:
         return group
 
     def maybe_forget(self, group: Group) -> None:
-        """Drop a group without any content: group ids that come and go cost no memory."""
-        if group.is_forgettable and self.groups.get(group.group_id) is group:
+        """Its members may have changed. Drop a group without any content: ids that come and go cost no memory."""
+        if self.groups.get(group.group_id) is not group:
+            return
+        self.weigh(group)
+        if group.is_forgettable:
             group.transition_to(GroupState.DEAD)
             del self.groups[group.group_id]
+
+    def weigh(self, group: Group) -> None:
+        """Count what its members take now."""
+        held = group.members_bytes
+        self.memory.held_bytes += held - group.held_bytes
+        group.held_bytes = held
 
     # the outbox
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
+from typing import Final
 from uuid import UUID
 
 from minikafka.broker.authorizer import Authorizer
@@ -21,6 +22,7 @@ from minikafka.event_log import get_logger
 from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import MakeAssignment, ResolveRegexes
+from minikafka.groups.memory import Memory
 from minikafka.groups.settings import CoordinatorSettings, MemberTimes, MigrationPolicy
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import group_config
@@ -34,6 +36,8 @@ from minikafka.security.acls import AclOperation, ResourceType
 log = get_logger()
 
 GroupShard = Shard[GroupCoordinator]
+
+TOLD_APART_MS: Final = 60_000
 
 
 class Groups(Shards[GroupCoordinator]):
@@ -50,6 +54,8 @@ class Groups(Shards[GroupCoordinator]):
         super().__init__(CONSUMER_OFFSETS_TOPIC, self._new, ports, replicas, image)
         self._settings = _settings(ports.config)
         self._topics = GroupTopics(image)
+        self._memory = Memory(ports.config.group_memory_max_bytes, self._tell_full)
+        self._silent_until_ms = 0
         self._patterns = patterns
         self._authorizer = authorizer
         self.replay = _replay
@@ -93,7 +99,17 @@ class Groups(Shards[GroupCoordinator]):
             self._topics,
             self._times_of,
             clock.age_ms,
+            self._memory,
         )
+
+    def _tell_full(self) -> None:
+        """Once in a while: a client asks again and again."""
+        now_ms = self._ports.clock.monotonic_ms()
+        if now_ms >= self._silent_until_ms:
+            self._silent_until_ms = now_ms + TOLD_APART_MS
+            limit = f"group.memory.max.bytes={self._memory.limit_bytes}"
+            why = f"the members of all groups take {self._memory.held_bytes} bytes; {limit}"
+            log.warning("members of groups are refused", why=why)
 
     def _times_of(self, group_id: str) -> MemberTimes:
         """Settings of the group's own, held within the bounds of this node (row G13)."""

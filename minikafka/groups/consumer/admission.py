@@ -6,6 +6,7 @@
 | UNSUPPORTED_ASSIGNOR | the broker does not have the assignor |
 | GROUP_ID_NOT_FOUND | no such group, or a classic one that does not become a consumer group |
 | GROUP_MAX_SIZE_REACHED | the group is full, or its subscriptions are too large |
+| COORDINATOR_NOT_AVAILABLE | the members of all groups of the node are too large |
 | UNKNOWN_MEMBER_ID | no such member: its session has ended, or it has left |
 | FENCED_MEMBER_EPOCH | a member with another epoch: it gives all up, and joins again |
 | UNRELEASED_INSTANCE_ID | another member has the instance id, and has not left |
@@ -21,7 +22,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.consumer.group import LEAVE_GROUP_STATIC, ConsumerGroup
 from minikafka.groups.consumer.reconciliation import ToldOwned
 from minikafka.groups.consumer.records import CurrentAssignment, MemberState, Subscription
-from minikafka.groups.consumer.subscribed import Subscribed
+from minikafka.groups.consumer.subscribed import Subscribed, size_in_bytes
 from minikafka.groups.group import Group
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord
 from minikafka.groups.shard import Shard
@@ -178,3 +179,6 @@ def check_size(shard: Shard, consumer: ConsumerGroup | None, member_id: str, wan
     before = None if consumer is None else consumer.subscriptions.get(member_id)
     if subscribed.size_with(member_id, before, wanted) > shard.settings.subscriptions_bytes_max:
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the subscriptions of the group's members are too large")
+    more = size_in_bytes(member_id, wanted) - (0 if before is None else size_in_bytes(member_id, before))
+    if not shard.memory.has_room_for(more):
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the members of all groups take too much memory")

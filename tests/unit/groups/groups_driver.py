@@ -191,6 +191,7 @@ class Driver:
         shard = self.coordinator.shard
         for group in shard.groups.values():
             group.check()
+        assert shard.memory.held_bytes == sum(group.members_bytes for group in shard.groups.values())
         for producer_id, transaction in shard.open_transactions.items():
             assert transaction.groups or transaction.records > 0, f"nothing is known of producer {producer_id}"
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())

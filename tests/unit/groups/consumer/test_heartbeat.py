@@ -195,6 +195,16 @@ def test_a_full_group_takes_nobody_else() -> None:
     assert driver.beat("a").error_code == 0
 
 
+@pytest.mark.spec("G6")
+def test_members_of_all_groups_have_a_bound_together(driver: ConsumerDriver) -> None:
+    driver.beat("a", names=["t" * 200] * 3)
+    memory = driver.coordinator.shard.memory
+    memory.limit_bytes = memory.held_bytes + 1_200
+    assert driver.beat("b", names=["t" * 200] * 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.beat("a", 1).error_code == 0
+    assert driver.beat("b").error_code == 0
+
+
 @pytest.mark.parametrize("member", ["x", "s"])
 @pytest.mark.spec("G2", "G7")
 def test_who_joins_tells_all_that_it_wants(driver: ConsumerDriver, member: str) -> None:
