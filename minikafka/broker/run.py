@@ -124,6 +124,8 @@ async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool, 
 def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
     """A node of this machine, in the loop that runs. MetaError, KafkaError or OSError when its logs cannot be used."""
     warn_of_readers(config)
+    if config.without_effect:
+        log.warning("settings without effect", names=",".join(config.without_effect))
     faults = Faults(time.time, time.sleep) if config.fault_injection_enable else None
     disk = OsDisk() if faults is None else faults.disk
     loop = asyncio.get_running_loop()

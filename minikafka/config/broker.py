@@ -42,6 +42,25 @@ OF_LISTENERS: Final[Mapping[str, Setting[Any]]] = {
     CLIENT_AUTH: SecuritySettings.rows()[CLIENT_AUTH],
 }
 """What may also be set for one listener."""
+WITHOUT_EFFECT: Final = (
+    "background.threads",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.alter.log.dirs.threads",
+    "queued.max.requests",
+    "replica.socket.receive.buffer.bytes",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+)
+"""Settings of Kafka's about threads and buffers that are not here, and those of its stock files. A node takes them."""
+NOBODY_CONNECTS: Final = "max.connections.per.ip = 0: must be 1 or more without max.connections.per.ip.overrides"
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named, not bound
 
 
@@ -60,7 +79,8 @@ class BrokerConfig(
     """A node's settings: ``config.replica_lag_time_max_ms``; on the class, the declared row.
 
     ``BrokerConfig(file, environment, flags)`` merges its sources, later ones first. A source maps Kafka's names, or
-    nested TOML tables that spell them, to text or native values. Raises ConfigError naming every problem.
+    nested TOML tables that spell them, to text or native values. Raises ConfigError naming every problem. Those that
+    are ``without_effect`` are left out.
 
     Above these *static* values may lie *dynamic* ones, set on the running cluster: :meth:`overridden`. Which source
     gave a value stays known, for DescribeConfigs.
@@ -68,11 +88,13 @@ class BrokerConfig(
 
     _layers: tuple[tuple[ConfigSource, Mapping[str, Any]], ...]
     _of_listeners: Mapping[str, Mapping[str, Any]]
+    without_effect: tuple[str, ...] = ()
 
     def __init__(self, *sources: Mapping[str, object]) -> None:
         given: dict[str, object] = {}
         for source in sources:
             given |= flatten(source)
+        vars(self)["without_effect"] = tuple(name for name in WITHOUT_EFFECT if given.pop(name, None) is not None)
         of_listeners = {name: given.pop(name) for name in list(given) if name.startswith(PREFIX)}
         self._set_layers(((ConfigSource.STATIC_BROKER_CONFIG, parse_settings(self.rows(), given)),))
         vars(self)["_of_listeners"] = _parse_of_listeners(of_listeners, self.listeners)
@@ -278,8 +300,8 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
 
 
 def _check_security(config: BrokerConfig) -> Iterator[str]:
-    for name in config.listener_security_protocol_map:
-        if name not in config.listeners:
+    for name, protocol in config.listener_security_protocol_map.items():
+        if name not in config.listeners and name != protocol:  # Kafka's own files have SSL:SSL and the like
             yield f"listener.security.protocol.map: {name} is not one of listeners ({', '.join(config.listeners)})"
     between, said = config.security_protocol(REPLICATION), config.security_inter_broker_protocol
     if said not in (None, between):

@@ -10,7 +10,11 @@ class LogSettings(SettingGroup):
     """Logs on disk: segments, retention, flushing, cleaning."""
 
     log_segment_bytes = Setting(
-        integer(1024, INT_MAX), 1_073_741_824, dynamic=True, doc="A segment that would grow beyond this is closed."
+        integer(1024, INT_MAX),
+        1_073_741_824,
+        dynamic=True,
+        doc="""A segment that would grow beyond this is closed. Apache Kafka 4 refuses less than 1048576 (KIP-1030).
+        Here it is taken: so a test sees retention and compaction after a few records.""",
     )
     log_roll_ms = Setting(
         nullable(long(1)),

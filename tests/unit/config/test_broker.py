@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from minikafka.config import BrokerConfig, ConfigError, ConfigSource, parse_toml
-from minikafka.config.broker import parse_dynamic_setting
+from minikafka.config.broker import WITHOUT_EFFECT, parse_dynamic_setting
 from minikafka.config.setting import Setting
+from minikafka.config.sources import parse_properties
 from minikafka.model import Endpoint
 
+STOCK = """
+process.roles=broker,controller
+node.id=1
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+"""``config/server.properties`` of Apache Kafka 4, without the four settings about listeners that differ here."""
+OF_LISTENERS = """
+listeners=CLIENT://:9092,REPLICATION://localhost:9192,CONTROLLER://localhost:9093
+advertised.listeners=CLIENT://localhost:9092
+"""
+"""What docs/operations.md says to put in their place."""
 CLUSTER = {
     "node.id": 2,
     "cluster.id": "c",
@@ -42,6 +73,31 @@ def test_every_problem_is_named_at_once() -> None:
         "setting 'zzz' not found",
         "setting 'broker.id' not found; did you mean node.id?",
     )
+
+
+def test_the_stock_file_of_kafka_is_taken_over_with_other_listeners() -> None:
+    config = BrokerConfig(parse_properties(STOCK + OF_LISTENERS))
+    assert (config.log_segment_bytes, len(config.without_effect)) == (1 << 30, 7)
+    assert OF_LISTENERS in (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    theirs = "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig(parse_properties(f"{STOCK}{theirs}inter.broker.listener.name=PLAINTEXT"))
+    assert [problem.split()[-1] for problem in raised.value.problems] == ["controller.quorum.voters?", "protocol"]
+
+
+def test_threads_and_buffers_of_kafka_are_taken_and_change_nothing() -> None:
+    config = BrokerConfig({"num.io.threads": 8, "num.partitions": 2}, {"socket.send.buffer.bytes": "102400"})
+    assert config.without_effect == ("num.io.threads", "socket.send.buffer.bytes")
+    assert config.num_partitions == 2
+    assert not set(WITHOUT_EFFECT) & set(BrokerConfig.rows())
+    assert BrokerConfig().overridden({"num.partitions": "3"}, {}).without_effect == ()
+
+
+def test_protocols_of_listeners_that_are_not_there() -> None:
+    kafkas = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+    assert BrokerConfig({"listener.security.protocol.map": kafkas}).security_protocol("CLIENT") == "PLAINTEXT"
+    with pytest.raises(ConfigError, match="INSIDE is not one of listeners"):
+        BrokerConfig({"listener.security.protocol.map": "INSIDE:SSL"})
 
 
 def test_a_secret_is_in_no_message() -> None:
