@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minikafka.config import BrokerConfig, GroupConfig, TopicConfig
+from minikafka.config.broker import WITHOUT_EFFECT
 from minikafka.config.overrides import OwnConfig, OwnSetting
 from minikafka.config.setting import Setting, SettingGroup
 
@@ -28,9 +29,12 @@ its settings, later sources first, from
 2. the environment: `MINIKAFKA_LOG_DIRS` for `log.dirs`;
 3. `--set log.dirs=/data` on the command line.
 
-A node that is given a setting it does not know, or a value it cannot use, says which and does not start.
+A node that is given a setting it does not know, or a value it cannot use, says which and does not start. Settings of
+Apache Kafka about its threads and buffers are taken, with a warning, and change nothing: WITHOUT_EFFECT.
+
 **dynamic** settings can also be changed on the running cluster, for one broker or for all (IncrementalAlterConfigs),
-and topics may override most of them by the names in the last table.
+and topics may override most of them by the names in the last table. Those marked **restart** are dynamic in Apache
+Kafka; here a node reads them when it starts. So it does with all others, there and here.
 """
 
 TOPIC_HEAD = """
@@ -55,10 +59,31 @@ groups and of streams groups.
 """
 
 
+DYNAMIC_IN_KAFKA = frozenset(
+    {
+        "listener.security.protocol.map",
+        "listeners",
+        "num.replica.fetchers",
+        "sasl.enabled.mechanisms",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Of ``DynamicBrokerConfig.AllDynamicConfigs`` of Apache Kafka 4.3.1: those that are here, and read at the start."""
+
+
 def render() -> str:
     """The page as it should be."""
+    assert not any(BrokerConfig.rows()[name].dynamic for name in DYNAMIC_IN_KAFKA)
     groups = [_group(group) for group in BrokerConfig.__bases__]
-    return "".join([HEAD, *groups, TOPIC_HEAD, *_own_rows(TopicConfig), GROUP_HEAD, *_own_rows(GroupConfig)])
+    head = HEAD.replace("WITHOUT_EFFECT", ", ".join(map(_code, WITHOUT_EFFECT)))
+    return "".join([head, *groups, TOPIC_HEAD, *_own_rows(TopicConfig), GROUP_HEAD, *_own_rows(GroupConfig)])
 
 
 def _group(group: type) -> str:
@@ -72,7 +97,8 @@ def _row(row: Setting[Any]) -> str:
     default = _code(row.kind.format(row.default))
     if row.kafka is not None:
         default += f" (Kafka: {row.kafka})"
-    name = _code(row.name) + (" **dynamic**" if row.dynamic else "")
+    mark = " **dynamic**" if row.dynamic else " **restart**" if row.name in DYNAMIC_IN_KAFKA else ""
+    name = _code(row.name) + mark
     return f"| {name} | {default} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |"
 
 

@@ -79,6 +79,9 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     def move_rate() -> int:
         return broker_config(metadata.image, config).replica_alter_log_dirs_io_max_bytes_per_second
 
+    def producer_expiration_ms() -> int:
+        return broker_config(metadata.image, config).producer_id_expiration_ms
+
     def is_known(tp: TopicPartition) -> bool:
         return metadata.image.partition(tp) is not None
 
@@ -137,5 +140,5 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         roles,
         SyncedTopics(control.registrations, replicas, jobs, roles.due.wait_all_told, ports.threads.sync),
         isr,
-        Maintenance(config, replicas, driver, jobs, store, clock, ports.threads.upkeep),
+        Maintenance(config, replicas, driver, jobs, store, clock, ports.threads.upkeep, producer_expiration_ms),
     )

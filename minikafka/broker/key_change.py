@@ -21,7 +21,7 @@ from minikafka.config import BrokerConfig, ConfigError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
-from minikafka.metadata.effective import broker_config
+from minikafka.metadata.effective import broker_config, concern_brokers
 from minikafka.metadata.image import ConfigResource, MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.net.tasks import TaskOwner
@@ -95,7 +95,7 @@ class KeyChange:
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Settings of this node may have changed."""
-        if any(resource.resource_type is ConfigResourceType.BROKER for resource in delta.configs):
+        if concern_brokers(delta.configs):
             files = _files(broker_config(delta.after, self._config))
             if files != self._used:
                 self._used = files

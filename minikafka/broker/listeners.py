@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,9 +21,12 @@ from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
 from minikafka.broker.token_keys import TokenKeys
+from minikafka.config import BrokerConfig
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.config.security import NO_CLIENT_AUTH, SSL, WITH_SASL, WITH_TLS
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.effective import broker_config, concern_brokers
 from minikafka.net.addresses import Addresses
 from minikafka.net.breakable import BreakableConnection
 from minikafka.net.connection import FrameHandler
@@ -45,6 +48,8 @@ class Listeners:
     """Counted, at those that ask clients who they are."""
     token_keys: tuple[TokenKeys, ...]
     """Of those who sign tokens; somebody is to run them."""
+    on_metadata: Callable[[MetadataDelta], None]
+    """Settings of brokers may have changed: how many clients may connect."""
 
     def __iter__(self) -> Iterator[Listener]:
         """In the order in which they open and close."""
@@ -55,8 +60,12 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
     """Build the listeners with their limits, APIs and handlers; they are bound later."""
     config = ports.config
     for_clients = [name for name in config.listeners if name not in (CONTROLLER, REPLICATION)]
+
+    def most_connections(config: BrokerConfig) -> int:
+        return max(1, min(config.max_connections, ports.descriptors.clients) // len(for_clients))
+
     limits = ListenerLimits(
-        max_connections=max(1, min(config.max_connections, ports.descriptors.clients) // len(for_clients)),
+        max_connections=most_connections(config),
         max_frame_bytes=config.socket_request_max_bytes,
         idle_timeout_s=config.connections_max_idle_ms / 1000,
         held_bytes=config.queued_max_request_bytes // len(for_clients),
@@ -110,12 +119,22 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
             handler = CertifiedClients(clients, config.ssl_principal_mapping_rules, logins[name])
         return listener(name, handler, replace(limits, asks_who=asks_who), addresses)
 
+    of_all_clients = tuple(map(of_clients, for_clients))
+
+    def on_metadata(delta: MetadataDelta) -> None:
+        if concern_brokers(delta.configs):
+            now = broker_config(delta.after, config)
+            addresses.limit(now.max_connections_per_ip, now.max_connections_per_ip_overrides)
+            for each in of_all_clients:
+                each.limit_connections(most_connections(now))
+
     return Listeners(
         listener(CONTROLLER, calls, control_limits),
         listener(REPLICATION, followers, peer_limits),
-        tuple(map(of_clients, for_clients)),
+        of_all_clients,
         logins,
         tuple(mechanisms.token_keys.values()),
+        on_metadata,
     )
 
 

@@ -47,6 +47,7 @@ class Maintenance:
     _store: LogStore
     _clock: Clock
     _run_in_thread: RunInThread
+    _producer_expiration_ms: Callable[[], int]
 
     def start(self, tasks: TaskOwner) -> None:
         """Begin; the tasks are the owner's to stop."""
@@ -96,6 +97,7 @@ class Maintenance:
 
     async def _apply_retention(self) -> None:
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.age_ms()
+        expiration_ms = self._producer_expiration_ms()
         for partition in self._replicas:
             if partition.replica.is_offline or partition.replica.cut is not None:
                 continue
@@ -105,7 +107,7 @@ class Maintenance:
                     await self._run_in_thread(ages.run)
                     partition.log.complete_read(ages)
                 count = await self._delete(partition, wall_ms)
-                partition.log.remove_expired_producers(now_ms, self._config.producer_id_expiration_ms)
+                partition.log.remove_expired_producers(now_ms, expiration_ms)
             except KafkaError as error:
                 log.warning("retention failed", partition=str(partition.topic_partition), why=str(error))
                 continue

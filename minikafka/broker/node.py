@@ -175,6 +175,7 @@ class Node:
             data.quotas.on_metadata,
             control.client_quotas.on_metadata,
             self.parts.part(KeyChange).on_metadata,
+            self.listeners.on_metadata,
             self.parts.part(Authorizer).on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,

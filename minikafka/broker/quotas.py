@@ -11,8 +11,7 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
 from minikafka.config import BrokerConfig
 from minikafka.metadata.delta import MetadataDelta
-from minikafka.metadata.effective import broker_config
-from minikafka.metadata.records import ConfigResourceType
+from minikafka.metadata.effective import broker_config, concern_brokers
 from minikafka.replication.quota import ReplicationQuota
 
 
@@ -29,7 +28,7 @@ class ReplicationQuotas:
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Settings of brokers may have changed."""
-        if any(resource.resource_type is ConfigResourceType.BROKER for resource in delta.configs):
+        if concern_brokers(delta.configs):
             self._configure(broker_config(delta.after, self._static_config))
 
     def withholds(self, partition: Partition, replica_id: int) -> bool:

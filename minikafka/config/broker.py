@@ -340,7 +340,9 @@ def _check_orders(config: BrokerConfig) -> Iterator[str]:
 
 
 def _check_bounds(config: BrokerConfig) -> Iterator[str]:
-    """The bounds of what a group may set hold for what it falls back to."""
+    """Somebody must be able to connect. The bounds of what a group may set hold for what it falls back to."""
+    if not config.max_connections_per_ip and not config.max_connections_per_ip_overrides:
+        yield NOBODY_CONNECTS
     for least, default, most in (
         (
             BrokerConfig.group_consumer_min_session_timeout_ms,

@@ -144,5 +144,8 @@ class LogSettings(SettingGroup):
         closed at this age at the latest, by the next record.""",
     )
     producer_id_expiration_ms = Setting(
-        integer(1), 86_400_000, doc="How long the state of an idempotent producer is kept after its last record."
+        integer(1),
+        86_400_000,
+        dynamic=True,
+        doc="How long the state of an idempotent producer is kept after its last record.",
     )

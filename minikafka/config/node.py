@@ -108,16 +108,20 @@ class NodeSettings(SettingGroup):
     max_connections = Setting(
         integer(1),
         INT_MAX,
+        dynamic=True,
         doc="Connections the node accepts; the limit of open files, less what logs need, bounds it too.",
     )
     max_connections_per_ip = Setting(
         integer(),
         INT_MAX,
-        doc="Connections of clients that the node accepts from one address, over all listeners for clients.",
+        dynamic=True,
+        doc="""Connections of clients that the node accepts from one address, over all listeners for clients. 0
+        only with max.connections.per.ip.overrides.""",
     )
     max_connections_per_ip_overrides = Setting(
         counts_by_address(),
         {},
+        dynamic=True,
         doc="Other bounds for some addresses, as ADDRESS:COUNT.",
     )
     connections_max_idle_ms = Setting(long(1), 600_000, doc="A connection without a request for so long is closed.")

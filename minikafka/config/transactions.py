@@ -54,6 +54,7 @@ class TransactionSettings(SettingGroup):
     transaction_partition_verification_enable = Setting(
         boolean(),
         True,
+        dynamic=True,
         doc="""Leaders ask the coordinator before the first record of a transaction, so that a late one does not hang
         for ever. Records of clients that speak transaction version 2 are always asked about.""",
     )

@@ -21,6 +21,10 @@ class Addresses:
         self._overrides = overrides or {}
         self._counts: dict[str, int] = {}
 
+    def limit(self, most: int, overrides: Mapping[str, int]) -> None:
+        """Other bounds, for who comes from now on."""
+        self._most, self._overrides = most, overrides
+
     def most_of(self, host: str) -> int:
         """Connections that may come from there."""
         return self._overrides.get(host.removeprefix(_MAPPED), self._most)

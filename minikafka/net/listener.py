@@ -7,7 +7,7 @@ import errno
 import os
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from minikafka.model import Endpoint
@@ -84,6 +84,10 @@ class Listener:
     def connection_count(self) -> int:
         """Open connections."""
         return len(self._connections)
+
+    def limit_connections(self, most: int) -> None:
+        """Another bound, for who comes from now on."""
+        self._limits = replace(self._limits, max_connections=most)
 
     @property
     def arriving_count(self) -> int:

@@ -17,6 +17,7 @@ from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.committed_topics import Refused, take_unknown
 from minikafka.broker.handlers.groups import Coordinators, why_not_here
+from minikafka.broker.handlers.verification import is_verified
 from minikafka.broker.transaction_admission import TransactionAdmission
 from minikafka.config import BrokerConfig
 from minikafka.coordination.phase import Phase
@@ -55,7 +56,7 @@ async def handle(
     """Have the transaction's coordinator agree; then the group's coordinator answers."""
     by_id = context.version >= FIRST_VERSION_WITH_IDS
     unknown = [_refusal(each) for each in take_unknown(request, metadata.image, by_id=by_id)]
-    must_ask = context.version >= FIRST_VERSION_THAT_ADDS or config.transaction_partition_verification_enable
+    must_ask = context.version >= FIRST_VERSION_THAT_ADDS or is_verified(config, metadata)
     response = await _commit(request, context.version, coordinators, admission if must_ask else None)
     response.topics.extend(unknown)
     if context.version < FIRST_VERSION_THAT_KNOWS_LOADING:

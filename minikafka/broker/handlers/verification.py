@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.transaction_admission import TransactionAdmission
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.effective import broker_config
 from minikafka.model import ProducerIdentity, TopicPartition
 from minikafka.wire.schema import Buffer
 
@@ -40,6 +42,7 @@ class Verification:
     replicas: Replicas
     admission: TransactionAdmission
     config: BrokerConfig
+    metadata: Metadata
 
     async def verify(
         self, transactional_id: str, batches: Iterable[tuple[TopicPartition, Buffer | None]], version: int
@@ -69,9 +72,14 @@ class Verification:
         def ends() -> dict[TopicPartition, int]:
             return {tp: self.replicas.last_end_of(tp, producer.producer_id) for tp in partitions}
 
-        if not adds and not self.config.transaction_partition_verification_enable:
+        if not adds and not is_verified(self.config, self.metadata):
             return {}, ends()
         return await self.admission.admit_all(transactional_id, producer, partitions, adds=adds, standing=ends)
+
+
+def is_verified(config: BrokerConfig, metadata: Metadata) -> bool:
+    """Whether leaders ask for clients that have added the partition themselves."""
+    return broker_config(metadata.image, config).transaction_partition_verification_enable
 
 
 def _refusal(error: ErrorCode, version: int) -> KafkaError:

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from minikafka.config import BrokerConfig, ConfigError, GroupConfig, TopicConfig
-from minikafka.config.broker import parse_dynamic_setting
+from minikafka.config.broker import NOBODY_CONNECTS, parse_dynamic_setting
 from minikafka.config.kinds import ConfigType
 from minikafka.config.setting import Setting
 from minikafka.errors import ErrorCode, KafkaError
@@ -71,6 +71,14 @@ def check_group_settings(state: ControllerState, own: Mapping[str, str]) -> None
         raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(problems))
 
 
+def check_broker_settings(state: ControllerState, own: Mapping[str, str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) if what is set of a broker, or of all, would let no client in again."""
+    if own.get(BrokerConfig.max_connections_per_ip.name) == "0" and not own.get(
+        BrokerConfig.max_connections_per_ip_overrides.name
+    ):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, NOBODY_CONNECTS)
+
+
 def canonical_broker_setting(name: str, value: str) -> str:
     """The value in the form of the record.
 
@@ -103,6 +111,7 @@ CANONICAL: Final = {
 }
 CHECKS: Final = {
     ConfigResourceType.TOPIC: check_topic_settings,
+    ConfigResourceType.BROKER: check_broker_settings,
     ConfigResourceType.GROUP: check_group_settings,
 }
 

@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
-from broker_node import FailingDisk, alter_topic, create_topic, delete_topic, eventually, in_time, led, turns
+from broker_node import (
+    FailingDisk,
+    alter_setting,
+    alter_topic,
+    create_topic,
+    delete_topic,
+    eventually,
+    in_time,
+    led,
+    turns,
+)
 from captured_logs import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
+from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
@@ -73,6 +84,15 @@ async def test_old_segments_are_deleted(start_node: StartNode, dial: Dial, tmp_p
     await eventually(lambda: log.log_start_offset == 3, "the segments to expire, the active one too")
     await eventually(lambda: len(list(directory.glob("*.log"))) == 1, "their files to go")
     assert (await client.fetch("orders", 3)).log_start_offset == 3
+
+
+async def test_producers_are_forgotten_by_what_is_set_while_the_node_runs(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(log_retention_check_interval_ms=5)
+    log = led(node, await create_topic(node, "orders")).log
+    await (await dial(node)).produce("orders", b"x", producer=(7, 0, 0))
+    assert len(log.producers) == 1
+    await alter_setting(node, EVERY_BROKER, "producer.id.expiration.ms", "1")
+    await eventually(lambda: len(log.producers) == 0, "the producer to be forgotten")
 
 
 async def test_a_table_is_compacted(start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,7 @@ def test_a_secret_is_in_no_message() -> None:
         (CLUSTER | {"node.id": 9}, "node.id = 9: must be one of controller.quorum.voters"),
         (CLUSTER | {"cluster.id": ""}, "cluster.id is not set"),
         (CLUSTER | {"cluster.secret": ""}, "cluster.secret.file"),
+        ({"max.connections.per.ip": 0}, "max.connections.per.ip = 0: must be 1 or more without"),
         ({"log.dirs": "a,b,./a"}, "log.dirs: duplicate directory a"),
         ({"log.dirs": "a/t-0,ab,a"}, "log.dirs: a/t-0 is inside a;"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:2"}, "CONTROLLER is missing"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from broker_client import Client, batch, produce_request
-from broker_node import create_topic, delete_topic, eventually, in_time, led, turns
+from broker_node import alter_setting, create_topic, delete_topic, eventually, in_time, led, turns
 from captured_logs import capture_logs
 
 from minikafka.broker import transaction_admission, transaction_coordinators
@@ -25,6 +25,7 @@ from minikafka.coordination.partitioning import partition_for
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.model import TRANSACTION_STATE_TOPIC, ProducerIdentity, TopicPartition
 from minikafka.net import listener
 from minikafka.transactions import records, shard
@@ -216,10 +217,13 @@ async def test_a_repeated_record_of_a_transaction_that_is_over_is_known(node: No
 
 
 async def test_without_verification_leaders_do_not_ask(start_node: StartNode, dial: Dial) -> None:
-    node = await start_node(**SETTINGS, transaction_partition_verification_enable="false")
+    node = await start_node(**SETTINGS)
     await create_topic(node, "orders")
     client = await dial(node)
     producer = await init(client)
+    assert await produce(client, producer) != 0
+    await alter_setting(node, EVERY_BROKER, "transaction.partition.verification.enable", "false")
+    await eventually(lambda: node.image.config_of(EVERY_BROKER), "the setting")
     assert await produce(client, producer) == 0, "as Kafka before 3.7"
 
 

@@ -68,6 +68,13 @@ def test_settings_of_a_topic_must_not_contradict_one_another(topic: Any) -> None
     assert alone.error_code == ErrorCode.NONE
 
 
+def test_somebody_may_connect(cluster: Any) -> None:
+    none, few = ("max.connections.per.ip", SET, "0"), ("max.connections.per.ip.overrides", SET, "127.0.0.1:7")
+    assert alter(cluster, BROKER, "", none).error_code == ErrorCode.INVALID_CONFIG
+    assert alter(cluster, BROKER, "", none, few).error_code == ErrorCode.NONE
+    assert alter(cluster, BROKER, "", (few[0], DELETE)).error_code == ErrorCode.INVALID_CONFIG
+
+
 def test_what_is_not_there_may_be_off_only(topic: Any) -> None:
     refused = alter(topic, TOPIC, "t", ("remote.storage.enable", SET, "true"))
     assert refused.error_code == ErrorCode.INVALID_CONFIG
