@@ -10,5 +10,6 @@
 * ``observer``    leaders, epochs and in-sync replicas all the time
 * ``trial``       one trial of one cluster, from its start to its outcome
 * ``round``       with a new cluster, which is broken by plan; ``visit``: with one that is there already
-* ``afterwards``  what is looked at when it is over; ``repetitions``: who wrote a record twice
+* ``afterwards``  what is looked at when it is over; ``elections``: who led when, by the metadata log (pure);
+  ``repetitions``: who wrote a record twice
 """

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.probe import ClusterView
 from minikafka.chaos.report.run import Finding
+from minikafka.chaos.rounds.elections import Leaders, disagreements, leaders_in
 from minikafka.chaos.rounds.observer import Epoch
+from minikafka.errors import KafkaError
+from minikafka.metadata.codec import MalformedError
+from minikafka.metadata.records import Record as MetadataRecord
+from minikafka.metadata.records import decode_record
 from minikafka.model import CLUSTER_METADATA_TOPIC
+from minikafka.records.batch import parse_header
+from minikafka.records.read import iter_records
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 TRACEBACK: Final = "Traceback (most recent call last)"
 EXAMPLES: Final = 3
+LEADERS_OF_LOG: Final = "the metadata log has one leader for each epoch"
 
 
 def replicas_are_equal(layout: ClusterLayout, view: ClusterView, topics: Iterable[str]) -> Finding:
@@ -43,6 +51,24 @@ def metadata_logs_agree(layout: ClusterLayout) -> Finding:
     count = sum(len(each) for each in contents.values())
     return Finding(
         "voters agree on the metadata log", not wrong and count > 0, _sentence(wrong, f"{count:,} batches compared")
+    )
+
+
+def metadata_log_names_the_leaders(layout: ClusterLayout, seen: Leaders) -> Finding:
+    """In the log of a voter each leader epoch has one leader, which is the one that nodes named during the round."""
+    logs = [_batches(layout, node, f"{CLUSTER_METADATA_TOPIC}-0") for node in layout.voter_ids]
+    longest = max(logs, key=lambda batches: max(batches, default=-1))
+    if min(longest, default=0) > 0:
+        return Finding(LEADERS_OF_LOG, True, "not judged: the log begins with a snapshot")
+    try:
+        written = leaders_in(_records(longest))
+    except (KafkaError, MalformedError, KeyError) as error:
+        return Finding(LEADERS_OF_LOG, False, f"the log cannot be read: {error!r}")
+    wrong = disagreements(written, seen)
+    return Finding(
+        LEADERS_OF_LOG,
+        not wrong and bool(written),
+        _sentence(wrong, f"{len(written):,} leader epochs written, {len(seen):,} of them named"),
     )
 
 
@@ -107,6 +133,14 @@ def _batches(layout: ClusterLayout, node: int, name: str) -> dict[int, bytes]:
                 else:
                     found[-1] = b""
     return found
+
+
+def _records(batches: dict[int, bytes]) -> Iterator[MetadataRecord]:
+    """Damaged batches are named elsewhere."""
+    for data in filter(None, (data for _, data in sorted(batches.items()))):
+        header = parse_header(data)
+        if not header.is_control:
+            yield from (decode_record(record.value or b"") for record in iter_records(data, 0, header))
 
 
 def _differences(contents: dict[int, dict[int, bytes]], *, whole: bool) -> list[str]:

@@ -174,5 +174,6 @@ class Round(Trial):
         else:
             self.findings.append(afterwards.replicas_are_equal(layout, view, self.load.topics))
         self.findings.append(afterwards.metadata_logs_agree(layout))
+        self.findings.append(afterwards.metadata_log_names_the_leaders(layout, self.observer.leaders))
         self.findings.append(afterwards.one_leader_per_epoch(self.observer.leaders))
         self.findings.append(afterwards.no_tracebacks(layout))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.rounds.afterwards import (
+    metadata_log_names_the_leaders,
     metadata_logs_agree,
     no_tracebacks,
     nodes_name_the_same_leaders,
@@ -17,6 +19,7 @@ from minikafka.chaos.rounds.afterwards import (
     replicas_are_equal,
 )
 from minikafka.chaos.rounds.observer import Epoch
+from minikafka.metadata.records import PartitionRecord, TopicRecord, encode_record
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 
@@ -80,6 +83,19 @@ def test_two_leaders_of_one_epoch_are_named() -> None:
     assert one_leader_per_epoch({Epoch("t", 0, 1): {1}, Epoch("t", 0, 2): {2}}).ok
     found = one_leader_per_epoch({Epoch("t", 0, 1): {1, 2}})
     assert (found.ok, found.sentence) == (False, "t-0 epoch 1: [1, 2]")
+
+
+def test_the_leaders_that_nodes_named_are_those_of_the_metadata_log(layout: ClusterLayout) -> None:
+    topic = UUID(int=7)
+    records = [TopicRecord("t", topic), PartitionRecord(topic, 0, (1, 2), (1, 2), 2)]
+    values = [Record(0, 0, None, encode_record(each), ()) for each in records]
+    write(layout, 1, "__cluster_metadata-0", [bytes(build_batch(values))])
+    found = metadata_log_names_the_leaders(layout, {Epoch("t", 0, 0): {2}})
+    assert (found.ok, found.sentence) == (True, "1 leader epochs written, 1 of them named")
+    found = metadata_log_names_the_leaders(layout, {Epoch("t", 0, 0): {1}})
+    assert (found.ok, found.sentence) == (False, "t-0 epoch 0 has leader [2], and nodes named [1]")
+    write(layout, 2, "__cluster_metadata-0", [bytes(build_batch(values, base_offset=7))])
+    assert metadata_log_names_the_leaders(layout, {}).sentence.startswith("not judged")
 
 
 def test_a_traceback_is_named_with_what_was_said(layout: ClusterLayout) -> None:
