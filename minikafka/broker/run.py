@@ -126,7 +126,7 @@ def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
     warn_of_readers(config)
     if config.without_effect:
         log.warning("settings without effect", names=",".join(config.without_effect))
-    faults = Faults(time.time, time.sleep) if config.fault_injection_enable else None
+    faults = Faults(time.time, time.sleep, config.log_dirs) if config.fault_injection_enable else None
     disk = OsDisk() if faults is None else faults.disk
     loop = asyncio.get_running_loop()
     return Node(
@@ -138,7 +138,7 @@ def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
         disk=disk,
         clock=Clock(loop) if faults is None else Clock(loop, faults.clock),
         rng=random.Random(),
-        boot_id=_boot_id(),
+        boot_id=_boot_id() if faults is None else faults.platter.boot_id(_boot_id()),
         faults=faults,
     )
 

@@ -96,10 +96,25 @@ class Breakable(ABC):
         self._tell([node], {"do": "clock", "off_ms": off_ms, "drift": drift})
 
     def disk(
-        self, node: int, *, full: bool | None = None, sync_delay_ms: int | None = None, unreadable: bool | None = None
+        self,
+        node: int,
+        *,
+        full: bool | None = None,
+        sync_delay_ms: int | None = None,
+        unreadable: bool | None = None,
+        lying: bool | None = None,
     ) -> None:
-        """Fill a node's disk, slow its syncs down, or make its logs unreadable; None: as it is."""
-        changes = {"is_full": full, "sync_delay_ms": sync_delay_ms, "is_unreadable": unreadable}
+        """Fill a node's disk, slow its syncs down, or make its logs unreadable; None: as it is.
+
+        One that is ``lying`` says that it syncs, and keeps nothing: if the node is killed, it begins with what it had
+        when the disk began to lie, as after a power cut. A node that is stopped in order loses nothing.
+        """
+        changes = {
+            "is_full": full,
+            "sync_delay_ms": sync_delay_ms,
+            "is_unreadable": unreadable,
+            "is_lying": lying,
+        }
         self._tell([node], {"do": "disk", "changes": {k: v for k, v in changes.items() if v is not None}})
 
     def damage(self, node: int, topic: str, partition: int = 0, *, cut: bool = False) -> str:

@@ -104,16 +104,24 @@ def disk(
         int | None, typer.Option("--sync-delay", metavar="MS", help="Each sync takes so much longer.", min=0)
     ] = None,
     unreadable: Annotated[bool | None, typer.Option("--unreadable/--readable", help="Logs cannot be read.")] = None,
+    lying: Annotated[
+        bool | None,
+        typer.Option("--lying/--honest", help="What is written from now on is lost when the node is killed."),
+    ] = None,
     directory: Directory = None,
 ) -> None:
-    """Fill the disk of a node, slow its syncs down, or make its logs unreadable.
+    """Fill the disk of a node, slow its syncs down, make its logs unreadable, or let it lie about syncs.
+
+    A lying disk is a power cut that can be had without root: cluster kill ends the node as if its machine lost power.
 
     Example: [bold]minikafka chaos disk 1 --full[/]
     """
     cluster = open_cluster(directory)
-    if full is None and sync_delay_ms is None and unreadable is None:
-        raise typer.BadParameter("what is wrong with it? --full, --sync-delay MS or --unreadable", param_hint="disk")
-    cluster.disk(node, full=full, sync_delay_ms=sync_delay_ms, unreadable=unreadable)
+    if full is None and sync_delay_ms is None and unreadable is None and lying is None:
+        raise typer.BadParameter(
+            "what is wrong with it? --full, --sync-delay MS, --unreadable or --lying", param_hint="disk"
+        )
+    cluster.disk(node, full=full, sync_delay_ms=sync_delay_ms, unreadable=unreadable, lying=lying)
     _show({node: cluster.faults([node])[node]})
 
 

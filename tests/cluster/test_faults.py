@@ -222,6 +222,32 @@ def test_slow_syncs_hold_up_what_is_synced_only(kafka: MiniKafka) -> None:
     kafka.delete_topic("synced")
 
 
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
+def test_what_a_lying_disk_took_is_lost_as_if_power_went(tmp_path: Path, is_killed: bool) -> None:
+    """Of one broker, which nobody else has: the client sees it. Stopped in order, the broker has lost nothing."""
+    settings = {"offsets.topic.replication.factor": 1}
+    with MiniKafka(1, settings=settings, directory=tmp_path / "kafka", in_process=True) as kafka:
+        kafka.create_topic(TOPIC)
+        before = Outcome(kafka)
+        kafka.disk(1, lying=True)
+        assert in_force(kafka) == ["what is written is lost when the node is killed, whatever the disk says of syncs"]
+        after = Outcome(kafka)
+        (kafka.kill if is_killed else kafka.stop)(1)
+        kafka.heal()
+        assert in_force(kafka) == []
+        assert values(kafka) == before.acknowledged + ([] if is_killed else after.acknowledged)
+
+
+def test_a_node_that_lost_power_does_not_lead_without_what_it_lost(kafka: MiniKafka) -> None:
+    leader = kafka.leader_of(TOPIC)
+    kafka.disk(leader, lying=True)
+    written = Outcome(kafka)
+    kafka.kill(leader)
+    after = Outcome(kafka)
+    kafka.heal()
+    assert values(kafka)[-10:] == written.acknowledged + after.acknowledged
+
+
 def test_a_wrong_clock_stamps_records(kafka: MiniKafka) -> None:
     kafka.create_topic("stamped", 1, settings={"message.timestamp.type": "LogAppendTime"})
     began_ms = time.time() * 1000

@@ -69,7 +69,7 @@ EFFECTS: Final[dict[str, Callable[[LocalCluster, int], bool]]] = {
     "coordinator": _is_down,
     "disk-full": _is_down,
     "pause": lambda cluster, node: node not in cluster.responsive(),
-    **dict.fromkeys(("isolate", "one-way", "slow-link", "clock"), _has_faults),
+    **dict.fromkeys(("isolate", "one-way", "slow-link", "clock", "disk-lying"), _has_faults),
 }
 """On the node that a fault has taken."""
 

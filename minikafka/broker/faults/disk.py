@@ -1,12 +1,14 @@
-"""A disk that is full, slow to sync, or cannot be read."""
+"""A disk that is full, slow to sync, or cannot be read, or that lies."""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from minikafka.broker.faults.platter import Platter
 from minikafka.records.batch import Buffer
 from minikafka.storage.disk import DiskSpace, File, NamesFile, OsDisk, OsFile, OsNamesFile, OsSlotFile, SlotFile
 
@@ -21,6 +23,8 @@ class Trouble:
     """So much longer each sync takes."""
     is_unreadable: bool = False
     """Reads of logs fail with EIO. What is sent to consumers without being read here still arrives."""
+    is_lying: bool = False
+    """It only says that it syncs: what is written from now on is lost when the node is killed, as if power went."""
 
 
 class _TroubledFile(OsFile):
@@ -70,10 +74,20 @@ class _TroubledNames:
 class TroubledDisk(OsDisk):
     """The system's file system, with ``trouble`` for all that is done through it."""
 
-    def __init__(self, sleep: Callable[[float], None]) -> None:
+    def __init__(self, sleep: Callable[[float], None], platter: Platter) -> None:
         """``sleep``: for so many seconds, in the thread that syncs."""
         self.trouble = Trouble()
         self._sleep = sleep
+        self._platter = platter
+
+    def change(self, **changes: Any) -> None:
+        """Change fields of its trouble. OSError: it cannot begin to lie."""
+        trouble = replace(self.trouble, **changes)
+        if trouble.is_lying and not self.trouble.is_lying:
+            self._platter.begin()
+        elif self.trouble.is_lying and not trouble.is_lying:
+            self._platter.forget()
+        self.trouble = trouble
 
     def on_write(self) -> None:
         """OSError when the disk is full."""

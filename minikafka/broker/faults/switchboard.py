@@ -13,13 +13,14 @@ A command is ``{"do": NAME, ...}``; the answer has all faults that are in force 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, Final
 
 from minikafka.broker.faults.clock import WrongClock
 from minikafka.broker.faults.disk import Trouble, TroubledDisk
+from minikafka.broker.faults.platter import Platter
 from minikafka.broker.faults.rules import Effect, Rule, Rules
 from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.errors import ErrorCode, KafkaError
@@ -44,11 +45,16 @@ DRIFT_MAX: Final = 1_000
 class Faults:
     """Those of one node. Made before it, because disk and clock are inputs of a node."""
 
-    def __init__(self, wall_s: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self, wall_s: Callable[[], float], sleep: Callable[[float], None], log_dirs: Iterable[str] = ()
+    ) -> None:
+        """What a disk that lied has lost is lost from here on."""
+        self.platter = Platter(log_dirs)
+        self.platter.lose()
         self.links = Links(frozenset((CONTROLLER, REPLICATION)))
         self.rules = Rules()
         self.clock = WrongClock(wall_s)
-        self.disk = TroubledDisk(sleep)
+        self.disk = TroubledDisk(sleep, self.platter)
         self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "link": self._link,
             "clock": self._clock,
@@ -93,8 +99,10 @@ class Faults:
         return {}
 
     def _disk(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        for name, value in _changes(Trouble, body).items():
-            setattr(self.disk.trouble, name, value)
+        try:
+            self.disk.change(**_changes(Trouble, body))
+        except OSError as error:
+            raise _wrong(f"the disk cannot begin to lie: {error}") from error
         return {}
 
     def _rule(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,4 +207,6 @@ def _of_disk(trouble: Trouble) -> list[str]:
         sentences.append(f"each sync of the disk takes {trouble.sync_delay_ms:,} ms longer")
     if trouble.is_unreadable:
         sentences.append("logs cannot be read")
+    if trouble.is_lying:
+        sentences.append("what is written is lost when the node is killed, whatever the disk says of syncs")
     return sentences

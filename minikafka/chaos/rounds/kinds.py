@@ -245,10 +245,7 @@ def disk_slow(arena: Arena) -> Iterator[str]:
 @_fault
 def damage(arena: Arena) -> Iterator[str]:
     """Bytes of a replica are overwritten, or its end is cut off, while its node is down."""
-    try:
-        arena.cluster.wait_in_sync(IN_SYNC_S)
-    except ClusterError:  # not while other replicas lack something
-        raise NothingLeftError from None
+    _wait_until_whole(arena)
     node = arena.choose()
     tell(arena.cluster.kill, node)
     arena.cluster.fetch(node)
@@ -260,6 +257,29 @@ def damage(arena: Arena) -> Iterator[str]:
     yield f"damaged on node {node}: {victim}" if victim else NOTHING
     with suppress(ClusterError):  # what is not mended by then, the end of the round finds
         arena.cluster.wait_in_sync(IN_SYNC_S)
+
+
+@_fault
+def disk_lying(arena: Arena) -> Iterator[str]:
+    """The disk of a node says that it syncs, and keeps nothing: when the node is killed, it is as if power went."""
+    _wait_until_whole(arena)
+    node = arena.choose()
+    tell(arena.cluster.disk, node, lying=True)
+    yield f"the disk of node {node} keeps nothing of what is written, and the node is killed then"
+    tell(arena.cluster.kill, node)
+    with suppress(ClusterError):  # as long as it may be needed for what it has lost
+        arena.cluster.wait_for(lambda view: all(each.leader_id != node for each in view.partitions), "other leaders")
+    arena.raise_up(node)
+    with suppress(ClusterError):  # what is not mended by then, the end of the round finds
+        arena.cluster.wait_in_sync(IN_SYNC_S)
+
+
+def _wait_until_whole(arena: Arena) -> None:
+    """NothingLeftError: other replicas lack something, and this one is needed."""
+    try:
+        arena.cluster.wait_in_sync(IN_SYNC_S)
+    except ClusterError:
+        raise NothingLeftError from None
 
 
 @_fault
@@ -338,6 +358,7 @@ KINDS: Final[dict[str, Kind]] = {
     "reassign": reassign,
     "disk-full": disk_full,
     "disk-slow": disk_slow,
+    "disk-lying": disk_lying,
     "damage": damage,
     "clock": clock,
     "controller": kill_controller,

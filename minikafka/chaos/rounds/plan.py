@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-ALONE: Final = frozenset({"damage", "kill-all", "rolling"})
-"""Nothing is promised when files of one replica are damaged and others are down; the others touch all nodes."""
+ALONE: Final = frozenset({"damage", "disk-lying", "kill-all", "rolling"})
+"""Nothing is promised when files of one node are damaged, or older, and others are down; two touch all nodes."""
 FIRST_S: Final = 3.0
 """Before the first fault: there is something to lose by then."""
 SPELL_S: Final = (2.0, 8.0)
