@@ -9,13 +9,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 import pytest
 from live_cluster import PATIENCE_S, assert_no_complaints, free_base_port
 
-from minikafka.chaos.authority import CLIENT
+from minikafka.chaos import authority as authorities
+from minikafka.chaos.authority import CLIENT, EARLIER, Authority
 from minikafka.chaos.layout import write_private
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.logins import ADMIN
@@ -28,6 +31,8 @@ USER: Final = ADMIN
 """By whom the cluster is asked whether it is ready, too."""
 PASSWORD: Final = "a secret"
 _JAAS: Final = "org.apache.kafka.common.security"
+_PROTOCOLS: Final = {"SASL": "SASL_SSL", "PLAIN_SASL": "SASL_PLAINTEXT"}
+"""Of listeners that speak more than TLS."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,19 @@ class Secured:
 
     tls: str
     """Its listener that wants a certificate of the client."""
+    elsewhere: str
+    """The same at an address that its certificate does not name."""
     sasl: str
     """Its listener for logins, within TLS."""
+    plain_sasl: str
+    """Its listener for logins, without."""
     authority: str
     certificate: str
-    """With its key."""
+    """With its key, as those that follow."""
+    expired: str
+    foreign: str
+    """Of another authority, ``foreign_authority``."""
+    foreign_authority: str
 
     def context(self) -> ssl.SSLContext:
         """Trusts the node."""
@@ -56,9 +69,14 @@ class Secured:
         """All of it for a program."""
         return {
             "SECURE_TLS": self.tls,
+            "SECURE_ELSEWHERE": self.elsewhere,
             "SECURE_SASL": self.sasl,
+            "SECURE_PLAIN_SASL": self.plain_sasl,
             "SECURE_AUTHORITY": self.authority,
             "SECURE_CERTIFICATE": self.certificate,
+            "SECURE_EXPIRED": self.expired,
+            "SECURE_FOREIGN": self.foreign,
+            "SECURE_FOREIGN_AUTHORITY": self.foreign_authority,
             "SECURE_USER": USER,
             "SECURE_PASSWORD": PASSWORD,
             "SECURE_TOKEN": unsigned_token(),
@@ -76,17 +94,20 @@ def unsigned_token(lifetime_s: float = 3600) -> str:
 def running_secured(directory: Path) -> Iterator[Secured]:
     """One node. Its user may do everything: what others may not is tried elsewhere."""
     users = directory / "users"
-    base_port = free_base_port(2)
+    base_port = free_base_port(4)
     cluster = LocalCluster.create(
         directory / "cluster", brokers=1, base_port=base_port, detached=False, secure=True, settings={}
     )
     layout, authority = cluster.layout, cluster.layout.authority
     _, replication, controller = layout.ports(1)
-    at = {"SASL": base_port, "CLIENT": base_port + 1, "REPLICATION": replication, "CONTROLLER": controller}
+    names = ("SASL", "CLIENT", "ELSEWHERE", "PLAIN_SASL")
+    for_clients = {name: f"127.0.0.1:{port}" for port, name in enumerate(names, base_port)}
+    for_clients["ELSEWHERE"] = f"127.0.0.2:{base_port + 2}"
+    at = for_clients | {"REPLICATION": f"127.0.0.1:{replication}", "CONTROLLER": f"127.0.0.1:{controller}"}
     layout.settings.update(
         {
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in at.items()),
-            "listener.security.protocol.map": "SASL:SASL_SSL,CLIENT:SSL,REPLICATION:SSL,CONTROLLER:SSL",
+            "listeners": ",".join(f"{name}://{address}" for name, address in at.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:{_PROTOCOLS.get(name, 'SSL')}" for name in at),
             "ssl.client.auth": "required",
             "initial.scram.credentials.file": str(users),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
@@ -100,8 +121,21 @@ def running_secured(directory: Path) -> Iterator[Secured]:
     write_private(users, "".join(f"{mechanism}=[name={USER},password={PASSWORD}]\n" for mechanism in SCRAM))
     try:
         cluster.start(PATIENCE_S)
-        addresses = (f"127.0.0.1:{at[name]}" for name in ("CLIENT", "SASL"))
-        yield Secured(*addresses, str(authority.certificate_file), str(authority.file_of(CLIENT)))
+        with patch.object(authorities, "VALID", timedelta(0) - EARLIER / 2):
+            authority.issue_missing({"expired": ()})
+        foreign = Authority(directory / "foreign")
+        foreign.issue_missing({CLIENT: ()})
+        yield Secured(
+            tls=at["CLIENT"],
+            elsewhere=at["ELSEWHERE"],
+            sasl=at["SASL"],
+            plain_sasl=at["PLAIN_SASL"],
+            authority=str(authority.certificate_file),
+            certificate=str(authority.file_of(CLIENT)),
+            expired=str(authority.file_of("expired")),
+            foreign=str(foreign.file_of(CLIENT)),
+            foreign_authority=str(foreign.certificate_file),
+        )
     finally:
         cluster.kill_all()
     assert_no_complaints(cluster)

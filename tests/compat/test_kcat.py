@@ -173,17 +173,26 @@ def said_in_vain(kcat: Start, *arguments: str) -> str:
 def test_it_shows_a_certificate(kcat: Start, topic: str, secured: Secured) -> None:
     how = ("-b", secured.tls, "-X", "security.protocol=ssl", "-X", f"ssl.ca.location={secured.authority}")
     assert "alert certificate required" in said_in_vain(kcat, *how)
-    certificate = tuple(f"ssl.{name}.location={secured.certificate}" for name in ("certificate", "key"))
-    process = kcat("-P", "-t", topic, *how, "-X", certificate[0], "-X", certificate[1])
+    process = kcat("-P", "-t", topic, *how, *certified(secured.certificate))
     _, complaints = process.communicate(b"v\n", PATIENCE_S)
     assert process.returncode == 0, complaints.decode()
+    assert "alert certificate expired" in said_in_vain(kcat, *how, *certified(secured.expired))
+    assert "alert unknown ca" in said_in_vain(kcat, *how, *certified(secured.foreign))
 
 
-def login(secured: Secured, mechanism: str, *more: str) -> list[str]:
-    given = ("security.protocol=sasl_ssl", f"ssl.ca.location={secured.authority}", f"sasl.mechanism={mechanism}", *more)
-    return ["-b", secured.sasl, *(word for each in given for word in ("-X", each))]
+def certified(file: str) -> list[str]:
+    return ["-X", f"ssl.certificate.location={file}", "-X", f"ssl.key.location={file}"]
 
 
+def login(secured: Secured, mechanism: str, *more: str, within_tls: bool = True) -> list[str]:
+    trusting = ("security.protocol=sasl_ssl", f"ssl.ca.location={secured.authority}")
+    how = trusting if within_tls else ("security.protocol=sasl_plaintext",)
+    given = (*how, f"sasl.mechanism={mechanism}", *more)
+    servers = secured.sasl if within_tls else secured.plain_sasl
+    return ["-b", servers, *(word for each in given for word in ("-X", each))]
+
+
+@pytest.mark.parametrize("within_tls", [True, False])
 @pytest.mark.parametrize(
     ("mechanism", "right", "wrong"),
     [
@@ -202,12 +211,18 @@ def login(secured: Secured, mechanism: str, *more: str) -> list[str]:
     ],
 )
 def test_it_logs_in(
-    kcat: Start, topic: str, secured: Secured, mechanism: str, right: tuple[str, ...], wrong: tuple[str, ...]
+    kcat: Start,
+    topic: str,
+    secured: Secured,
+    mechanism: str,
+    right: tuple[str, ...],
+    wrong: tuple[str, ...],
+    within_tls: bool,
 ) -> None:
-    process = kcat("-P", "-t", topic, *login(secured, mechanism, *right))
+    process = kcat("-P", "-t", topic, *login(secured, mechanism, *right, within_tls=within_tls))
     _, complaints = process.communicate(b"v\n", PATIENCE_S)
     assert process.returncode == 0, complaints.decode()
-    assert said_in_vain(kcat, *login(secured, mechanism, *wrong))
+    assert said_in_vain(kcat, *login(secured, mechanism, *wrong, within_tls=within_tls))
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)

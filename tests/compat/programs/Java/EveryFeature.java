@@ -330,14 +330,30 @@ public final class EveryFeature {
     static void tls() throws Exception {
         var without = secured("TLS", "SSL");
         expectRefusal(SslAuthenticationException.class, () -> write("TLS", listed(without)));
-        var own = secured("TLS", "SSL", "ssl.keystore.type", "PEM", "ssl.keystore.location", given("CERTIFICATE"));
-        write("TLS", listed(own));
+        write("TLS", listed(certified("TLS", "CERTIFICATE")));
+        var distrustful = certified("TLS", "CERTIFICATE");
+        distrustful.put("ssl.truststore.location", given("FOREIGN_AUTHORITY"));
+        var wrong = List.of(
+                certified("TLS", "EXPIRED"),
+                certified("TLS", "FOREIGN"),
+                certified("ELSEWHERE", "CERTIFICATE"),
+                distrustful);
+        for (var each : wrong) {
+            expectRefusal(SslAuthenticationException.class, () -> write("TLS", listed(each)));
+        }
+    }
+
+    static Map<String, Object> certified(String servers, String certificate) {
+        return secured(servers, "SSL", "ssl.keystore.type", "PEM", "ssl.keystore.location", given(certificate));
     }
 
     static void login(String mechanism, String right, String wrong) throws Exception {
-        write(mechanism, listed(secured("SASL", "SASL_SSL", "sasl.mechanism", mechanism, "sasl.jaas.config", right)));
-        var other = secured("SASL", "SASL_SSL", "sasl.mechanism", mechanism, "sasl.jaas.config", wrong);
-        expectRefusal(SaslAuthenticationException.class, () -> write(mechanism, listed(other)));
+        for (var at : Map.of("SASL", "SASL_SSL", "PLAIN_SASL", "SASL_PLAINTEXT").entrySet()) {
+            var how = secured(at.getKey(), at.getValue(), "sasl.mechanism", mechanism, "sasl.jaas.config", right);
+            write(mechanism, listed(how));
+            how.put("sasl.jaas.config", wrong);
+            expectRefusal(SaslAuthenticationException.class, () -> write(mechanism, listed(how)));
+        }
     }
 
     static void password(String mechanism, String module) throws Exception {

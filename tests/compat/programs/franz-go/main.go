@@ -347,13 +347,17 @@ func tlsFeature() {
 
 func login(mechanism func(secret string) sasl.Mechanism, right, refused string) func() {
 	return func() {
-		in := func(secret string) error {
-			how := mechanism(secret)
+		within := func(how sasl.Mechanism) error {
 			return write(how.Name(), "SASL", kgo.DialTLSConfig(trusting()), kgo.SASL(how))
 		}
-		check(in(right))
-		if wrong := in("wrong"); wrong == nil || !strings.Contains(wrong.Error(), refused) {
-			panic(fmt.Errorf("who should be refused: %v", wrong))
+		without := func(how sasl.Mechanism) error {
+			return write(how.Name(), "PLAIN_SASL", kgo.SASL(how))
+		}
+		for _, in := range []func(sasl.Mechanism) error{within, without} {
+			check(in(mechanism(right)))
+			if wrong := in(mechanism("wrong")); wrong == nil || !strings.Contains(wrong.Error(), refused) {
+				panic(fmt.Errorf("who should be refused: %v", wrong))
+			}
 		}
 	}
 }

@@ -265,15 +265,24 @@ async function tls() {
   const brokers = given("TLS").split(",");
   const without = { ca: fileOf("AUTHORITY") };
   await assert.rejects(write("TLS", { brokers, ssl: without }), /certificate required/);
-  const certificate = fileOf("CERTIFICATE"); // with its key
-  await write("TLS", { brokers, ssl: { ...without, cert: certificate, key: certificate } });
+  const own = (name) => ({ ...without, cert: fileOf(name), key: fileOf(name) }); // with its key
+  const ssl = own("CERTIFICATE");
+  await write("TLS", { brokers, ssl });
+  await assert.rejects(write("TLS", { brokers, ssl: own("EXPIRED") }), /alert certificate expired/);
+  await assert.rejects(write("TLS", { brokers, ssl: own("FOREIGN") }), /alert unknown ca/);
+  const distrustful = { ...ssl, ca: fileOf("FOREIGN_AUTHORITY") };
+  await assert.rejects(write("TLS", { brokers, ssl: distrustful }), /in certificate chain|unable to verify/);
+  await assert.rejects(write("TLS", { brokers: given("ELSEWHERE").split(","), ssl }), /does not match certificate/);
 }
 
 function login(mechanism, right, wrong, why) {
-  const to = { brokers: given("SASL").split(","), ssl: { ca: fileOf("AUTHORITY") } };
+  const within = { brokers: given("SASL").split(","), ssl: { ca: fileOf("AUTHORITY") } };
+  const without = { brokers: given("PLAIN_SASL").split(",") };
   return async () => {
-    await write(mechanism, { ...to, sasl: { mechanism, ...right } });
-    await assert.rejects(write(mechanism, { ...to, sasl: { mechanism, ...wrong } }), why);
+    for (const to of [within, without]) {
+      await write(mechanism, { ...to, sasl: { mechanism, ...right } });
+      await assert.rejects(write(mechanism, { ...to, sasl: { mechanism, ...wrong } }), why);
+    }
   };
 }
 
