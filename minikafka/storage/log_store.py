@@ -354,14 +354,6 @@ class LogStore:
         log = directory.logs[tp]
         return max(log.log_start_offset, min(directory.high_watermarks.get(tp, 0), log.log_end_offset))
 
-    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write checkpoints durably: recovery points, log starts and the given high watermarks (row R22)."""
-        for log in self:
-            self.note_rows(log, high_watermarks.get(log.topic_partition))
-        job = self.prepare_checkpoints()
-        job.run()
-        self.complete_checkpoints(job)
-
     def note_rows(self, log: Log, high_watermark: int | None) -> None:
         """Note what the next checkpoint says of the log, if it is still here. Without a high watermark it keeps its
         last one."""

@@ -10,6 +10,7 @@ from uuid import UUID
 from crash_batches import NOW_MS, check_producers, headers, read_all
 from simulator.disk import MountedDisk
 
+from store_checkpoints import write_checkpoints
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches, parse_header
 from minikafka.records.build import build_batch
@@ -193,7 +194,7 @@ class CompactedLife:
             self.epoch += 1
 
     def checkpoint(self) -> None:
-        self.store_.write_checkpoints({WHERE: self.log_.log_end_offset})
+        write_checkpoints(self.store_, {WHERE: self.log_.log_end_offset})
 
     def clear_away(self) -> None:
         trash = self.store_.take_trash()

@@ -19,6 +19,7 @@ from crash_batches import (
     transactional_batch,
 )
 from simulator.disk import MountedDisk
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
@@ -375,7 +376,7 @@ class LogLife:
         log = self.log_
         high_watermark = self.rng.randint(log.log_start_offset, log.log_end_offset)
         self.high_watermarks.add(high_watermark)
-        self.store_.write_checkpoints({WHERE: high_watermark})
+        write_checkpoints(self.store_, {WHERE: high_watermark})
         self.high_watermarks = {high_watermark}
         self.recorded_start = log.log_start_offset
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from crash_batches import NOW_MS
 from simulator.disk import MountedDisk
 from simulator.disk.damage import damage
+from store_checkpoints import write_checkpoints
 
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.metadata_recovery import QUORUM_STATE
@@ -429,7 +430,7 @@ class MetadataLife:
 
     def checkpoint(self) -> None:
         assert self.store is not None
-        self.store.write_checkpoints({METADATA_PARTITION: self.high_watermark})
+        write_checkpoints(self.store, {METADATA_PARTITION: self.high_watermark})
 
     def stop_and_start(self) -> None:
         assert self.store is not None

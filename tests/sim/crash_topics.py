@@ -9,6 +9,7 @@ from uuid import UUID
 from crash_batches import NOW_MS, Producers, Written, headers, read_all
 from crash_logs import CONFIG, WHERE, open_store
 from simulator.disk import MountedDisk
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.records.batch import parse_header
@@ -136,7 +137,7 @@ class TopicLife:
 
     def checkpoint(self) -> None:
         self.high_watermark = max(self.high_watermark, self.log_.log_end_offset)
-        self.store_.write_checkpoints({WHERE: self.high_watermark})
+        write_checkpoints(self.store_, {WHERE: self.high_watermark})
 
     def drop(self) -> None:
         self.start = self.rng.randint(self.log_.log_start_offset, self.log_.log_end_offset)

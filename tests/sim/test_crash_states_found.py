@@ -15,6 +15,7 @@ from crash_logs import CONFIG, TOPIC_ID, WHERE, open_store
 from crash_metadata import MetadataLife
 from simulator.disk import MountedDisk, Operation, SimulatedDisk
 from simulator.killed import Killed
+from store_checkpoints import write_checkpoints
 
 from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
@@ -137,7 +138,7 @@ def test_records_below_the_former_log_start_survive_a_crash() -> None:
     log.maybe_increment_log_start_offset(9)
     log.delete_old_segments(12, NOW_MS)
     log.flush()
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     log.truncate_to(2)
     append(log, b"after", epoch=1)
     log.flush()
@@ -152,7 +153,7 @@ def test_epochs_of_records_that_came_back_are_known() -> None:
     log = store.create(WHERE, TOPIC_ID, CONFIG)
     for at in range(4):
         append(log, b"%d" % at, epoch=5)
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     log.maybe_increment_log_start_offset(3)
     log.flush()
     store.directories[0]._checkpoints._recovery_points.write({WHERE: 4})
@@ -169,7 +170,7 @@ def test_a_high_watermark_does_not_outlive_the_records_below_it() -> None:
     log.flush()
     for _ in range(3):
         append(log, b"lost")
-    store.write_checkpoints({WHERE: 3})
+    write_checkpoints(store, {WHERE: 3})
     platter.lose_power(Worst())
     log = started(platter)
     assert log.log_end_offset == 0
@@ -319,7 +320,7 @@ def test_records_that_were_deleted_stay_so_when_a_cut_behind_them_is_interrupted
         append(log, value)
     log.flush()
     log.maybe_increment_log_start_offset(1)
-    store.write_checkpoints({WHERE: 3})
+    write_checkpoints(store, {WHERE: 3})
     platter.kill()
     log = started(platter, DiesBefore(platter, "truncate", ".log"))
     with pytest.raises(Killed):
@@ -337,7 +338,7 @@ def test_a_log_that_was_mended_is_not_damaged_again_by_the_checkpoints_of_what_i
     append(log, b"a")
     append(log, b"b")
     log.flush()
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     platter.kill()
     platter.inode(f"{log.directory}/{0:020d}.log").become(b"")
     log = started(platter)

@@ -9,6 +9,7 @@ from uuid import UUID
 from simulator.disk import SimulatedDisk
 from simulator.disk.mounts import MountedDisk
 from storage_batches import append, batch, read_all, stage
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import TopicPartition
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
@@ -68,7 +69,7 @@ def leave(how: str) -> tuple[SimulatedDisk, bytes]:
         store.close(high_watermarks, broker_epoch=41)
     else:
         if how == "killed":
-            store.write_checkpoints(high_watermarks)
+            write_checkpoints(store, high_watermarks)
         store.abandon()
     return platter, whole
 

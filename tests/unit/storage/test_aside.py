@@ -11,6 +11,7 @@ import pytest
 from captured_logs import capture_logs
 from simulator.disk import SimulatedDisk
 from storage_batches import all_values, append
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.aside import replace_file
@@ -94,7 +95,7 @@ def test_a_directory_in_the_place_of_a_file_counts_as_the_file_missing(
     if is_orderly:
         store.close({HERE: 10, OTHER: 10}, broker_epoch=41)
     else:
-        store.write_checkpoints({HERE: 10, OTHER: 10})
+        write_checkpoints(store, {HERE: 10, OTHER: 10})
         store.abandon()
     become_directory(tmp_path / name)
     with capture_logs() as lines:
@@ -159,7 +160,7 @@ def test_a_mark_of_damage_at_no_offset_is_one_at_the_beginning(store: LogStore, 
 @pytest.mark.spec("P6")
 @pytest.mark.parametrize("name", CHECKPOINT_FILES)
 def test_a_checkpoint_that_became_a_directory_is_written_anew(store: LogStore, tmp_path: Path, name: str) -> None:
-    store.write_checkpoints({HERE: 5})
+    write_checkpoints(store, {HERE: 5})
     become_directory(tmp_path / name)
     log = log_of(store)
     append(log, b"more")
@@ -167,7 +168,7 @@ def test_a_checkpoint_that_became_a_directory_is_written_anew(store: LogStore, t
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
     log.first_dirty_offset = 6
     with capture_logs() as lines:
-        store.write_checkpoints({HERE: 6})
+        write_checkpoints(store, {HERE: 6})
     assert [line["path"] for line in lines] == [str(tmp_path / name)]
     assert store.online
     assert "here 0" in (tmp_path / name).read_text()
@@ -277,7 +278,7 @@ def test_without_the_log_directory_all_of_it_is_offline(store: LogStore, tmp_pat
 
 def test_a_high_watermark_survives_the_directory(store: LogStore, tmp_path: Path) -> None:
     become_directory(tmp_path / HIGH_WATERMARK_FILE)
-    store.write_checkpoints({HERE: 6})
+    write_checkpoints(store, {HERE: 6})
     store.abandon()
     again = opened(tmp_path)
     assert again.high_watermark(HERE) == 6

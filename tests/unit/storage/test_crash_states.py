@@ -11,6 +11,7 @@ import pytest
 from simulator.killed import Killed
 from storage_batches import NOW_MS, batch, headers_in, read_all, stage
 from storage_machine import Machine
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
@@ -90,7 +91,7 @@ class Workload:
         self.log.roll()
 
     def checkpoint(self) -> None:
-        self.store.write_checkpoints({WHERE: 0})
+        write_checkpoints(self.store, {WHERE: 0})
 
     def truncate(self) -> None:
         bases = [base for base, _data in self.written]

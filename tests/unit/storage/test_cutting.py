@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from storage_batches import NOW_MS, OpenLog, append, batch, read_all, stage
+from store_checkpoints import write_checkpoints
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
@@ -255,7 +256,7 @@ def test_what_is_recorded_of_a_log_falls_with_it(tmp_path: Path) -> None:
     for at in range(10):
         append(log, b"%d" % at)
     log.flush()
-    store.write_checkpoints({A: 9})
+    write_checkpoints(store, {A: 9})
     log.truncate_to(5)
     assert rows(tmp_path, "recovery-point-offset-checkpoint") == "a 0 5"
     assert rows(tmp_path, "replication-offset-checkpoint") == "a 0 5"

@@ -27,6 +27,7 @@ from storage_damage import (
     leave,
     open_store,
 )
+from store_checkpoints import write_checkpoints
 
 from minikafka.errors import KafkaError
 from minikafka.model import ZERO_TOPIC_ID
@@ -183,7 +184,7 @@ def test_the_last_write_of_a_killed_process_may_be_there_in_part() -> None:
     ends_of_logs = disk.read_bytes(f"{ROOT}/{LOG_ENDS_FILE}")
     for value in (b"second", b"third"):
         append(log, value)
-    store.write_checkpoints({WHERE: 1})
+    write_checkpoints(store, {WHERE: 1})
     store.abandon()
     path = f"{ROOT}/{WHERE}/{0:020d}.log"
     written = disk.read_bytes(path)
@@ -214,7 +215,7 @@ def test_a_log_that_ends_below_its_high_watermark_is_damaged_after_a_kill(way: s
     log = store.create(WHERE, TOPIC_ID, CONFIG)
     for value in (b"first", b"second", b"third"):
         append(log, value)
-    store.write_checkpoints({WHERE: 3})
+    write_checkpoints(store, {WHERE: 3})
     store.abandon()
     path = f"{ROOT}/{WHERE}/{0:020d}.log"
     first = next(iter(iter_batches(disk.read_bytes(path))))[1]
@@ -239,7 +240,7 @@ def test_a_log_that_is_cut_on_purpose_is_not_missed() -> None:
     log = store.create(WHERE, TOPIC_ID, CONFIG)
     for value in (b"first", b"second", b"third"):
         append(log, value)
-    store.write_checkpoints({WHERE: 3})
+    write_checkpoints(store, {WHERE: 3})
     log.truncate_to(1)
     store.abandon()
     store = open_store(disk)

@@ -12,6 +12,7 @@ import pytest
 from simulator.killed import Killed
 from storage_batches import append, batch
 from storage_machine import Machine
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import TopicPartition
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE, OffsetCheckpoint
@@ -50,11 +51,11 @@ def test_a_kill_between_the_files_leaves_no_gap_that_nobody_sees() -> None:
     while not is_done:
         machine = Machine()
         log = new_log(store := open_store(machine.disk, "/data"), A)
-        store.write_checkpoints({})
+        write_checkpoints(store, {})
         fetch_a_gap(log)
         machine.budget = budget
         with suppress(Killed):
-            store.write_checkpoints({})
+            write_checkpoints(store, {})
             is_done = True
         machine.kill()
         again = open_store(machine.disk, "/data").get(A)
@@ -116,7 +117,7 @@ def test_no_recovery_point_is_newer_than_what_is_said_of_the_cleaner(tmp_path: P
     log, other = new_log(store, A), new_log(store, B)
     fetch_a_gap(other)
     disk.log, disk.store = log, store
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     assert disk.log is None
     store.abandon()
     again = open_store(OsDisk(), str(tmp_path)).get(A)

@@ -13,6 +13,7 @@ import pytest
 from simulator.disk import KilledInside, Operation, SimulatedDisk
 from simulator.killed import Killed
 from storage_batches import append, batch, stage
+from store_checkpoints import write_checkpoints
 
 from minikafka.errors import KafkaError
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
@@ -642,7 +643,7 @@ def test_a_deleted_log_in_the_checkpoints_is_not_missed_by_a_topic_of_the_same_n
 ) -> None:
     """A kill may leave the name in the checkpoints. The slots know topic ids; on another boot only the name is left."""
     append(log, b"a")
-    store.write_checkpoints({WHERE: 1})
+    write_checkpoints(store, {WHERE: 1})
     store.delete(WHERE)
     platter.kill()
     store = open_store(platter.mount(), boot_id=boot_id)

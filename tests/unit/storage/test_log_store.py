@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from storage_batches import NOW_MS, all_values, append
 
+from store_checkpoints import write_checkpoints
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.batch import Buffer
@@ -114,7 +115,7 @@ def test_everything_comes_back_after_an_orderly_stop(open_store: OpenStore, tmp_
 def test_a_start_after_a_crash_recovers(open_store: OpenStore) -> None:
     store = open_store()
     append(store.create(A, TOPIC_ID, LogConfig()), b"x")
-    store.write_checkpoints({A: 1})
+    write_checkpoints(store, {A: 1})
     store.abandon()
     store = open_store()
     assert not store.was_clean
@@ -132,14 +133,14 @@ def test_checkpoints_bound_the_high_watermark_and_keep_the_log_start(open_store:
     for _ in range(5):
         append(log, b"x")
     log.delete_records(3, 5)
-    store.write_checkpoints({A: 99})
+    write_checkpoints(store, {A: 99})
     store.abandon()
     store = open_store()
     log = store.get(A)
     assert log is not None
     assert log.log_start_offset == 3
     assert store.high_watermark(A) == 5
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     store.abandon()
     assert open_store().high_watermark(A) == 5, "a log that is not mentioned keeps what was written"
 
@@ -148,7 +149,7 @@ def test_nothing_is_noted_of_a_log_that_has_gone(open_store: OpenStore, tmp_path
     store = open_store()
     gone = store.create(A, TOPIC_ID, LogConfig())
     append(gone, b"x")
-    store.write_checkpoints({A: 1})
+    write_checkpoints(store, {A: 1})
     store.delete(A)
     store.note_rows(gone, 1)
     made = store.create(A, uuid4(), LogConfig())
@@ -167,7 +168,7 @@ def test_truncation_below_the_recovery_point_is_checkpointed_at_once(open_store:
     for _ in range(5):
         append(log, b"x")
     log.flush()
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     path = tmp_path / "d/recovery-point-offset-checkpoint"
     assert path.read_text() == "0\n1\na 0 5\ncrc32c ad856f1b\n"
     log.truncate_to(2)
@@ -181,7 +182,7 @@ def test_a_deleted_log_is_renamed_then_removed_and_can_be_made_again(
     log = store.create(A, TOPIC_ID, LogConfig())
     append(log, b"old")
     log.flush()
-    store.write_checkpoints({A: 1})
+    write_checkpoints(store, {A: 1})
     region = log.read(0, 1000)
     store.delete(A)
     assert store.get(A) is None
@@ -329,7 +330,7 @@ def test_a_failure_takes_the_whole_directory_offline(
         directory.path for directory in store.directories if directory is not broken
     ]
     assert store.log_dir_of(store.create(A, TOPIC_ID, LogConfig()).topic_partition) is not broken
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     store.close({})
     assert not Path(broken.path, ".kafka_cleanshutdown").exists()
 
@@ -364,7 +365,7 @@ def test_a_log_for_which_the_disk_is_too_full_is_not_set_aside(
     append(log, b"0")
     append(log, b"1")
     log.flush()
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     store.abandon()
     path = tmp_path / "e" / str(A) / f"{0:020d}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -407,7 +408,7 @@ def test_what_is_recorded_of_a_former_log_goes_with_the_files_that_are_made(
     """In the same thread: no sync on the loop."""
     store = open_store()
     append(store.create(A, TOPIC_ID, LogConfig()), b"x")
-    store.write_checkpoints({A: 1})
+    write_checkpoints(store, {A: 1})
     store.delete(A)
     with monkeypatch.context() as patch:
         patch.setattr(disk, "fsync_path", lambda path: pytest.fail(f"{path} is synced"))
@@ -549,7 +550,7 @@ def test_a_job_of_a_deleted_log_does_not_meet_the_files_of_one_with_the_same_nam
     log = store.create(A, UUID(int=6), config)
     append(log, b"y")
     log.flush()
-    store.write_checkpoints({A: 1})
+    write_checkpoints(store, {A: 1})
     store.abandon()
     found = open_store().get(A)
     assert found is not None
@@ -573,7 +574,7 @@ def test_a_log_that_was_missing_at_the_start_is_missing_once(open_store: OpenSto
     """Created again, deleted, and created with the same name, it was said to have lost its records."""
     store = open_store()
     append(store.create(A, TOPIC_ID, LogConfig()), b"x")
-    store.write_checkpoints({A: 1})
+    write_checkpoints(store, {A: 1})
     store.abandon()
     rmtree(tmp_path / "d" / "a-0")
     store = open_store()

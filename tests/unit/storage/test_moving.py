@@ -12,6 +12,7 @@ from simulator.killed import Killed
 from storage_batches import NOW_MS, all_values, append, batch, read_all, stage
 from storage_machine import Machine
 
+from store_checkpoints import write_checkpoints
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
@@ -302,7 +303,7 @@ def test_a_restart_in_the_middle_resumes_or_has_it_done(how: str) -> None:
         for number in range(12):
             append(log, b"%d" % number * 50)
         log.flush()
-        store.write_checkpoints({WHERE: 12})
+        write_checkpoints(store, {WHERE: 12})
         expected = read_all(log)
         machine.budget = budget
         with suppress(Killed):
@@ -337,7 +338,7 @@ def killed_before_the_copy_has_its_name(machine: Machine, rng: Random) -> None:
     """Nine records; the directory that they were in has given them up."""
     store = open_store(machine.disk, rng, boot_id="boot")
     move = begin(store, count=9)
-    store.write_checkpoints({WHERE: 7})
+    write_checkpoints(store, {WHERE: 7})
     with suppress(Killed), pytest.MonkeyPatch.context() as patch:
         patch.setattr(LogDir, "adopt", killed)
         complete(store, move)

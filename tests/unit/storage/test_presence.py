@@ -14,6 +14,7 @@ from simulator.disk import SimulatedDisk
 from simulator.disk.operations import Operation
 from simulator.killed import Killed
 from storage_batches import NOW_MS, append, values_in
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
@@ -191,7 +192,7 @@ def test_it_is_made_anew_and_stays_damaged(store: LogStore, tmp_path: Path, take
     assert log_of(store) is log
     append(log, b"fetched")
     assert values_in(log.read(0, 1000).read()) == {0: b"fetched"}
-    store.write_checkpoints({})
+    write_checkpoints(store, {})
     store.abandon()
     again = opened(tmp_path)
     assert log_of(again).corruption is not None, "a restart does not forget it"
@@ -208,7 +209,7 @@ def test_a_kill_while_it_is_made_anew_leaves_no_whole_log() -> None:
         Registrations(disk, store, "boot").write(1)
         log = store.create(HERE, TOPIC_ID, CONFIG)
         append(log, b"acknowledged")
-        store.write_checkpoints({HERE: 1})
+        write_checkpoints(store, {HERE: 1})
         disk.remove_tree(log.directory)
         looked(store)
         kill.steps_left = step
@@ -246,12 +247,12 @@ def test_an_orderly_stop_does_not_vouch_for_it(store: LogStore, tmp_path: Path, 
 
 
 def test_checkpoints_that_are_gone_are_written_again(store: LogStore, tmp_path: Path) -> None:
-    store.write_checkpoints({HERE: 5})
+    write_checkpoints(store, {HERE: 5})
     for path in tmp_path.glob("*-checkpoint"):
         path.unlink()
     append(log_of(store), b"x")
     log_of(store).flush()
-    store.write_checkpoints({HERE: 6})
+    write_checkpoints(store, {HERE: 6})
     assert store.online
     assert "here 0 6" in (tmp_path / "replication-offset-checkpoint").read_text()
 

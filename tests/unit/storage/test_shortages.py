@@ -17,6 +17,7 @@ import pytest
 from simulator.disk import SimulatedDisk
 from simulator.disk.operations import Kind, Operation
 from storage_batches import append, read_all
+from store_checkpoints import write_checkpoints
 
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.records.batch import iter_batches
@@ -118,7 +119,7 @@ def checkpoints(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     def check(store: LogStore) -> None:
         assert store.directories[0].high_watermarks == {WHERE: 20}
 
-    return lambda: store.write_checkpoints({WHERE: 20}), check
+    return lambda: write_checkpoints(store, {WHERE: 20}), check
 
 
 def create(_disk: Disk, store: LogStore) -> tuple[Act, Check]:

@@ -11,6 +11,7 @@ import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, create_topic, delete_topic, eventually, led, turns
 from captured_logs import capture_logs
+from store_checkpoints import write_checkpoints
 
 from minikafka.broker.drivers.due import OPENED_AT_ONCE
 from minikafka.broker.node import Node
@@ -135,7 +136,7 @@ async def test_what_was_deleted_before_a_kill_is_not_missed_when_its_name_is_use
     await create_topic(node, "orders")
     await eventually(lambda: is_led(node), "its leader")
     await (await dial(node)).produce("orders", b"value")
-    node.store.write_checkpoints({ORDERS: 1})
+    write_checkpoints(node.store, {ORDERS: 1})
     checkpoints = {path: path.read_bytes() for path in (tmp_path / "data").glob("*-checkpoint")}
     await delete_topic(node, "orders")
     await eventually(lambda: node.replicas.get(ORDERS) is None, "the topic to be gone")
