@@ -122,7 +122,8 @@ def _clean(log: Log) -> float:
     took = time.thread_time() - began
     assert log.prepare_swap(job)
     job.publish()
-    assert log.complete_compaction(job)
+    for _ in log.completing_compaction(job):
+        pass
     return took
 
 

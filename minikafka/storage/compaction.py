@@ -98,7 +98,7 @@ def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
 class CompactionJob:
     """One pass over one log. ``error`` or ``damaged`` is set if it could not be finished.
 
-    :meth:`step` until True, ``Log.prepare_swap``, :meth:`publish`, ``Log.complete_compaction``.
+    :meth:`step` until True, ``Log.prepare_swap``, :meth:`publish`, ``Log.completing_compaction``.
     """
 
     def __init__(self, log: Log, segments: Sequence[Segment], high_watermark: int, wall_ms: int) -> None:

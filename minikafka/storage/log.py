@@ -279,22 +279,12 @@ class Log:
         return compaction.plan(self, high_watermark, wall_ms) if self._config.is_compacted else None
 
     def prepare_swap(self, job: CompactionJob) -> bool:
-        """The job's steps are done. True: call its ``publish`` in a thread, then :meth:`complete_compaction`."""
+        """The job's steps are done. True: call its ``publish`` in a thread, then :meth:`completing_compaction`."""
         return compaction.prepare_swap(self, job)
 
     def completing_compaction(self, job: CompactionJob) -> Generator[None, None, bool]:
         """Replaces the old segments by the compacted ones, in portions. False when that is no longer possible."""
         return compaction.completing(self, job)
-
-    def complete_compaction(self, job: CompactionJob) -> bool:
-        """The same at once."""
-        steps = self.completing_compaction(job)
-        try:
-            while True:
-                next(steps)
-        except StopIteration as end:
-            is_done: bool = end.value
-            return is_done
 
     # -- segments ---------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
+from compactions import complete_compaction
 from crash_batches import NOW_MS, check_producers, headers, read_all
 from simulator.disk import MountedDisk
 
@@ -171,7 +172,7 @@ class CompactedLife:
         if self.log_.prepare_swap(job):
             job.publish()
             self._interrupt()
-            self.log_.complete_compaction(job)
+            complete_compaction(self.log_, job)
 
     def _interrupt(self) -> None:
         if self.rng.random() < 0.1:

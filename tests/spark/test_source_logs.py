@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import compactions
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -46,13 +47,7 @@ def compact(cluster: LocalCluster, topic: str) -> None:
     log.flush()
     for _ in range(2):
         log.first_dirty_offset = 0
-        job = log.plan_compaction(log.log_end_offset, FAR_LATER_MS)
-        assert job is not None
-        while not job.step():
-            pass
-        assert log.prepare_swap(job)
-        job.publish()
-        assert log.complete_compaction(job)
+        assert compactions.compact(log, log.log_end_offset, FAR_LATER_MS)
     log.close()
     cluster.start()
 

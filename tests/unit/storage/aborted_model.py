@@ -18,6 +18,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final, NamedTuple
 
+from compactions import complete_compaction
 from storage_batches import NOW_MS, batch, stage
 from storage_machine import Machine
 
@@ -360,7 +361,7 @@ class Schedule:
         if not log.prepare_swap(job):
             raise ViolationError(f"the cleaner stops: {job.error} {job.damaged}")
         job.publish()
-        log.complete_compaction(job)
+        complete_compaction(log, job)
         self.cleaned_to = self.high_watermark  # markers of what was cleaned are below
         self._check_cleaned(job.end_offset)
 

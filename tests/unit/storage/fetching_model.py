@@ -20,6 +20,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from compactions import complete_compaction
 from storage_batches import NOW_MS, batch, headers_in, stage
 from storage_machine import Machine
 
@@ -115,7 +116,7 @@ class Schedule:
         if not self.leader.prepare_swap(job):
             raise ViolationError("the cleaner stops at what nobody damaged")
         job.publish()
-        self.leader.complete_compaction(job)
+        complete_compaction(self.leader, job)
         self._note_written()
 
     def cut(self) -> None:

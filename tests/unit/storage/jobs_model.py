@@ -22,6 +22,7 @@ from random import Random
 from typing import Final, TypeVar
 from uuid import UUID
 
+from compactions import complete_compaction
 from simulator.disk import Operation, SimulatedDisk
 from simulator.killed import Killed
 from simulator.threads import Job
@@ -396,7 +397,7 @@ class Node:
 
         def end() -> None:
             self._end_swap(log, over)
-            log.complete_compaction(job)
+            complete_compaction(log, job)
 
         self._alone(log, job.publish, end)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from compactions import compact
 from storage_batches import NOW_MS, all_values, batch, stage
 
 from minikafka.model import OffsetAndEpoch, TopicPartition
@@ -45,13 +46,7 @@ def opened(directory: Path, *, is_clean: bool = True) -> Log:
 
 def clean(log: Log) -> None:
     log.flush()
-    job = log.plan_compaction(log.log_end_offset, NOW_MS)
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, log.log_end_offset, NOW_MS)
 
 
 def fetched(leader: Log, directory: Path) -> Log:

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from compactions import complete_compaction
 from simulator.killed import Killed
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
 from storage_machine import Machine
@@ -55,7 +56,7 @@ def run(job: CompactionJob, log: Log) -> bool:
     if not log.prepare_swap(job):
         return False
     job.publish()
-    return log.complete_compaction(job)
+    return complete_compaction(log, job)
 
 
 def pairs(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -159,7 +160,7 @@ def test_retention_takes_away_nothing_that_the_cleaner_is_replacing(open_log: Op
     job.publish()
     assert log.complete_deletion(deletion) == 0
     assert log.delete_old_segments(10, NOW_MS) == 0
-    assert log.complete_compaction(job)
+    assert complete_compaction(log, job)
     assert log.delete_old_segments(10, NOW_MS) > 0
     assert not log.segment_list._removals
 
@@ -661,7 +662,7 @@ def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(
         assert log.prepare_swap(job)
         job.publish()
     log.truncate_to(39)
-    assert not (log.complete_compaction(job) if is_published else log.prepare_swap(job))
+    assert not (complete_compaction(log, job) if is_published else log.prepare_swap(job))
     assert len(pairs(log)) == 39
     assert not [name for name in disk.listdir(log.directory) if "cleaned" in name or "swap" in name]
 
@@ -678,7 +679,7 @@ def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(
     if not is_published:
         assert log.prepare_swap(job)
         job.publish()
-    log.complete_compaction(job)
+    complete_compaction(log, job)
     assert all_values(log).keys() <= before.keys()
     assert not [name for name in disk.listdir(log.directory) if "cleaned" in name or "swap" in name]
 
@@ -699,7 +700,7 @@ def test_what_retention_took_is_not_published(open_log: OpenLog, disk: OsDisk) -
     job.publish()
     assert f"{0:020}.log.swap" not in disk.listdir(log.directory)
     assert f"{log.segments[0].base_offset:020}.log.swap" in disk.listdir(log.directory)
-    assert log.complete_compaction(job)
+    assert complete_compaction(log, job)
 
 
 @pytest.mark.spec("P5")
@@ -1031,7 +1032,7 @@ def test_only_what_runs_in_threads_syncs(tmp_path: Path) -> None:
     assert disk.syncs == before
     job.publish()
     before = disk.syncs
-    assert log.complete_compaction(job)
+    assert complete_compaction(log, job)
     assert disk.syncs == before
 
 

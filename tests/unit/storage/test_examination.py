@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from compactions import compact
 from simulator.disk import SimulatedDisk
 from storage_batches import NOW_MS, append, stage
 from storage_damage import BOOT, OTHER, ROOT, STOPS, TOPIC_ID, WAYS, WHERE, cases, leave, open_store
@@ -120,9 +121,9 @@ def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
     disk = SimulatedDisk().mount()
     store = open_store(disk)
     Registrations(disk, store, BOOT).write(41)
-    compact = frozenset({"compact"})
+    policy = frozenset({"compact"})
     config = LogConfig(
-        segment_bytes=400, index_interval_bytes=100, cleanup_policy=compact, min_cleanable_dirty_ratio=0.0
+        segment_bytes=400, index_interval_bytes=100, cleanup_policy=policy, min_cleanable_dirty_ratio=0.0
     )
     log = store.create(WHERE, TOPIC_ID, config)
     for number in range(24):
@@ -132,13 +133,7 @@ def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
             stage(log, build_end_txn_marker(producer[0], 0, EndTxnMarker(False, 0), timestamp=NOW_MS))
             log.commit()
     log.flush()
-    job = log.plan_compaction(log.log_end_offset, NOW_MS)
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, log.log_end_offset, NOW_MS)
     if how == "stopped":
         store.close({WHERE: log.log_end_offset}, broker_epoch=41)
     else:

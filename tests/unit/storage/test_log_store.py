@@ -7,6 +7,7 @@ from shutil import rmtree
 from uuid import UUID, uuid4
 
 import pytest
+from compactions import compact
 from storage_batches import NOW_MS, all_values, append
 
 from store_checkpoints import write_checkpoints
@@ -490,13 +491,7 @@ def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path)
     for at in range(5):
         append(log, b"%d" % at * 30)
     log.flush()
-    job = log.plan_compaction(5, NOW_MS)
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, 5, NOW_MS)
     store.close({})
     assert (tmp_path / "d/cleaner-offset-checkpoint").read_text() == "0\n1\na 0 4\ncrc32c be27f76c\n"
     again = open_store(config_for=lambda _where: config).get(A)

@@ -8,6 +8,7 @@ from typing import NoReturn
 from uuid import UUID
 
 import pytest
+from compactions import compact
 from simulator.killed import Killed
 from storage_batches import NOW_MS, all_values, append, batch, read_all, stage
 from storage_machine import Machine
@@ -192,13 +193,7 @@ def test_a_copy_that_was_away_does_not_keep_what_the_cleaner_took(monkeypatch: p
         append(log, b"%d" % number, keys=(b"k",))
         log.roll()
         log.flush()
-        job = log.plan_compaction(log.log_end_offset, NOW_MS + number)
-        assert job is not None
-        while not job.step():
-            pass
-        assert log.prepare_swap(job)
-        job.publish()
-        assert log.complete_compaction(job)
+        assert compact(log, log.log_end_offset, NOW_MS + number)
     store.close({WHERE: log.log_end_offset})
     store = open_store(machine.disk, rng)
     (move,) = store.moves()
@@ -240,13 +235,7 @@ def test_that_a_log_was_cleaned_moves_with_it(monkeypatch: pytest.MonkeyPatch, l
 
 
 def clean(log: Log) -> None:
-    job = log.plan_compaction(log.log_end_offset, NOW_MS)
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, log.log_end_offset, NOW_MS)
 
 
 def killed(*_: object) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from captured_logs import capture_logs
+from compactions import complete_compaction
 from storage_batches import NOW_MS, OpenLog, all_values, append
 
 from minikafka.records.batch import iter_batches
@@ -271,7 +272,7 @@ def test_what_the_cleaner_merged_is_not_missed(
     job.publish()
     log.flush()
     if is_completed:
-        assert log.complete_compaction(job)
+        assert complete_compaction(log, job)
         assert len(log.segments) < len(before)
         known = all_values(log)
         stop(log, how)
@@ -297,7 +298,7 @@ def test_segments_that_stay_after_all_are_listed_again(open_log: OpenLog, disk: 
     job.publish()
     assert listed(disk, directory) < set(bases_of(log))
     log.truncate_to(19)
-    assert not log.complete_compaction(job)
+    assert not complete_compaction(log, job)
     assert log.flush_due(NOW_MS)
     log.flush()
     assert listed(disk, directory) == set(bases_of(log))

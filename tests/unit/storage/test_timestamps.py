@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from compactions import compact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.disk import SimulatedDisk
@@ -57,13 +58,7 @@ def put_delete_horizons(log: Log) -> None:
     """Where there are tombstones: the cleaner's first pass, which writes the time at which they go into the header."""
     log.roll()
     log.flush()
-    job = log.plan_compaction(log.log_end_offset, 100)
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, log.log_end_offset, 100)
 
 
 def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:

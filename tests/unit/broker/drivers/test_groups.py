@@ -15,6 +15,7 @@ from broker_client import Client, batch
 from broker_node import FailingDisk, ask_to_delete, create_topic, delete_topic, eventually, in_time, led, turns
 from broker_replicas import told
 from captured_logs import capture_logs
+from compactions import compact
 
 from minikafka.broker.drivers import shard_loading, shards
 from minikafka.broker.node import Node
@@ -132,13 +133,7 @@ async def test_loading_ends_where_compaction_left_nothing(start_node: StartNode,
     end = log.log_end_offset
     log.roll()
     log.flush()
-    job = log.plan_compaction(end, node.clock.wall_ms())
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, end, node.clock.wall_ms())
     assert not log.segments.active.size
     node.groups.on_leading(led(node, SHARD))
     await loaded(node)

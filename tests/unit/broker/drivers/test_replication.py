@@ -12,6 +12,7 @@ import pytest
 from broker_client import Client, batch, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, listener_of, turns
 from captured_logs import capture_logs
+from compactions import compact
 
 from minikafka.broker.drivers import leader_calls
 from minikafka.broker.drivers import replication as replication_module
@@ -218,13 +219,7 @@ async def test_a_follower_that_was_away_for_long_fetches_open_transactions_again
         put(b"c", (8, 0, number))
         log.roll()
         log.flush()
-        job = log.plan_compaction(log.log_end_offset, NEVER_MS + number)
-        assert job is not None
-        while not job.step():
-            pass
-        assert log.prepare_swap(job)
-        job.publish()
-        assert log.complete_compaction(job)
+        assert compact(log, log.log_end_offset, NEVER_MS + number)
     await cluster.start(2)
     follower = await follows(cluster.nodes[2], log.log_end_offset)
     assert whole_log(follower) == whole_log(partition)

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from broker_client import Client
 from broker_node import create_topic, eventually, led, turns
+from compactions import compact
 
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
@@ -231,13 +232,7 @@ async def test_compaction_keeps_what_is_visible_and_what_is_pending(
     )
     log.flush()
     before = log.size_in_bytes
-    job = log.plan_compaction(led(node, SHARD).high_watermark, node.clock.wall_ms())
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    assert compact(log, led(node, SHARD).high_watermark, node.clock.wall_ms())
     assert log.size_in_bytes < before
     await reload(node)
     assert (await fetched(client), await fetched(client, stable=False)) == expected
