@@ -41,7 +41,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         """Begin an empty copy of a log of another directory."""
         assert tp not in self._directory.logs
         assert tp not in self
-        log = self._directory.make_log(tp, topic_id, config, self._path(tp, unique))
+        log = self._directory.new_logs.make(tp, topic_id, config, self._path(tp, unique))
         self[tp] = FutureLog(log, unique)
         return log
 

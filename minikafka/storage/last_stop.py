@@ -1,10 +1,33 @@
-"""End of the last process with this log, and the log's records elsewhere: the evidence for a start."""
+"""End of the last process with a log directory and with each log, and its records elsewhere: evidence for a start."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
-from minikafka.storage.log_ends import Noted
+from minikafka.model import TopicPartition
+from minikafka.storage.log_ends import LogKey, Noted
+
+
+class LastProcess(NamedTuple):
+    """The end of the last process with a log directory. By default nothing is known of it."""
+
+    marked_epoch: int | None = None
+    """Broker epoch in the mark of a clean stop; None without the mark."""
+    was_killed: bool = False
+    """See :class:`LastStop`."""
+    noted: Mapping[LogKey, Noted] | None = None
+    """End and start of each log when it ended; None when unknown."""
+
+    @property
+    def was_clean(self) -> bool:
+        """It stopped cleanly."""
+        return self.marked_epoch is not None
+
+    def noted_of(self, tp: TopicPartition, topic_id: UUID) -> Noted | None:
+        """End and start of one log; None when unknown."""
+        return None if self.noted is None else self.noted.get(LogKey(topic_id, tp.partition))
 
 
 class LastStop(NamedTuple):

@@ -15,7 +15,7 @@ from functools import partial
 from uuid import UUID
 
 from minikafka.event_log import get_logger
-from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, ZERO_TOPIC_ID, TopicPartition
 from minikafka.storage.aside import set_directories_aside
 from minikafka.storage.checkpoints import CHECKPOINT_FILES
 from minikafka.storage.clean_shutdown import (
@@ -30,7 +30,6 @@ from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryChec
 from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
 from minikafka.storage.disk import Disk, DiskSpace, Lock, NamesFile
 from minikafka.storage.errors import (
-    Corruption,
     PassingFailure,
     StorageFailure,
     collected,
@@ -42,9 +41,9 @@ from minikafka.storage.flush import FlushJob
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.identity import forget_replacement, identify, mark_as_ours
-from minikafka.storage.last_stop import LastStop
+from minikafka.storage.last_stop import LastProcess, LastStop
 from minikafka.storage.log import Log, LogHooks
-from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, Noted, read_log_ends
+from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, read_log_ends
 from minikafka.storage.meta import (
     PARTITION_METADATA_FILE,
     REPLACED_FILE,
@@ -53,7 +52,7 @@ from minikafka.storage.meta import (
     read_topic_id,
     write_topic_id,
 )
-from minikafka.storage.new_log import NewLog
+from minikafka.storage.new_log import NewLogs
 from minikafka.storage.registration_file import REGISTRATION_FILE, Registration, read_registration
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.trash import Trash
@@ -79,23 +78,18 @@ class LogDir:
         self.strays: list[str] = []  # paths of logs that were set aside
         self.unusable: dict[TopicPartition, str] = {}  # entries with a log's name that cannot be opened, and why
         self.missing: set[TopicPartition] = set()  # in the checkpoints, but not here; see also ``ends.has_lost``
-        self.being_made = 0  # number of logs under creation
-        self._removed: dict[str, Log] = {}  # former logs, by path, whose jobs may still run in threads
         self.failure: StorageFailure | None = None
-        self.was_clean = False
-        self.has_registered = False
-        self.clean_shutdown_broker_epoch = NO_EPOCH
+        self.last_process = LastProcess()
         self.meta: DirectoryMeta | None = None
         self.registration: Registration | None = None  # that of the last process
         self._disk = disk
         self._on_failure = on_failure
         self._cache = cache
         self._trash = Trash()
-        self._checkpoints = DirectoryCheckpoints(disk, path)
+        self.checkpoints = DirectoryCheckpoints(disk, path)
+        self.new_logs = NewLogs(disk, self, cache, self.checkpoints.prepare_forget)
         self.ends = LogEnds(disk, path, self.fail)
         self._found_deleted: list[str] = []
-        self._noted: Mapping[LogKey, Noted] = {}
-        self._was_killed = False
         self._lock: Lock | None = None
         try:
             disk.mkdir(path)
@@ -133,36 +127,32 @@ class LogDir:
 
     def load(self, config_for: ConfigFor, boot_id: str | None = None) -> None:
         """Open every log in the directory. ``boot_id``: see :mod:`minikafka.storage.registration_file`."""
-        marked_epoch = read_clean_shutdown(self._disk, self.path)
-        self.was_clean = marked_epoch is not None
-        self.clean_shutdown_broker_epoch = NO_EPOCH if marked_epoch is None else marked_epoch
-        self._checkpoints.read()
-        registration = self.registration
-        self.has_registered = registration is not None
-        self._was_killed = not self.was_clean and registration is not None and registration.is_of_boot(boot_id)
+        marked_epoch, registration = read_clean_shutdown(self._disk, self.path), self.registration
+        was_killed = marked_epoch is None and registration is not None and registration.is_of_boot(boot_id)
+        self.checkpoints.read()
         found = find_directories(self._disk, self.path)
         self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures
         self.deleted_ids = found.deleted_ids
         self._found_deleted = found.deleted
         noted = read_log_ends(self._disk, self.path, boot_id)
-        self._noted = noted or {}
+        self.last_process = LastProcess(marked_epoch, was_killed, noted)
         for tp in found.logs:
             self._load_log(tp, config_for(tp))
-        self.ends.begin(boot_id, self.logs.values(), self._noted)
+        self.ends.begin(boot_id, self.logs.values(), noted or {})
         self.missing = {
             tp
-            for tp in self._checkpoints.partitions().difference(self.logs)
+            for tp in self.checkpoints.partitions().difference(self.logs)
             if noted is None or tp.topic == CLUSTER_METADATA_TOPIC  # else the slots tell, by the topics' ids
         }
-        if self.was_clean:
+        if self.last_process.was_clean:
             remove_clean_shutdown(self._disk, self.path)
         else:
             self._settle()
-        self._checkpoints.lower_to_ends(self.logs)
+        self.checkpoints.lower_to_ends(self.logs)
 
     def _load_log(self, tp: TopicPartition, config: LogConfig) -> None:
         """Open one log. Damage in its files does not stop the load of the others."""
-        recorded, directory = self._checkpoints, self.path_of(tp)
+        recorded, last_process, directory = self.checkpoints, self.last_process, self.path_of(tp)
         try:
             topic_id = read_topic_id(self._disk, directory)
             log = self.open_log(
@@ -173,9 +163,9 @@ class LogDir:
                     log_start_offset=recorded.log_start(tp),
                     recovery_point=recorded.recovery_points.get(tp, 0),
                     high_watermark=recorded.high_watermarks.get(tp, 0),
-                    noted=self._noted.get(LogKey(topic_id, tp.partition)),
-                    is_clean=self.was_clean,
-                    was_killed=self._was_killed,
+                    noted=last_process.noted_of(tp, topic_id),
+                    is_clean=last_process.was_clean,
+                    was_killed=last_process.was_killed,
                 ),
             )
         except OSError as error:
@@ -229,9 +219,9 @@ class LogDir:
             cache=cache or self._cache,
             hooks=LogHooks(
                 self.fail,
-                partial(self.prepare_bounds, tp),
+                partial(self._prepare_bounds, tp),
                 self._trash.throw,
-                partial(self._checkpoints.prepare_cut, tp),
+                partial(self.checkpoints.prepare_cut, tp),
                 can_be_remade=tp.topic != CLUSTER_METADATA_TOPIC,
             ),
         )
@@ -249,120 +239,13 @@ class LogDir:
         """Path of a partition's directory."""
         return f"{self.path}/{tp}"
 
-    def prepare_create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
-        """Begin a new log: ``run`` the job in any thread, then always call :meth:`complete_create` once."""
-        job = self._prepare_log(tp, topic_id, config, self.path_of(tp))
-        self.being_made += 1
-        return job
-
-    def complete_create(self, job: NewLog) -> Log:
-        """The new log; its first flush makes it durable, name included. StorageFailure when its creation failed."""
-        assert job.tp not in self.logs
-        self.being_made -= 1
-        log = self.logs[job.tp] = self._complete_log(job)
-        return log
-
-    def make_log(
-        self,
-        tp: TopicPartition,
-        topic_id: UUID,
-        config: LogConfig,
-        directory: str,
-        damage: Corruption | None = None,
-    ) -> Log:
-        """A new, empty log in a directory of that name. ``damage``: it has to be fetched, and is marked from the start.
-
-        StorageFailure or PassingFailure when its creation failed.
-        """
-        job = self._prepare_log(tp, topic_id, config, directory, damage)
-        job.run()
-        return self._complete_log(job)
-
-    def _prepare_log(
-        self,
-        tp: TopicPartition,
-        topic_id: UUID,
-        config: LogConfig,
-        directory: str,
-        damage: Corruption | None = None,
-    ) -> NewLog:
-        if self.failure is not None:
-            raise self.failure
-        self.check_unused(directory)
-        forget = self._checkpoints.prepare_forget(tp)
-        make = partial(self._make_files, forget, tp, topic_id, config, directory, damage)
-        return NewLog(self, tp, directory, make)
-
-    def _make_files(
-        self,
-        forget: Callable[[], None],
-        tp: TopicPartition,
-        topic_id: UUID,
-        config: LogConfig,
-        directory: str,
-        damage: Corruption | None,
-    ) -> Log:
-        """In any thread: uses no state of the directory."""
-        forget()
-        self._disk.mkdir(directory)
-        if damage is not None:  # first: a log with a topic id and without a mark is whole
-            write_refetch_mark(self._disk, directory, damage)
-        log = self.open_log(tp, config, topic_id=topic_id, directory=directory, cache=SegmentCache())
-        write_topic_id(self._disk, directory, topic_id)  # last: without a segment it lost its files
-        log.corruption = damage
-        return log
-
-    def _complete_log(self, job: NewLog) -> Log:
-        if job.error is not None:
-            raise self.refused(f"create the log of {job.tp} in {self.path}", job.error) from job.error
-        if self.failure is not None:
-            raise self.failure
-        assert job.log is not None
-        job.log.share(self._cache)
-        job.log.flusher.take_along(f"{job.path}/{PARTITION_METADATA_FILE}")
-        self.ends.add(job.log)
-        return job.log
-
-    def remake(self, tp: TopicPartition, unique: UUID) -> Log:
-        """Create a log again that lost its files. It is damaged until it is fetched. StorageFailure if refused.
-
-        PassingFailure: try again later. A start meanwhile finds the log damaged or missing.
-        """
-        lost = self.logs.pop(tp)
-        assert lost.corruption is not None
-        failure = StorageFailure(f"the files of {tp} are gone")
-        lost.go_offline(failure)
-        self._note_removed(lost)
-        try:
-            self.check_unused(lost.directory)
-            self.throw_away(lost.directory, tp, unique, is_repeatable=True)
-            log = self.make_log(tp, lost.topic_id, lost.config, lost.directory, lost.corruption)
-        except (StorageFailure, PassingFailure):
-            self.logs[tp] = lost
-            raise
-        lost.leave(failure)
-        self.logs[tp] = log
-        return log
-
     def delete(self, tp: TopicPartition, unique: UUID) -> None:
         """Delete a log: rename it now, remove its files with the trash."""
         log = self.logs.pop(tp)
         log.leave(StorageFailure(f"{tp} was deleted"))
-        self._note_removed(log)
-        self._checkpoints.leave(tp)
+        self.new_logs.note_former(log)
+        self.checkpoints.leave(tp)
         self.throw_away(log.directory, tp, unique, delay_ms=log.config.file_delete_delay_ms)
-
-    def check_unused(self, path: str) -> None:
-        """PassingFailure while a job of a former log of this path runs in a thread: it would change another's files."""
-        former = self._removed.pop(path, None)
-        if former is not None and former.writers:
-            self._removed[path] = former
-            raise PassingFailure(f"a job of the former log in {path} is under way; try again")
-
-    def _note_removed(self, log: Log) -> None:
-        self._removed = {path: former for path, former in self._removed.items() if former.writers}
-        if log.writers:
-            self._removed[log.directory] = log
 
     def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
         """Give a log its topic id back; durable with its next flush. It stays damaged until it is fetched again.
@@ -389,7 +272,7 @@ class LogDir:
         log = self.logs.pop(tp, None)
         if log is not None:
             log.leave(StorageFailure(f"{tp} was set aside"))
-            self._checkpoints.leave(tp)
+            self.checkpoints.leave(tp)
         target = f"{self.path}/{stray_directory_name(tp, unique)}"
         if not self._rename(self.path_of(tp), target, "set aside"):
             return None
@@ -454,16 +337,15 @@ class LogDir:
         with self.final(f"move {tp} out of {self.path}"):
             names.fsync()
         del self.logs[tp]
-        self._note_removed(log)
-        self._checkpoints.leave(tp)
+        self.new_logs.note_former(log)
+        self.checkpoints.leave(tp)
         log.is_replaced = True
         log.leave(StorageFailure(f"{tp} moved to another directory"))
         return target
 
     def open_complete_copy(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
         """Load a copy that was whole and durable when it took a log's place. OSError when it cannot be read."""
-        noted = self._noted.get(LogKey(topic_id, tp.partition))
-        last_stop = LastStop(noted=noted, was_killed=self._was_killed)
+        last_stop = LastStop(noted=self.last_process.noted_of(tp, topic_id), was_killed=self.last_process.was_killed)
         return self.open_log(tp, config, topic_id=topic_id, last_stop=last_stop, directory=directory)
 
     def discard_found(self) -> None:
@@ -511,23 +393,14 @@ class LogDir:
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
-    @property
-    def high_watermarks(self) -> Mapping[TopicPartition, int]:
-        """High watermarks of the last checkpoint, or noted since (row R22)."""
-        return self._checkpoints.high_watermarks
-
-    def prepare_bounds(self, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
-        """Note a log's high watermark, and its bounds of now; the returned function makes them durable."""
-        return self._checkpoints.prepare_bounds(tp, self.logs[tp], high_watermark)
-
-    def note_rows(self, tp: TopicPartition, high_watermark: int | None) -> None:
-        """Note what the next checkpoint says of a log. Without a high watermark it keeps its last one."""
-        self._checkpoints.note(tp, self.logs[tp], high_watermark)
+    def _prepare_bounds(self, tp: TopicPartition, high_watermark: int) -> Callable[[], None]:
+        """See :meth:`Log.prepare_bounds`."""
+        return self.checkpoints.prepare_bounds(tp, self.logs[tp], high_watermark)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write recovery points, log starts and high watermarks (row R22). A log without one keeps its last value."""
-        for tp in self.logs:
-            self.note_rows(tp, high_watermarks.get(tp))
+        for tp, log in self.logs.items():
+            self.checkpoints.note(tp, log, high_watermarks.get(tp))
         job = self.prepare_checkpoints()
         if job is not None:
             job.run()
@@ -536,7 +409,7 @@ class LogDir:
     def prepare_checkpoints(self) -> CheckpointJob | None:
         """The same for a thread, of the rows that were noted: ``run`` it, then :meth:`complete_checkpoints`. None when
         the directory is offline."""
-        return self._checkpoints.prepare(self.logs) if self.failure is None else None
+        return self.checkpoints.prepare(self.logs) if self.failure is None else None
 
     def complete_checkpoints(self, job: CheckpointJob) -> None:
         """Go offline if the job failed; after a shortage the next job will do."""

@@ -18,9 +18,9 @@ from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir
 from minikafka.storage.log_ends import LogKey
 from minikafka.storage.meta import META_REMEDY, DamagedMetaError, DirectoryMeta
-from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.presence import PresenceLook
+from minikafka.storage.replica_moves import ReplicaMoves
 from minikafka.storage.segment_cache import SegmentCache
 
 
@@ -50,6 +50,7 @@ class LogStore:
         self.directories = directories
         self.left_out: list[str] = []
         """Paths of log directories at the last registration that the settings do not name any more."""
+        self.moves = ReplicaMoves(self, new_uuid)
         self._disk = disk
         self._new_uuid = new_uuid
 
@@ -85,7 +86,7 @@ class LogStore:
             store._take_possession(cluster_id, node_id)
             for directory in store.online:
                 _load(directory, config_for, boot_id)
-            store._settle_moves(config_for)
+            store.moves.settle(config_for)
             for log in store:
                 store._forget_lost(log)
         except BaseException:
@@ -122,18 +123,19 @@ class LogStore:
     @property
     def was_clean(self) -> bool:
         """True when every directory was stopped cleanly."""
-        return all(directory.was_clean for directory in self.directories)
+        return all(directory.last_process.was_clean for directory in self.directories)
 
     @property
     def has_registered(self) -> bool:
         """True when a process that used one of the directories was registered with the controller."""
-        return any(directory.has_registered for directory in self.online)
+        return any(directory.registration is not None for directory in self.online)
 
     @property
     def clean_shutdown_broker_epoch(self) -> int:
         """The broker epoch of the last clean stop, for the registration (KIP-966); -1 after an unclean one."""
-        epochs = {directory.clean_shutdown_broker_epoch for directory in self.directories}
-        return epochs.pop() if len(epochs) == 1 else NO_EPOCH
+        epochs = {directory.last_process.marked_epoch for directory in self.directories}
+        epoch = epochs.pop() if len(epochs) == 1 else None
+        return NO_EPOCH if epoch is None else epoch
 
     def __iter__(self) -> Iterator[Log]:
         for directory in self.directories:
@@ -172,12 +174,12 @@ class LogStore:
         chosen = directory or min(self.online, key=_log_count, default=None)
         if chosen is None:
             raise StorageFailure(f"no log directory is online for {tp}")
-        return chosen.prepare_create(tp, topic_id, config)
+        return chosen.new_logs.prepare(tp, topic_id, config)
 
     def complete_create(self, job: NewLog) -> Log:
         """The new log. Errors as of :meth:`create`."""
         try:
-            log = job.directory.complete_create(job)
+            log = job.directory.new_logs.complete(job)
         except PassingFailure:
             job.directory.throw_away(job.path, job.tp, self._new_uuid())  # the next attempt may be elsewhere
             raise
@@ -188,15 +190,15 @@ class LogStore:
         """Delete the partition's log, and a copy under way; the files go with the trash."""
         directory = self.log_dir_of(tp)
         assert directory is not None, tp
-        self.end_move(tp)
+        self.moves.end(tp)
         directory.delete(tp, self._new_uuid())
 
     def remake(self, tp: TopicPartition) -> Log:
         """Create the partition's log again in its directory: its files are gone. StorageFailure if refused."""
         directory = self.log_dir_of(tp)
         assert directory is not None, tp
-        self.end_move(tp)
-        return directory.remake(tp, self._new_uuid())
+        self.moves.end(tp)
+        return directory.new_logs.remake(tp, self._new_uuid())
 
     # -- strays -----------------------------------------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class LogStore:
         """Rename the directory of a log as a stray; returns its path. Another log of the partition stays."""
         tp = log.topic_partition
         if self.get(tp) is log:
-            self.end_move(tp)
+            self.moves.end(tp)
         return self._set_aside(tp, [one for one in self.online if one.logs.get(tp) is log])
 
     def set_unusable_aside(self, tp: TopicPartition) -> list[str]:
@@ -259,107 +261,21 @@ class LogStore:
                 directory.strays.remove(path)
                 directory.discard_later(path)
 
-    # -- moving between directories (row A5) -----------------------------------------------------------------------
-
-    def begin_move(self, tp: TopicPartition, target: LogDir) -> ReplicaMove:
-        """Begin a future log in ``target``, another directory. StorageFailure when one of the two is offline."""
-        current = self.get(tp)
-        assert current is not None, tp
-        assert self.log_dir_of(tp) is not target
-        if current.failure is not None:
-            raise current.failure
-        self.end_move(tp)
-        future = target.futures.create(tp, current.topic_id, current.config, self._new_uuid())
-        return ReplicaMove(current, future)
-
-    def end_move(self, tp: TopicPartition) -> None:
-        """Cancel a move, if there is one: the future log is removed, the log stays."""
-        target = self.future_log_dir_of(tp)
-        if target is not None:
-            target.futures.discard(tp, self._new_uuid())
-
-    def complete_move(self, move: ReplicaMove, high_watermark: int) -> Log:
-        """Replace the log by its future log, which has caught up; returns the new log. Blocks while the disks work.
-
-        Each step is durable: the copy is whole; the old directory is renamed as deleted, which decides; the copy gets
-        the log's name. StorageFailure: a directory failed. PassingFailure: nothing is decided yet; try again.
-        """
-        tp = move.current.topic_partition
-        source, target = self.log_dir_of(tp), self.future_log_dir_of(tp)
-        assert source is not None
-        assert target is not None
-        target.check_unused(target.path_of(tp))
-        move.seal()
-        source_names, target_names = source.open_names(), target.open_names()
-        trash = source.retire(tp, target.futures[tp].unique, source_names)
-        move.take_over()
-        log = target.adopt(tp, high_watermark, target_names)
-        source.discard_later(trash, log.config.file_delete_delay_ms)
-        return log
-
-    def future_log_dir_of(self, tp: TopicPartition) -> LogDir | None:
-        """The directory that the partition's log is being moved to."""
-        for directory in self.directories:
-            if tp in directory.futures:
-                return directory
-        return None
-
-    def moves(self) -> list[ReplicaMove]:
-        """Moves under way, per directory in the order of their start."""
-        return [
-            ReplicaMove(current, future.log)
-            for directory in self.online
-            for tp, future in directory.futures.items()
-            if (current := self.get(tp)) is not None
-        ]
-
-    def _settle_moves(self, config_for: ConfigFor) -> None:
-        """Moves of a former process: complete decided ones, resume others if possible, otherwise drop them."""
-        deleted = {unique: directory for directory in self.online for unique in directory.deleted_ids}
-        for directory in self.online:
-            for tp, unique in directory.futures.found:
-                try:
-                    self._settle_move(directory, tp, unique, config_for, deleted.get(unique))
-                except StorageFailure:
-                    break  # the directory is offline, and says why
-            directory.futures.found = []
-        if len(self.online) == len(self.directories):  # else copies may be there whose logs these were
-            for directory in self.online:
-                directory.discard_found()
-
-    def _settle_move(
-        self, directory: LogDir, tp: TopicPartition, unique: UUID, config_for: ConfigFor, source: LogDir | None
-    ) -> None:
-        """``source`` has given the log up: the copy was complete."""
-        current = self.get(tp)
-        if current is None and source is not None:
-            log = directory.futures.resume(tp, unique, config_for(tp), is_complete=True)
-            high_watermark = min(source.high_watermarks.get(tp, 0), log.log_end_offset)
-            directory.adopt(tp, high_watermark, directory.open_names())
-        elif current is None and len(self.online) < len(self.directories):
-            return  # what it is a copy of may be in a directory that is offline
-        elif current is None or not self._is_copy(directory, tp, unique, current):
-            directory.futures.drop(tp, unique, self._new_uuid())
-        elif directory.futures.resume(tp, unique, config_for(tp)).corruption is not None:
-            self.begin_move(tp, directory)  # from the beginning
-
-    def _is_copy(self, directory: LogDir, tp: TopicPartition, unique: UUID, current: Log) -> bool:
-        is_first = self.future_log_dir_of(tp) is None and self.log_dir_of(tp) is not directory
-        return is_first and directory.futures.topic_id_of(tp, unique) == current.topic_id
+    # -- checkpoints ------------------------------------------------------------------------------------------------
 
     def high_watermark(self, tp: TopicPartition) -> int:
         """The checkpointed high watermark of a log, clamped to the log (row R22); without one its log start."""
         directory = self.log_dir_of(tp)
         assert directory is not None, tp
         log = directory.logs[tp]
-        return max(log.log_start_offset, min(directory.high_watermarks.get(tp, 0), log.log_end_offset))
+        return max(log.log_start_offset, min(directory.checkpoints.high_watermarks.get(tp, 0), log.log_end_offset))
 
     def note_rows(self, log: Log, high_watermark: int | None) -> None:
         """Note what the next checkpoint says of the log, if it is still here. Without a high watermark it keeps its
         last one."""
         directory = self.log_dir_of(log.topic_partition)
         if directory is not None and directory.logs[log.topic_partition] is log:
-            directory.note_rows(log.topic_partition, high_watermark)
+            directory.checkpoints.note(log.topic_partition, log, high_watermark)
 
     def prepare_checkpoints(self) -> StoreCheckpointJob:
         """Write the rows that were noted, in a thread: ``run`` it, then :meth:`complete_checkpoints`."""
@@ -412,7 +328,7 @@ def _remove(disk: Disk, paths: Sequence[str]) -> None:
 
 def _log_count(directory: LogDir) -> int:
     """Number of logs for the choice of a directory, including moves to it."""
-    return len(directory.logs) + len(directory.futures) + directory.being_made
+    return len(directory.logs) + len(directory.futures) + directory.new_logs.under_way
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from uuid import UUID
 from compactions import complete_compaction
 from crash_batches import NOW_MS, check_producers, headers, read_all
 from simulator.disk import MountedDisk
-
 from store_checkpoints import write_checkpoints
+
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches, parse_header
 from minikafka.records.build import build_batch

@@ -173,7 +173,7 @@ class LogLife:
         self.recorded_start = former.recorded_start
         directory = self.store_.log_dir_of(WHERE)
         assert directory is not None
-        self.high_watermarks = {directory.high_watermarks.get(WHERE, 0)}
+        self.high_watermarks = {directory.checkpoints.high_watermarks.get(WHERE, 0)}
         self.is_created = True
         self.is_flushed = former.is_flushed
         self.is_damaged = log.corruption is not None

@@ -32,7 +32,7 @@ class MovingLife(LogLife):
         assert len(homes) <= 1, "a log is in one directory"
         assert len(copies) <= len(homes), "there is no copy of what is not there"
         assert not set(map(id, homes)) & set(map(id, copies)), "no log moves to where it is"
-        life.way = next(iter(life.store_.moves()), None)
+        life.way = next(iter(life.store_.moves.under_way()), None)
         return life
 
     def move(self) -> None:
@@ -40,7 +40,7 @@ class MovingLife(LogLife):
         if self.way is None or self.way.is_over:
             home = self.store_.log_dir_of(WHERE)
             target = next(directory for directory in self.store_.directories if directory is not home)
-            self.way = self.store_.begin_move(WHERE, target)
+            self.way = self.store_.moves.begin(WHERE, target)
         self.way.reconcile()
         self.way.append(self.way.next_slice(1 << 20).read())
         if self.way.is_caught_up and self.rng.random() < 0.7:
@@ -49,7 +49,7 @@ class MovingLife(LogLife):
     def _arrive(self, way: ReplicaMove) -> None:
         high_watermark = self.rng.randint(self.log_.log_start_offset, self.log_.log_end_offset)
         self.high_watermarks |= {0, high_watermark}
-        self.store_.complete_move(way, high_watermark)
+        self.store_.moves.complete(way, high_watermark)
         self.way = None
         self.durable = self.log_.log_end_offset
         self.is_flushed = True

@@ -24,6 +24,7 @@ from minikafka.storage import aside, errors, log_dir, registration
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.new_log import NewLogs
 from minikafka.storage.producer_state import ProducerState
 
 DURATION_S = 10.0
@@ -229,6 +230,6 @@ def followers_without_descriptors_give_up(
 # -- threads that take long -------------------------------------------------------------------------------------------
 
 
-@STALLS.replaces(LogDir, "check_unused")
-def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_directory: LogDir, _path: str) -> None:
+@STALLS.replaces(NewLogs, "check_unused")
+def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_new_logs: NewLogs, _path: str) -> None:
     """A sync or a cut of a deleted log lists or cuts the files of the next log with the same name."""

@@ -382,7 +382,7 @@ def is_healed(cluster: SimulatedCluster) -> bool:
     """Every machine is up, moves no replica, and sees the others as they are now, and every replica in sync."""
     nodes = [node for _, node in cluster.nodes()]
     return len(nodes) == len(cluster.machines) and all(
-        not node.store.moves()
+        not node.store.moves.under_way()
         and all(_is_member(other, node) for other in nodes)
         and all(
             len(partition.isr) == len(partition.replicas) and partition.leader >= 0
@@ -412,7 +412,9 @@ def state_of(cluster: SimulatedCluster) -> str:
             for topic, number, partition in node.image.partitions()
             if len(partition.isr) < len(partition.replicas) or partition.leader < 0
         ]
-        lines.append(f"{machine.host} sees {'; '.join(seen) or 'all in sync'}, and moves {len(node.store.moves())}")
+        lines.append(
+            f"{machine.host} sees {'; '.join(seen) or 'all in sync'}, and moves {len(node.store.moves.under_way())}"
+        )
     return "\n  ".join(["", *lines])
 
 

@@ -83,9 +83,9 @@ class DirectoryMoves:
         if partition.replica.is_offline or partition.replica.condition.now is not Condition.WHOLE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{tp} cannot be read: it is offline or damaged")
         if self._store.log_dir_of(tp) is target:
-            self._store.end_move(tp)
-        elif self._store.future_log_dir_of(tp) is not target:
-            self._store.begin_move(tp, target)
+            self._store.moves.end(tp)
+        elif self._store.moves.target_of(tp) is not target:
+            self._store.moves.begin(tp, target)
             log.info("moving", partition=str(tp), to=target.path)
         self.resume()
 
@@ -127,7 +127,7 @@ class DirectoryMoves:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while moves := self._store.moves():
+            while moves := self._store.moves.under_way():
                 copied = 0
                 for move in moves:
                     copied += await self._step(move)
@@ -156,7 +156,7 @@ class DirectoryMoves:
             log.error("a move is given up", partition=str(tp), why=str(error))
             if not move.current.is_offline:  # else a start decides, by what became durable
                 refused = move.future.log_end_offset
-                self._store.end_move(tp)
+                self._store.moves.end(tp)
                 await self._look_again(move.current, refused)
             return 0
 
@@ -217,11 +217,11 @@ class DirectoryMoves:
         return LAST_STEP_BYTES - left
 
     def _complete(self, move: ReplicaMove, partition: Partition) -> None:
-        directory = self._store.future_log_dir_of(partition.topic_partition)
+        directory = self._store.moves.target_of(partition.topic_partition)
         assert directory is not None
         assert directory.meta is not None
         try:
-            log_ = self._store.complete_move(move, partition.high_watermark)
+            log_ = self._store.moves.complete(move, partition.high_watermark)
         except StorageFailure as failure:
             if move.current.is_replaced:  # too late to stay where it was: a start finds it where it was to go
                 self.on_lost(partition, directory.meta.directory_id, failure)

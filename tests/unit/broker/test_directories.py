@@ -111,7 +111,7 @@ async def test_many_moves_begin_in_many_turns(
     await eventually(lambda: node.replicas.get(TopicPartition("orders", 49)), "the last replica")
     loop, turn = asyncio.get_running_loop(), 0
     begun: Counter[int] = Counter()
-    begin_move = node.store.begin_move
+    begin_move = node.store.moves.begin
 
     def next_turn() -> None:
         nonlocal turn
@@ -122,7 +122,7 @@ async def test_many_moves_begin_in_many_turns(
         begun[turn] += 1
         return begin_move(tp, target)
 
-    monkeypatch.setattr(node.store, "begin_move", begin)
+    monkeypatch.setattr(node.store.moves, "begin", begin)
     topic = AlterReplicaLogDirTopic(name="orders", partitions=list(range(50)))
     dirs = [AlterReplicaLogDir(path=str(tmp_path / name), topics=[topic]) for name in ("one", "two")]
     client = await dial(node)
@@ -254,7 +254,7 @@ async def test_a_slow_move_is_shown_resumed_and_cancelled(start_node: StartNode,
     client = await dial(node)
     assert (await described(client))[Path(target.path).name][ORDERS].is_future_key
     assert await alter(client, source.path) is ErrorCode.NONE, "it shall stay where it is"
-    assert node.store.moves() == []
+    assert node.store.moves.under_way() == []
     assert led(node, ORDERS).log.log_end_offset == 3
 
 

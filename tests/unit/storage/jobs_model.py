@@ -378,7 +378,7 @@ class Node:
     def _clean(self) -> None:
         def start(over: Callable[[], None]) -> None:
             found = self._some()
-            is_moving = found is not None and self.store.future_log_dir_of(found[0]) is not None
+            is_moving = found is not None and self.store.moves.target_of(found[0]) is not None
             job = found[2].plan_compaction(found[2].log_end_offset, NOW_MS) if found and not is_moving else None
             if found is None or job is None:
                 over()
@@ -441,7 +441,7 @@ class Node:
             if found := self._some():
                 tp = found[0]
                 target = next(one for one in self.store.directories if one is not self.store.log_dir_of(tp))
-                self._moving = self.store.begin_move(tp, target)
+                self._moving = self.store.moves.begin(tp, target)
             return
         move = ReplicaMove(self._moving.current, self._moving.future)  # anew for each step, as the driver
         tp = move.current.topic_partition
@@ -480,7 +480,7 @@ class Node:
         while len(found := move.next_slice(1000)):
             move.append(found.read())
         with suppress(PassingFailure):
-            self.store.complete_move(move, self.topics[tp].start)
+            self.store.moves.complete(move, self.topics[tp].start)
             self._moving = None
 
     def _take_away(self) -> None:

@@ -10,9 +10,9 @@ from planted.registry import Suite
 from minikafka.storage.damage import write_refetch_mark
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
-from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_ends import LogEnds
 from minikafka.storage.meta import write_topic_id
+from minikafka.storage.new_log import NewLogs
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import SegmentList
 from minikafka.storage.small_file import SmallFile
@@ -20,8 +20,8 @@ from minikafka.storage.small_file import SmallFile
 SUITE = Suite("jobs", "threads at work on logs that come, go and move", run, 3_000)
 
 
-@SUITE.replaces(LogDir, "check_unused")
-def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_directory: LogDir, _path: str) -> None:
+@SUITE.replaces(NewLogs, "check_unused")
+def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_new_logs: NewLogs, _path: str) -> None:
     """A sync or a cut of a deleted log lists or cuts the files of the next log with the same name."""
 
 
@@ -32,16 +32,17 @@ def a_slot_is_given_away_while_a_job_may_write_to_it(patch: Any) -> None:
     patch.setattr(LogEnds, "free", lambda ends, position, **_: free(ends, position))
 
 
-@SUITE.replaces(LogDir, "_make_files")
+@SUITE.replaces(NewLogs, "_make_files")
 def a_log_has_its_name_before_a_segment(
-    directory: LogDir, forget: Any, tp: Any, topic_id: Any, config: Any, path: str, damage: Any
+    new_logs: NewLogs, forget: Any, tp: Any, topic_id: Any, config: Any, path: str, damage: Any
 ) -> Any:
     """Killed in between, it seems to have lost all its files."""
+    disk, directory = new_logs._disk, new_logs._directory
     forget()
-    directory._disk.mkdir(path)
+    disk.mkdir(path)
     if damage is not None:
-        write_refetch_mark(directory._disk, path, damage)
-    write_topic_id(directory._disk, path, topic_id)
+        write_refetch_mark(disk, path, damage)
+    write_topic_id(disk, path, topic_id)
     log = directory.open_log(tp, config, topic_id=topic_id, directory=path, cache=SegmentCache())
     log.corruption = damage
     return log

@@ -661,10 +661,10 @@ def test_a_log_that_moved_or_was_deleted_is_not_missing(platter: SimulatedDisk) 
         append(log, b"a", b"b")
         countdown.turns = turns
         try:
-            move = store.begin_move(WHERE, store.directories[1])
+            move = store.moves.begin(WHERE, store.directories[1])
             move.reconcile()
             move.append(move.next_slice(1 << 20).read())
-            store.complete_move(move, 2)
+            store.moves.complete(move, 2)
             store.delete(WHERE)
         except Killed:
             is_over = False
@@ -693,10 +693,10 @@ def test_a_replica_takes_its_end_to_another_directory(platter: SimulatedDisk) ->
     store = open_store(disk, ROOT, OTHER_ROOT)
     log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
     append(log, b"a", b"b")
-    move = store.begin_move(WHERE, store.directories[1])
+    move = store.moves.begin(WHERE, store.directories[1])
     move.reconcile()
     move.append(move.next_slice(1 << 20).read())
-    append(store.complete_move(move, 2), b"c")
+    append(store.moves.complete(move, 2), b"c")
     assert read_log_ends(disk, ROOT, BOOT) == {}
     assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: Noted(3, 0, 0)}
 

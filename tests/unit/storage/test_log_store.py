@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 from compactions import compact
 from storage_batches import NOW_MS, all_values, append
-
 from store_checkpoints import write_checkpoints
+
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.batch import Buffer
@@ -558,11 +558,11 @@ def test_a_log_is_not_moved_to_where_a_job_of_a_former_one_is_under_way(open_sto
     with former.writing():
         store.delete(A)
         store.create(A, TOPIC_ID, LogConfig(), store.directories[1])
-        move = store.begin_move(A, store.directories[0])
+        move = store.moves.begin(A, store.directories[0])
         move.reconcile()
         with pytest.raises(PassingFailure, match="under way"):
-            store.complete_move(move, 0)
-    assert store.complete_move(move, 0).directory == former.directory
+            store.moves.complete(move, 0)
+    assert store.moves.complete(move, 0).directory == former.directory
 
 
 def test_a_log_that_was_missing_at_the_start_is_missing_once(open_store: OpenStore, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from compactions import compact
 from simulator.killed import Killed
 from storage_batches import NOW_MS, all_values, append, batch, read_all, stage
 from storage_machine import Machine
-
 from store_checkpoints import write_checkpoints
+
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
@@ -62,7 +62,7 @@ def begin(store: LogStore, *, count: int = 0) -> ReplicaMove:
     for number in range(count):
         append(log, b"%d" % number * 50)
     log.flush()
-    return store.begin_move(WHERE, store.directories[1])
+    return store.moves.begin(WHERE, store.directories[1])
 
 
 def copy(move: ReplicaMove, max_bytes: int = 1 << 20) -> bool:
@@ -82,7 +82,7 @@ def complete(store: LogStore, move: ReplicaMove) -> Log:
     for _ in range(500):
         if not copy(move):
             break
-    return store.complete_move(move, move.current.log_end_offset)
+    return store.moves.complete(move, move.current.log_end_offset)
 
 
 def trash(store: LogStore) -> None:
@@ -167,11 +167,11 @@ def test_a_log_whose_files_are_gone_does_not_take_its_directory_along() -> None:
         pass
     machine.disk.remove_tree(move.current.directory)
     with pytest.raises(StorageFailure):
-        store.complete_move(move, 5)
+        store.moves.complete(move, 5)
     assert (store.online, other.failure) == (store.directories, None)
     assert move.current.has_lost_files
     assert store.remake(WHERE).corruption is not None
-    assert store.future_log_dir_of(WHERE) is None
+    assert store.moves.target_of(WHERE) is None
 
 
 @pytest.mark.spec("T28")
@@ -196,7 +196,7 @@ def test_a_copy_that_was_away_does_not_keep_what_the_cleaner_took(monkeypatch: p
         assert compact(log, log.log_end_offset, NOW_MS + number)
     store.close({WHERE: log.log_end_offset})
     store = open_store(machine.disk, rng)
-    (move,) = store.moves()
+    (move,) = store.moves.under_way()
     assert list(all_values(complete(store, move)).values()) == [b"3"]
 
 
@@ -218,7 +218,7 @@ def test_that_a_log_was_cleaned_moves_with_it(monkeypatch: pytest.MonkeyPatch, l
     log.config = CONFIG
     store.close({WHERE: 3})
     store = open_store(machine.disk, rng)
-    move = store.begin_move(WHERE, store.directories[1])
+    move = store.moves.begin(WHERE, store.directories[1])
     if last is None:
         assert complete(store, move).is_cleaned
     else:
@@ -266,7 +266,7 @@ def test_a_log_that_was_cut_once_is_copied_to_its_end() -> None:
     log.truncate_to(1)
     for number in range(20):
         append(log, b"%d" % number * 50)
-    moved = complete(store, store.begin_move(WHERE, store.directories[1]))
+    moved = complete(store, store.moves.begin(WHERE, store.directories[1]))
     assert moved.log_end_offset == 21
 
 
@@ -296,7 +296,7 @@ def test_a_restart_in_the_middle_resumes_or_has_it_done(how: str) -> None:
         expected = read_all(log)
         machine.budget = budget
         with suppress(Killed):
-            complete(store, store.begin_move(WHERE, store.directories[1]))
+            complete(store, store.moves.begin(WHERE, store.directories[1]))
             trash(store)
             is_done = True
         if how == "killed":
@@ -308,7 +308,7 @@ def test_a_restart_in_the_middle_resumes_or_has_it_done(how: str) -> None:
         assert log_ is not None
         assert read_all(log_) == expected
         assert log_.corruption is None
-        moves = store.moves()
+        moves = store.moves.under_way()
         holders = [directory for directory in store.directories if WHERE in directory.logs]
         assert len(holders) == 1
         assert not moves or holders == [store.directories[0]]
@@ -379,7 +379,7 @@ def test_a_copy_of_what_is_not_there_any_more_is_dropped() -> None:
     store.abandon()
     store = open_store(machine.disk, rng)
     assert store.get(WHERE) is None
-    assert store.moves() == []
+    assert store.moves.under_way() == []
     trash(store)
     assert names(machine.disk, TWO) == []
 
@@ -389,12 +389,12 @@ def test_deleting_a_log_or_changing_the_goal_takes_the_copy_away() -> None:
     store = open_store(machine.disk, rng)
     move = begin(store, count=5)
     copy(move)
-    again = store.begin_move(WHERE, store.directories[1])
+    again = store.moves.begin(WHERE, store.directories[1])
     assert move.is_over
     assert again.current.log_end_offset - again.future.log_end_offset == 5
     store.delete(WHERE)
     assert again.is_over
-    assert store.moves() == []
+    assert store.moves.under_way() == []
     trash(store)
     assert names(machine.disk, ONE) == names(machine.disk, TWO) == []
 
@@ -414,7 +414,7 @@ def test_without_the_directory_of_the_log_a_copy_waits() -> None:
     machine.disk.unlink(ONE)
     machine.disk.rename("/elsewhere", ONE)
     store = open_store(machine.disk, rng)
-    assert len(all_values(complete(store, store.moves()[0]))) == 5
+    assert len(all_values(complete(store, store.moves.under_way()[0]))) == 5
 
 
 def test_a_directory_that_fails_takes_its_copies_with_it() -> None:
@@ -422,10 +422,10 @@ def test_a_directory_that_fails_takes_its_copies_with_it() -> None:
     move = begin(store, count=5)
     store.directories[1].fail(StorageFailure("EIO"))
     assert move.is_over
-    assert store.moves() == []
+    assert store.moves.under_way() == []
     assert append(move.current, b"goes on").base_offset == 5
     with pytest.raises(KafkaError) as raised:
-        store.begin_move(WHERE, store.directories[1])
+        store.moves.begin(WHERE, store.directories[1])
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -481,7 +481,7 @@ def test_a_shortage_at_the_end_of_a_move_leaves_the_log_what_it_knows_of_its_pro
     assert not copy(move)
     store.directories[0].open_names = _short  # type: ignore[method-assign]
     with pytest.raises(PassingFailure):
-        store.complete_move(move, 0)
+        store.moves.complete(move, 0)
     append(log, b"ended", producer=(7, 0, 0), is_transactional=True)
     stage(log, build_end_txn_marker(7, 0, EndTxnMarker(is_commit=True, coordinator_epoch=0), timestamp=NOW_MS))
     log.commit()

@@ -117,7 +117,7 @@ def retention(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
 
 def checkpoints(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     def check(store: LogStore) -> None:
-        assert store.directories[0].high_watermarks == {WHERE: 20}
+        assert store.directories[0].checkpoints.high_watermarks == {WHERE: 20}
 
     return lambda: write_checkpoints(store, {WHERE: 20}), check
 
@@ -190,7 +190,7 @@ def give_up_a_claim(disk: Disk, store: LogStore) -> tuple[Act, Check]:
 
 def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     whole = read_all(the_log(store))
-    move = store.begin_move(WHERE, store.directories[1])
+    move = store.moves.begin(WHERE, store.directories[1])
     move.reconcile()
     while found := move.next_slice(1 << 20):
         move.append(found.read())
@@ -200,8 +200,8 @@ def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
         assert read_all(the_log(store)) == whole
 
     def act() -> None:
-        if store.future_log_dir_of(WHERE) is not None:
-            store.complete_move(move, 20)
+        if store.moves.target_of(WHERE) is not None:
+            store.moves.complete(move, 20)
 
     return act, check
 
