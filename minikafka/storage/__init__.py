@@ -27,7 +27,8 @@
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: unfinished compactions and
                      deletions; ``damage``: torn tail or corruption; ``closed``: checks of closed segments' ends;
                      ``impostors``: foreign files with a log's names; ``aside``: their new names;
-                     ``presence``: checks for removed files; ``last_stop``: the end of the last process
+                     ``evidence``: what else is known of the batches; ``last_stop``: the end of the last process;
+                     ``presence``: checks for removed files
 ``log_dir``          one log directory: its lock and logs; ``identity``: its owner; ``clean_shutdown``: the mark of a
                      clean stop; ``found``: directories found at a start; ``new_log``: creation of logs
 ``log_store``        all logs of a node, in one or several directories

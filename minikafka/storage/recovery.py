@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH
-from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
+from minikafka.records.batch import LOG_OVERHEAD
 from minikafka.storage.aside import CORRUPT_SUFFIX
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.closed import check_closed, check_listed, check_start, check_unlisted
@@ -48,6 +48,7 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import read_durable_end
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
+from minikafka.storage.evidence import EpochsContradictedError, Evidence
 from minikafka.storage.impostors import drop_stray_segments, rename_impostors
 from minikafka.storage.index import MAX_RELATIVE_OFFSET, DamagedIndexError
 from minikafka.storage.last_stop import LastStop
@@ -79,10 +80,6 @@ class LoadedLog(NamedTuple):
     segment_list: SegmentList
 
 
-class _EpochsContradictedError(Exception):
-    """The epoch file is not this log's, or not its newest."""
-
-
 def load_log(disk: Disk, directory: str, config: LogConfig, cache: SegmentCache, last_stop: LastStop) -> LoadedLog:
     """Load a partition directory; OSError when the disk refuses."""
     return _Loader(disk, directory, config, cache, last_stop).load()
@@ -101,8 +98,6 @@ class _Loader:
         self.recovery_point = max(0, last_stop.recovery_point)
         self.snapshots = SnapshotFiles(disk, directory)
         self.epochs = LeaderEpochCache()
-        self.recorded_epochs = LeaderEpochCache()  # as the file has them
-        self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.is_cleaned = False
         self.segments: list[Segment] = []
         self.producers = ProducerState()
@@ -112,6 +107,7 @@ class _Loader:
         rename_impostors(self.disk, self.directory)
         self.damage = DamageFound(self.disk, self.directory)
         self.durable_end = read_durable_end(self.disk, self.directory)
+        self.evidence = Evidence(self.last_stop, self.recovery_point, self.durable_end)
         self.segment_list = SegmentList(self.disk, self.directory)
         remove_leftovers(self.disk, self.directory, self.segment_list)
         self._find_segments()
@@ -160,7 +156,7 @@ class _Loader:
             active = segments.active
             active.first_stamp_ms = self.config.jittered(active.first_timestamp(), active.path(LOG_SUFFIX))
         except BadBatchError:
-            self.scanned_epoch = NO_EPOCH
+            self.evidence.scanned_epoch = NO_EPOCH
             for at in range(len(self.segments)):
                 if (bad := self._check(at)) is not None:
                     return at, bad
@@ -259,8 +255,8 @@ class _Loader:
         """The log must reach the recovery point; one that ends before its start begins anew there."""
         last = self.segments[-1]
         reaches = last.next_offset if self.last_stop.keeps_writes else max(last.next_offset, self.log_start_offset)
-        if reaches < self._must_reach():
-            self._report(last, last.size, f"records up to offset {self._must_reach()} are missing", None)
+        if reaches < self.evidence.must_reach():
+            self._report(last, last.size, f"records up to offset {self.evidence.must_reach()} are missing", None)
         if last.next_offset >= self.log_start_offset:
             return
         if self.last_stop.keeps_writes:  # the checkpoint is wrong, or the log was cut
@@ -281,7 +277,7 @@ class _Loader:
         epochs = LeaderEpochCache.load(self.disk, self.directory)
         if epochs is not None:
             self.epochs = epochs
-            self.recorded_epochs = LeaderEpochCache(epochs.entries)
+            self.evidence.recorded_epochs = LeaderEpochCache(epochs.entries)
         return epochs is not None or not any(segment.size for segment in self.segments)
 
     def _activate_believed(self) -> bool:
@@ -314,10 +310,10 @@ class _Loader:
         is_known = self.knows_epochs and self._covers_start() and not self.config.notes_durable_end
         try:
             self._recover_from(self.recovery_point if is_known else 0)
-        except _EpochsContradictedError as error:
+        except EpochsContradictedError as error:
             why, effect = str(error), "the batches tell them"
             logger.warning("leader epochs contradict the log", path=self.directory, why=why, effect=effect)
-            self.scanned_epoch = NO_EPOCH
+            self.evidence.scanned_epoch = NO_EPOCH
             self._recover_from(0)
 
     def _recover_from(self, from_offset: int) -> None:
@@ -343,7 +339,7 @@ class _Loader:
     def _check(self, at: int, known_end: int = 0) -> BadBatchError | None:
         """Verify every batch of a segment and index what is good; where the first bad one is.
 
-        ``known_end``: below it the epochs are those of the file. An older copy of that looks as good as the newest.
+        ``known_end``: see :meth:`Evidence.check`.
         """
         segment = self.segments[at]
         index = BatchIndex(segment.base_offset, self.config.index_interval_bytes)
@@ -352,13 +348,7 @@ class _Loader:
         batches = scan_batches(segment.file, 0, segment.size)
         try:
             for position, header in in_place(batches, segment.base_offset, self._known_end(at)):
-                _check_epoch(header, position, self.scanned_epoch)
-                self._check_noted_epoch(header, position)
-                if self.durable_end is not None:
-                    self._check_place(header, position, next_offset)
-                self.scanned_epoch = header.leader_epoch
-                if header.last_offset < known_end:
-                    self._check_known_epoch(header)
+                self.evidence.check(header, position, next_offset, self.epochs, known_end)
                 if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
                 self.is_cleaned = self.is_cleaned or header.has_gap_from(next_offset)
@@ -370,39 +360,9 @@ class _Loader:
         segment.adopt(index, size, next_offset)
         return bad
 
-    def _check_known_epoch(self, header: BatchHeader) -> None:
-        known = self.epochs.epoch_for(header.last_offset)
-        if known not in (header.leader_epoch, NO_EPOCH):  # below the log start no epochs are kept
-            raise _EpochsContradictedError(
-                f"the batch at {header.base_offset} is of epoch {header.leader_epoch}, and the file says {known}"
-            )
-
-    def _check_noted_epoch(self, header: BatchHeader, position: int) -> None:
-        """No batch up to the noted end is of a later epoch than the last one there, and that is of the noted one."""
-        noted = self.last_stop.noted
-        if noted is None or noted.epoch == NO_EPOCH or header.next_offset > noted.end_offset:
-            return
-        is_last = header.next_offset == noted.end_offset
-        if header.leader_epoch > noted.epoch or (is_last and header.leader_epoch < noted.epoch):
-            raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes where {noted.epoch} was noted")
-
     def _known_end(self, at: int) -> int | None:
-        """Where a batch of that segment ends, or the segment begins: the next one begins there, or the log ended."""
-        if at + 1 < len(self.segments):
-            return self.segments[at + 1].base_offset
-        last_stop = self.last_stop
-        if not last_stop.keeps_writes or self.durable_end is not None:
-            return None
-        return self.recovery_point if last_stop.is_clean and self.recovery_point else last_stop.noted_end
-
-    def _check_place(self, header: BatchHeader, position: int, next_offset: int) -> None:
-        """No checksum covers a batch's offset and epoch. Here offsets have no gaps, and the epoch file is synced."""
-        if header.base_offset != next_offset:
-            raise BadBatchError(position, f"offset {header.base_offset} comes where {next_offset} should")
-        recorded = self.recorded_epochs.epoch_for(header.base_offset)
-        is_durable = header.next_offset <= (self.durable_end or 0)
-        if is_durable and recorded not in (header.leader_epoch, NO_EPOCH):
-            raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes where {recorded} should")
+        """See :meth:`Evidence.known_end`."""
+        return self.evidence.known_end(self.segments[at + 1].base_offset if at + 1 < len(self.segments) else None)
 
     def _check_gap(self, at: int) -> BadBatchError | None:
         """A segment that ends before the next begins lost its tail, unless the cleaner may have taken it."""
@@ -445,7 +405,7 @@ class _Loader:
 
     def _is_torn(self, segment: Segment, bad: BadBatchError, behind: list[Segment]) -> bool:
         """See the module."""
-        if segment.next_offset < self._must_reach():
+        if segment.next_offset < self.evidence.must_reach():
             return False
         if self.durable_end is not None:
             return True
@@ -456,12 +416,6 @@ class _Loader:
         file_size = self.disk.size(segment.path(LOG_SUFFIX))
         is_last_write = not self.last_stop.is_clean and not behind
         return is_last_write and is_cut_off(segment.file, bad.position, file_size, segment.next_offset)
-
-    def _must_reach(self) -> int:
-        """What is known to have been there."""
-        last_stop = self.last_stop
-        written = max(last_stop.high_watermark, last_stop.noted_end or 0) if last_stop.keeps_writes else 0
-        return max(self.recovery_point, written, self.durable_end or 0)
 
     def _goes_on(self, segment: Segment, position: int, behind: list[Segment]) -> bool:
         """True when a batch with a valid checksum lies behind the damage, in the same segment or a later one."""
@@ -480,8 +434,3 @@ class _Loader:
             self.disk.rename(path, path + CORRUPT_SUFFIX)
         for kind in SUFFIXES:
             self.disk.unlink(segment.path(kind))
-
-
-def _check_epoch(header: BatchHeader, position: int, epoch: int) -> None:
-    if header.leader_epoch < epoch:
-        raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes again after {epoch}")

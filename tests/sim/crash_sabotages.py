@@ -22,6 +22,7 @@ from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
+from minikafka.storage.evidence import Evidence
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
@@ -338,8 +339,8 @@ def a_batch_is_read_without_a_look_at_the_next(_file: Any, _position: int, _size
     """A batch whose offset went up is served in the place of the one behind it."""
 
 
-@SUITE.replaces(_Loader, "_check_noted_epoch")
-def an_epoch_is_believed_until_the_next_one_is_lower(_loader: _Loader, _header: Any, _position: int) -> None:
+@SUITE.replaces(Evidence, "_check_noted_epoch")
+def an_epoch_is_believed_until_the_next_one_is_lower(_evidence: Evidence, _header: Any, _position: int) -> None:
     """The wrong epoch of a last batch passes for one that the next leader has there, too."""
 
 
@@ -369,8 +370,8 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     return decode_snapshot(data, snapshot_id)
 
 
-@SUITE.replaces(_Loader, "_must_reach")
-def any_damage_to_the_quorums_log_is_a_torn_tail(loader: _Loader) -> int:
+@SUITE.replaces(Evidence, "must_reach")
+def any_damage_to_the_quorums_log_is_a_torn_tail(_evidence: Evidence) -> int:
     """What was synced, and acknowledged, is cut as if it had not been: the node votes without it."""
     return 0
 
@@ -393,7 +394,7 @@ async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> N
     """A node claims records of the quorum that a power cut takes from it."""
 
 
-@SUITE.replaces(_Loader, "_check_place")
+@SUITE.replaces(Evidence, "_check_place")
 def a_batch_is_where_and_of_when_it_says(*_arguments: Any) -> None:
     """One bit of a batch's offset makes a gap, one of its epoch makes the log the most complete of all."""
 

@@ -11,6 +11,7 @@ from minikafka.metadata.controller import brokers
 from minikafka.replication.leader import LeaderState
 from minikafka.storage import recovery, small_file
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.evidence import Evidence
 from minikafka.storage.log import Log
 from minikafka.storage.presence import PresenceLook
 from minikafka.storage.registration import Registrations
@@ -50,7 +51,7 @@ def damaged_replicas_are_claimed(patch: Any) -> None:
 @MEDIA.plants()
 def a_log_may_end_anywhere_after_a_kill(patch: Any) -> None:
     """Neither the checkpointed high watermark nor anything else says how far a log went (row 2)."""
-    patch.setattr(recovery._Loader, "_must_reach", lambda loader: loader.recovery_point)
+    patch.setattr(Evidence, "must_reach", lambda evidence: evidence._recovery_point)
 
 
 @MEDIA.plants()
