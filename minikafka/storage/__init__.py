@@ -4,8 +4,9 @@
 ``disk``             the port to a file system, and the operating system behind it; ``preallocation``: room for a file
 ``scan``             batch headers, and checked batches, of a segment file in order
 ``index``            the sparse offset and time indexes; ``batch_index``: both of a segment, and the rule for entries
-``segment``          one ``.log`` file: appending, finding a batch; ``tail``: positions of its newest batches;
-                     ``segment_names``: file names; ``segment_cache``: closed segments with something in memory
+``segment``          one ``.log`` file: appending, sealing, its indexes; ``positions``: finding its batches; ``tail``:
+                     those of its newest batches; ``verified``: which of its bytes were; ``segment_names``: file names;
+                     ``segment_cache``: closed segments with something in memory
 ``segments``         the ordered segments of a log; ``segment_list``: the same on disk, to notice lost ones
 ``epochs``           the leader-epoch cache: start offset of each epoch, written and cut with the log (rows E1, E2)
 ``producer_state``   last batches of each producer, open transactions; ``snapshots``: the same on disk
@@ -18,7 +19,7 @@
 ``log``              one partition's log, for the broker: shared state of its parts, and failures. The parts:
 ``appending``        stage and commit; ``follower``: checks of fetched batches
 ``reading``          ``slice``: a region of a file with whole batches; ``timestamps``: from a time to an offset;
-                     ``read_jobs``: slow reads, for a thread; ``verifying``: verification of own bytes
+                     ``read_jobs``: slow reads, for a thread; ``verifying``: verification of bytes, once and again
 ``cutting``          truncation, DeleteRecords, ``retention``; ``cut_job``: the slow part of a truncation;
                      ``rewinding``: producer state after it
 ``flush``            syncs, with a slow part for a thread
@@ -26,8 +27,8 @@
                      ``cleaning``: records of a batch that stay; ``cleaned_transactions``: what it knows of transactions
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: unfinished compactions and
                      deletions; ``damage``: torn tail or corruption; ``closed``: checks of closed segments' ends;
-                     ``impostors``: foreign files with a log's names; ``aside``: their new names;
                      ``evidence``: what else is known of the batches; ``last_stop``: the end of the last process;
+                     ``impostors``: foreign files with a log's names; ``aside``: their new names;
                      ``presence``: checks for removed files
 ``log_dir``          one log directory: its lock and logs; ``identity``: its owner; ``clean_shutdown``: the mark of a
                      clean stop; ``found``: directories found at a start; ``new_log``: creation of logs

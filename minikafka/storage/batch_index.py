@@ -92,6 +92,11 @@ class BatchIndex:
             return index, error.position, end_offset, error
         return index, log_size, offset, None
 
+    def position_before(self, offset: int) -> int:
+        """Where to begin to look for ``offset``."""
+        entry = self.offsets.lookup(offset)
+        return 0 if entry is None else entry.position
+
     def note(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
         """A batch of ``size`` bytes at ``position``."""
         if max_timestamp > self.max_timestamp[0]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from minikafka.storage import positions
 from minikafka.storage.aborted import load_aborted
 from minikafka.storage.damage import write_refetch_mark
 from minikafka.storage.errors import BadBatchError, Corruption, is_passing
@@ -124,7 +125,7 @@ class CutJob:
             return self._position
         try:
             self.last.reopen()
-            position, self.end_offset, bad = self.last.boundary(self._offset)
+            position, self.end_offset, bad = positions.cut_at(self.last, self._offset)
         except OSError as error:
             if is_passing(error):
                 raise

@@ -21,7 +21,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.storage import retention
+from minikafka.storage import positions, retention
 from minikafka.storage.cut_job import EVERYTHING, CutJob
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.producer_state import ProducerState
@@ -62,7 +62,7 @@ class Cutter:
         if offset < log.segments[0].base_offset:
             return self.prepare_restart(offset)
         floor = self._floor(offset)
-        end_floor = log.segments[log.segments.index_of(offset)].floor(offset)
+        end_floor = positions.cut_floor(log.segments[log.segments.index_of(offset)], offset)
         log.flusher.forget_since(offset)
         dropped = log.segments.drop_behind(offset)
         job = self._begin(
@@ -158,11 +158,11 @@ class Cutter:
         """
         log = self._log
         segment = log.segments[log.segments.index_of(offset)]
-        floor = segment.floor(offset)
+        floor = positions.cut_floor(segment, offset)
         if floor >= max(log.log_start_offset, log.first_dirty_offset):
             return floor
         try:
-            found = segment.find(offset)
+            found = positions.find(segment, offset)
         except (BadBatchError, OSError):
             return segment.base_offset
         return offset if found is None else min(offset, found[1].base_offset)

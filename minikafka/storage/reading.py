@@ -11,7 +11,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import HEADER_SIZE
 from minikafka.records.build import empty_batch
-from minikafka.storage import timestamps
+from minikafka.storage import positions, timestamps
 from minikafka.storage.config import NEVER, UNLIMITED
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError
@@ -20,7 +20,7 @@ from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
 from minikafka.storage.slice import GapSlice, LogSlice
 from minikafka.storage.timestamps import TimestampedOffset
-from minikafka.storage.verifying import verify_again
+from minikafka.storage.verifying import is_warm, verify, verify_again, warm
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -94,10 +94,10 @@ class Reader:
             return found.end_offset
         segments, end = self._log.segments, found.position + found.size
         if start_offset >= segments.active.base_offset:
-            return segments.active.end_before(end)
+            return positions.end_before(segments.active, end)
         for segment in segments.since(start_offset):
             if found.is_of(segment.open_file):
-                return segment.end_before(end)
+                return positions.end_before(segment, end)
         raise AssertionError("the slice was not read just now")
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
@@ -107,10 +107,11 @@ class Reader:
             return 0
         segments, active = self._log.segments, self._log.segments.active
         if start_offset >= active.base_offset:
-            return active.estimate_position(end_offset) - active.estimate_position(start_offset)
+            return positions.estimate(active, end_offset) - positions.estimate(active, start_offset)
         first, last = segments.index_of(start_offset), segments.index_of(end_offset)
         total = 0 if first == last else sum(segments[at].size for at in range(first, last))
-        return total + segments[last].estimate_position(end_offset) - segments[first].estimate_position(start_offset)
+        end, start = positions.estimate(segments[last], end_offset), positions.estimate(segments[first], start_offset)
+        return total + end - start
 
     # -- reads that take long ---------------------------------------------------------------------------------------
 
@@ -137,10 +138,10 @@ class Reader:
         log.refuse_while_cut()
         if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
             return None
-        epoch_for = LeaderEpochCache(log.epochs.entries).epoch_for
+        epoch_for, limit = LeaderEpochCache(log.epochs.entries).epoch_for, log.log_end_offset
         for segment in log.segments.since(start_offset):
             try:
-                begin, end = segment.bounds(start_offset, size_in_bytes, log.log_end_offset, min_one_batch=True)
+                begin, end = positions.bounds(segment, start_offset, size_in_bytes, limit, min_one_batch=True)
             except (BadBatchError, OSError) as error:
                 log.unreadable(segment, error)
             if begin < segment.size:
@@ -232,9 +233,9 @@ class Reader:
         segments = log.segments.since(start_offset)
         for at, segment in enumerate(segments):
             try:
-                if not segment.is_warm(start_offset, max_bytes):
+                if not is_warm(segment, start_offset, max_bytes):
                     return segments[at : at + SEGMENTS_LOOKED_INTO]
-                if segment.position_of(start_offset) < segment.size:
+                if positions.position_of(segment, start_offset) < segment.size:
                     return []
             except (BadBatchError, OSError):
                 return []  # the read will say so
@@ -267,16 +268,18 @@ class Reader:
         self, segment: Segment, start_offset: int, max_bytes: int, limit: int, min_one_batch: bool
     ) -> LogSlice | None:
         try:
-            begin, end = segment.bounds(start_offset, max_bytes, limit, min_one_batch=min_one_batch)
+            begin, end = positions.bounds(segment, start_offset, max_bytes, limit, min_one_batch=min_one_batch)
             if begin == segment.size:
                 return None
             if begin == end and min_one_batch:  # the next batch ends behind the limit
-                behind = segment.find(start_offset)
+                behind = positions.find(segment, start_offset)
                 if behind is not None and behind[1].base_offset > start_offset:
                     return self._gap(start_offset, min(limit, behind[1].base_offset))
-            if end - begin > COLD_READ_BYTES and not segment.is_verified(begin, end):  # checksums keep the loop busy
-                begin, end = segment.bounds(start_offset, COLD_READ_BYTES, limit, min_one_batch=min_one_batch)
-            segment.verify(begin, end)
+            is_long = end - begin > COLD_READ_BYTES
+            if is_long and not segment.verified.covers(begin, end):  # checksums keep the loop busy
+                max_bytes = COLD_READ_BYTES
+                begin, end = positions.bounds(segment, start_offset, max_bytes, limit, min_one_batch=min_one_batch)
+            verify(segment, begin, end)
             return LogSlice(segment.file, begin, end - begin)
         except (BadBatchError, OSError) as error:
             self._log.unreadable(segment, error)
@@ -303,5 +306,5 @@ def _limited(max_bytes: int) -> int:
 
 def _warm(start_offset: int, max_bytes: int, segments: Iterable[Segment]) -> None:
     for segment in segments:
-        if segment.warm(start_offset, max_bytes):
+        if warm(segment, start_offset, max_bytes):
             return

@@ -27,6 +27,7 @@ from minikafka.records.control import EndTxnMarker, parse_end_txn_marker
 from minikafka.records.read import iter_records
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
+from minikafka.storage.positions import position_of
 from minikafka.storage.producer_state import BATCHES_KEPT, ProducedBatch, ProducerEntry, ProducerState
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import Segment
@@ -244,7 +245,7 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
     """Of the batches from the one of ``start_offset`` on that begin before ``end_offset``."""
     for segment in segments.since(start_offset):
         if segment.size and segment.base_offset < end_offset:
-            for _position, header in scan_headers(segment.file, segment.position_of(start_offset), segment.size):
+            for _position, header in scan_headers(segment.file, position_of(segment, start_offset), segment.size):
                 if header.base_offset >= end_offset:
                     return
                 yield header
@@ -258,7 +259,7 @@ def replay_segment(
     BadBatchError for one that is unreadable, and for an end of a transaction that was damaged.
     """
     file = segment.file
-    for position, header in scan_headers(file, segment.position_of(start_offset), segment.size):
+    for position, header in scan_headers(file, position_of(segment, start_offset), segment.size):
         if header.base_offset >= end_offset:
             return
         if header.has_producer_id:

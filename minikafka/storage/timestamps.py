@@ -12,6 +12,7 @@ from minikafka.errors import KafkaError
 from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, TIMESTAMP_TYPE_FLAG, BatchHeader
 from minikafka.records.read import iter_records
+from minikafka.storage.positions import position_of
 from minikafka.storage.scan import WALK_CHUNK_BYTES, scan_headers
 from minikafka.storage.segment import Segment
 
@@ -106,4 +107,4 @@ def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tup
 
 
 def _batches(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    return scan_headers(segment.file, segment.position_of(offset), segment.size, WALK_CHUNK_BYTES)
+    return scan_headers(segment.file, position_of(segment, offset), segment.size, WALK_CHUNK_BYTES)

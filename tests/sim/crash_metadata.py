@@ -26,6 +26,7 @@ from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
 from minikafka.storage.durable_end import DURABLE_END_FILE
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.positions import find
 from minikafka.storage.scan import scan_headers
 
 T = TypeVar("T")
@@ -317,7 +318,7 @@ class MetadataLife:
             return
         offset = self.rng.choice(durable)
         segment = self.log.segments[self.log.segments.index_of(offset)]
-        found = segment.find(offset)
+        found = find(segment, offset)
         assert found is not None
         path = segment.path(".log")
         if not self.disk.platter.inode(path).is_dirty:
@@ -349,7 +350,7 @@ class MetadataLife:
         starts = [header.base_offset for _, header in scan_headers(segment.file, 0, segment.size)]
         if starts and not self.disk.platter.inode(segment.path(".log")).is_dirty:
             self.rotten = self.rng.choice(starts)
-            found = segment.find(self.rotten)
+            found = find(segment, self.rotten)
             assert found is not None
             damage(self.disk.platter, segment.path(".log"), "cut", self.rng, at=found[0])
         return True

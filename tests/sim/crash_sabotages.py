@@ -16,7 +16,7 @@ from minikafka.broker.drivers.metadata_recovery import MetadataRecovery
 from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
 from minikafka.records.batch import iter_batches
 from minikafka.records.control import control_type
-from minikafka.storage import log_dir, recovery, segment, snapshots
+from minikafka.storage import log_dir, recovery, segment, snapshots, verifying
 from minikafka.storage.appending import Appender
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
@@ -70,11 +70,11 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
     assert segment._file is not None
     segment._file.truncate(position)
     segment.size = position
-    segment._trusted_from = min(segment._trusted_from, position)
+    segment.verified = segment.verified.before(position)
     segment.index.truncate(position, end_offset)
     segment.index.resume(segment._file, position)
     segment.next_offset = end_offset
-    segment._tail = Tail(end_offset)
+    segment.tail = Tail(end_offset)
 
 
 _prepare_flush = Flusher.prepare_flush
@@ -334,7 +334,7 @@ def an_offset_is_believed_until_the_next_one_is_lower(batches: Any, base_offset:
         base_offset = header.next_offset
 
 
-@SUITE.replaces(segment, "check_behind")
+@SUITE.replaces(verifying, "check_behind")
 def a_batch_is_read_without_a_look_at_the_next(_file: Any, _position: int, _size: int, _expected: int) -> None:
     """A batch whose offset went up is served in the place of the one behind it."""
 

@@ -32,6 +32,7 @@ from minikafka.storage.errors import IllegalLogState, StartsInsideBatch
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import Noted
+from minikafka.storage.positions import find
 from minikafka.storage.segment_names import LOG_SUFFIX
 
 STEPS: Final = 60
@@ -194,8 +195,8 @@ class Schedule:
             return
         self.is_damaged = True
         offset = self.rng.choice(sorted(self.written))
-        segment = next(one for one in self.leader.segments.since(offset) if one.find(offset) is not None)
-        found = segment.find(offset)
+        segment = next(one for one in self.leader.segments.since(offset) if find(one, offset) is not None)
+        found = find(segment, offset)
         assert found is not None
         at = (
             7

@@ -8,11 +8,10 @@ from fetching_model import run
 from planted.registry import Suite
 
 from minikafka.records.build import empty_batch
-from minikafka.storage import verifying
+from minikafka.storage import positions, verifying
 from minikafka.storage.cleaning import Cleaner
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.reading import Reader
-from minikafka.storage.segment import Segment
 from minikafka.storage.slice import GapSlice, LogSlice
 
 SUITE = Suite("fetching", "a follower of a leader under which a batch goes bad", run, 5_000)
@@ -25,10 +24,10 @@ def answers_may_end_anywhere(reader: Any, _start_offset: int, _found: Any) -> in
     return end
 
 
-@SUITE.replaces(Segment, "end_before")
+@SUITE.replaces(positions, "end_before")
 def the_newest_batches_alone_are_known(segment: Any, position: int) -> int:
     """Where a slice ends is known of what the active segment remembers only."""
-    known = -1 if segment._tail is None else segment._tail.end_before(position)
+    known = -1 if segment.tail is None else segment.tail.end_before(position)
     return known if known >= 0 else segment.next_offset
 
 

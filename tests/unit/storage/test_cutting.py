@@ -21,6 +21,7 @@ from minikafka.storage.cut_job import CutJob
 from minikafka.storage.disk import OsDisk, OsFile
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.positions import find
 from minikafka.storage.producer_state import ProducerEntry, ProducerState
 
 A = TopicPartition("a", 0)
@@ -177,7 +178,7 @@ def test_damage_before_the_cut_marks_the_replica_and_ends_the_log_there(
 ) -> None:
     log = ten_batches(open_log, **recorded)
     segment = log.segments[log.segments.index_of(2)]
-    position, header = segment.find(2) or (0, None)
+    position, header = find(segment, 2) or (0, None)
     assert header is not None
     with Path(segment.path(".log")).open("r+b") as file:
         file.seek(position)

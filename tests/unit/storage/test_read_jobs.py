@@ -17,8 +17,7 @@ from minikafka.model import Compression
 from minikafka.records.batch import HEADER_SIZE, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
-from minikafka.storage import read_jobs, timestamps
-from minikafka.storage import segment as segments_module
+from minikafka.storage import read_jobs, timestamps, verifying
 from minikafka.storage.disk import OsDisk, OsFile
 from minikafka.storage.log import Log, ReadJob
 from minikafka.storage.segment import Segment
@@ -73,7 +72,7 @@ def test_a_cold_read_is_made_ready_in_a_thread(
     assert not reads, "preparing reads nothing"
     in_thread(job)
     log.complete_read(job)
-    monkeypatch.setattr(segments_module, "scan_batches", lambda *_: pytest.fail("a checksum on the loop"))
+    monkeypatch.setattr(verifying, "scan_batches", lambda *_: pytest.fail("a checksum on the loop"))
     assert log.prepare_read(offset, 200) is None
     found = headers_in(log.read(offset, 200).read())
     assert found[0].base_offset == offset

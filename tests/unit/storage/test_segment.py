@@ -9,12 +9,14 @@ from simulator.disk import SimulatedDisk
 from storage_batches import NOW_MS, OpenLog, append, batch, headers_in, values_in
 
 from minikafka.records.batch import parse_header
+from minikafka.storage import positions
 from minikafka.storage.disk import Disk, OsDisk
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.segment import Segment
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from minikafka.storage.tail import CAPACITY, Tail
+from minikafka.storage.verifying import verify
 
 
 def make_segment(disk: Disk, directory: str, *, cache: SegmentCache | None = None) -> Segment:
@@ -52,7 +54,7 @@ def test_bounds_agree_with_a_naive_twin(sizes: list[int], sealed: bool, data: st
     start = data.draw(st.integers(100, segment.next_offset - 1))
     limit = data.draw(st.integers(start, segment.next_offset))
     max_bytes = data.draw(st.integers(0, segment.size + 10))
-    begin, end = segment.bounds(start, max_bytes, limit, min_one_batch=True)
+    begin, end = positions.bounds(segment, start, max_bytes, limit, min_one_batch=True)
 
     expected_begin = next(position for base, position, _ in reversed(placed) if base <= start)
     boundaries = {position for _, position, _ in placed} | {segment.size}
@@ -67,7 +69,7 @@ def test_bounds_agree_with_a_naive_twin(sizes: list[int], sealed: bool, data: st
         assert end - begin <= max(max_bytes, first_end - begin)
         if max_bytes >= cut - begin:
             assert end == cut, "all that fits"
-    assert segment.bounds(start, 0, limit, min_one_batch=False) == (begin, begin)
+    assert positions.bounds(segment, start, 0, limit, min_one_batch=False) == (begin, begin)
 
 
 @given(st.integers(1, 3 * CAPACITY))
@@ -138,11 +140,11 @@ def test_only_recently_read_segments_keep_a_descriptor(open_log: OpenLog, disk: 
         segment.cool()
         segments.append(segment)
     for segment in segments:
-        assert segment.find(segment.base_offset) is not None
+        assert positions.find(segment, segment.base_offset) is not None
     assert [segment._file is not None for segment in segments] == [False, True, True]
     held = segments[1].file
-    segments[0].find(0)
-    segments[2].find(200)
+    positions.find(segments[0], 0)
+    positions.find(segments[2], 200)
     assert segments[1]._file is None
     assert held.pread(4, 0), "whoever holds the file can still read it"
 
@@ -155,13 +157,13 @@ def test_verify_reads_what_was_not_written_by_this_process_once(open_log: OpenLo
     log.close()
     log = open_log()
     segment = log.segments[0]
-    segment.verify(0, size)
+    verify(segment, 0, size)
     data = bytearray(disk.read_bytes(path))
     data[70] ^= 1
     disk.write_bytes(path, data)
-    segment.verify(0, size)
+    verify(segment, 0, size)
     with pytest.raises(BadBatchError):
-        open_log(clean=True).segments[0].verify(0, size)
+        verify(open_log(clean=True).segments[0], 0, size)
 
 
 def test_a_segment_is_renamed_with_its_log_file_last(disk: OsDisk, directory: str) -> None:

@@ -15,6 +15,7 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.moving import ReplicaMove
+from minikafka.storage.positions import find
 
 BATCHES = 30
 SHAPES = {
@@ -37,7 +38,7 @@ def written(open_log: OpenLog, shape: str, *, is_reopened: bool = False) -> Log:
 def raise_base_offset(log: Log, offset: int, by: int) -> None:
     """On the disk alone."""
     for segment in log.segments.since(offset):
-        found = segment.find(offset)
+        found = find(segment, offset)
         if found is not None:
             path = Path(segment.path(".log"))
             data = bytearray(path.read_bytes())

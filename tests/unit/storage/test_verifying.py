@@ -9,6 +9,7 @@ from storage_batches import OpenLog, append, headers_in, read_all
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage.log import Log
+from minikafka.storage.positions import find
 
 BATCHES = 30
 FIELDS = {
@@ -37,7 +38,7 @@ def bases(log: Log) -> list[int]:
 def flip(log: Log, offset: int, byte: int) -> None:
     """Change one bit of the batch at ``offset``."""
     for segment in log.segments.since(offset):
-        found = segment.find(offset)
+        found = find(segment, offset)
         if found is not None:
             path = Path(segment.path(".log"))
             data = bytearray(path.read_bytes())

@@ -28,6 +28,7 @@ from minikafka.replication import effects as do
 from minikafka.replication import replica_effects
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.log import IllegalLogState, ReadJob, StorageFailure
+from minikafka.storage.positions import find
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
 Dial = Callable[..., Awaitable[Client]]
@@ -674,7 +675,7 @@ async def test_a_base_offset_that_rose_on_the_leader_s_disk_is_no_gap(cluster: C
         await client.produce("orders", b"%d" % number, acks=1)
     await eventually(lambda: ahead.log.log_end_offset == 12, "a member of the ISR to have all")
     segment = replica(leader).log.segments.active
-    found = segment.find(4)
+    found = find(segment, 4)
     assert found is not None
     flip(Path(segment.path(".log")), found[0] + 7, bit=2)  # 4 becomes 6
     with capture_logs() as logs:
