@@ -11,6 +11,7 @@
     progress.py       ReplicaProgress: one follower's log end and lag, as the leader knows them (row R17)
     isr.py            InSyncReplicas: committed ISR, proposal in flight, maximal ISR (row R20)
     fetcher.py        ReplicaFetcher: truncate, fetch, apply; one per (source broker, fetcher id)
+    lookups.py        its look-ups at the leader: EpochLookup, EndsLookup (rows R4, R13, E5)
     fetch_state.py    PartitionFetchState: fetch offset, epoch and delay of one followed partition (row R2)
     fetch_states.py   FetchStates: all of them, by the work that is due
     effects.py        effects of a fetcher, for its driver

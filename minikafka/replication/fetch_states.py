@@ -1,10 +1,11 @@
 """All partitions of one fetcher, sorted by the work that is due for them.
 
-A partition is in exactly one of these sets, or an answer is awaited for it:
+A partition is in exactly one of these sets, or the answer to a fetch is awaited for it:
 
 ======================  ================================================================
 ``truncating``          ask the leader for the end of its latest epoch
 ``out_of_range``        ask the leader for its log start and log end
+``asked``               the answer of such a look-up is awaited
 ``changed``, session    fetch; in ``changed`` while the leader does not know its offset yet
 delayed                 in error, until the back-off ends
 throttled               left out by a replication quota
@@ -22,7 +23,7 @@ from uuid import UUID
 
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
-from minikafka.replication.effects import Delayed, Effect, Fenced, MarkFailed
+from minikafka.replication.effects import Delayed, Effect, Fenced, MarkFailed, RestartAt, TruncateTo
 from minikafka.replication.fetch_session import FetchSessionClient
 from minikafka.replication.fetch_state import FetchPhase, FollowedPartition, PartitionFetchState
 
@@ -46,6 +47,7 @@ class FetchStates:
     session: FetchSessionClient = field(default_factory=FetchSessionClient, init=False)
     truncating: StatesByPartition = field(default_factory=dict, init=False)
     out_of_range: StatesByPartition = field(default_factory=dict, init=False)
+    asked: StatesByPartition = field(default_factory=dict, init=False)
     changed: StatesByPartition = field(default_factory=dict, init=False)
 
     # -- which partitions -------------------------------------------------------------------------------------------
@@ -77,9 +79,10 @@ class FetchStates:
         """All states."""
         return self._states.values()
 
-    def current(self, states: StatesByPartition) -> StatesByPartition:
-        """``states`` without those that were dropped, or replaced, meanwhile."""
-        return {tp: state for tp, state in states.items() if self._states.get(tp) is state}
+    def take_asked(self) -> StatesByPartition:
+        """The look-up is over: its partitions, without those that were dropped, or replaced, meanwhile."""
+        asked, self.asked = self.asked, {}
+        return {tp: state for tp, state in asked.items() if self._states.get(tp) is state}
 
     def topic_name(self, topic_id: UUID) -> str:
         """Name of the followed topic with that id; empty when no such topic is followed."""
@@ -113,6 +116,17 @@ class FetchStates:
         state.is_being_cut = True
         state.must_read_log = True
         state.has_agreed = False
+
+    def cut(self, state: PartitionFetchState, offset: int) -> Effect:
+        """Cut the log, and leave the partition out meanwhile."""
+        self.begin_cut(state)
+        return TruncateTo(state.topic_partition, offset)
+
+    def restart(self, state: PartitionFetchState, offset: int) -> Effect:
+        """Begin an empty log at ``offset``; then fetch."""
+        state.start_fetching()
+        self.begin_cut(state)
+        return RestartAt(state.topic_partition, offset)
 
     def end_cut(self, state: PartitionFetchState) -> None:
         """The cut is done: it is due again."""

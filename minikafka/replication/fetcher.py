@@ -13,22 +13,9 @@ The driver's loop is short. It carries out effects in order and has one request 
                                   likewise; no answer: on_request_failed
 
 Order of work (row R3): first truncate, then look up the leader's log start and end for partitions that were out of
-range, then fetch. A fetch names only the partitions whose state changed since the last fetch
-(:mod:`~minikafka.replication.fetch_session`). Its cost follows the traffic, not the number of partitions.
-
-Truncation. A new partition asks the leader for the end of its latest epoch and cuts its log there. It asks again while
-the epoch of the answer is unknown here (:func:`~minikafka.replication.epochs.truncation_offset`). A log without any
-epoch is cut to its high watermark. After that every fetch carries the last epoch, and the leader answers with the
-point of divergence instead of records when the logs differ (KIP-595).
-
-A wrong epoch may be one that the leader has from a later offset on: no checksum covers the epoch of a batch. Then the
-leader sees no divergence, and sends records of an earlier epoch. So the partition looks up the end of that earlier
-epoch. If it is behind the place where the local log leaves that epoch, the local log is cut there, or found damaged
-(:meth:`LocalReplica.truncate`). Otherwise the epoch of the sent records is wrong, and the leader finds out.
-
-A look-up alone never cuts below the high watermark (row R26): either one of the two logs is damaged, or an election
-was unclean. The partition is fetched with its high watermark instead (KIP-1166), and the leader judges. If the
-leader's log is the damaged one it refuses the fetch; otherwise it answers with the divergence once more.
+range, then fetch. The look-ups of both are in :mod:`~minikafka.replication.lookups`. A fetch names only the partitions
+whose state changed since the last fetch (:mod:`~minikafka.replication.fetch_session`). Its cost follows the traffic,
+not the number of partitions.
 
 Invariants. A partition is fetched only in a leader epoch in which its log was found to be a prefix of the leader's.
 Its fetch offset is its log end. An answer counts only while the partition is in the state that asked (row R10).
@@ -42,36 +29,23 @@ from enum import Enum
 from typing import Final
 
 from minikafka.errors import ErrorCode
-from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_OFFSET, OffsetAndEpoch, TopicPartition
+from minikafka.replication import epochs
 from minikafka.replication.effects import (
     Append,
     Effect,
     FetchAgain,
     FollowOffsets,
-    RestartAt,
     SendFetch,
-    SendListOffsets,
-    SendOffsetsForLeaderEpoch,
-    TruncateTo,
     Wait,
 )
-from minikafka.replication.epochs import truncation_offset
 from minikafka.replication.fetch_session import SESSION_ERRORS
 from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState
-from minikafka.replication.fetch_states import FetchStates, StatesByPartition
+from minikafka.replication.fetch_states import FetchStates
+from minikafka.replication.lookups import EndsLookup, EpochLookup
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-from minikafka.wire.offset_questions import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    EpochQuestion,
-    TimeQuestion,
-    epoch_answers,
-    epoch_request,
-    offset_answers,
-    offsets_request,
-)
 
 RETRIED_APPEND_ERRORS: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
@@ -109,9 +83,10 @@ class ReplicaFetcher:
         self._local_id = local_id
         self._settings = settings or FetcherSettings()
         self._states = FetchStates(self._settings.backoff_ms)
+        self._epoch_lookup = EpochLookup(self._states, local_id)
+        self._ends_lookup = EndsLookup(self._states, local_id)
         self._backoff_until_ms: int | None = None
         self._awaited: _Awaited | None = None
-        self._asked: StatesByPartition = {}  # partitions of the look-up under way
 
     # -- which partitions -------------------------------------------------------------------------------------------
 
@@ -163,9 +138,12 @@ class ReplicaFetcher:
             self._backoff_until_ms = None
         self._states.end_delays(now_ms)
         if self._states.truncating:
-            return self._truncate()
+            effects = self._epoch_lookup.begin()
+            self._awaited = _Awaited.EPOCH_END_OFFSETS if self._states.asked else None
+            return effects
         if self._states.out_of_range:
-            return [self._look_up_ends()]
+            self._awaited = _Awaited.LIST_OFFSETS
+            return [self._ends_lookup.begin()]
         return [self._fetch(now_ms)]
 
     def on_request_failed(self, now_ms: int) -> None:
@@ -179,78 +157,21 @@ class ReplicaFetcher:
         assert awaited is not None, "no request is out"
         if awaited is _Awaited.FETCH:
             self._states.session.on_failed()
-        for state in self._take_asked().values():
+        for state in self._states.take_asked().values():
             state.asked_epoch = None
             self._states.enqueue(state)
 
-    # -- truncation -------------------------------------------------------------------------------------------------
+    # -- look-ups, and cuts -----------------------------------------------------------------------------------------
 
     def on_epoch_end_offsets(self, response: OffsetForLeaderEpochResponse, now_ms: int) -> list[Effect]:
-        """The leader's epoch ends are known: cut, then fetch, or ask again about an earlier epoch (row E5)."""
+        """The leader's epoch ends are known."""
         self._on_answer(_Awaited.EPOCH_END_OFFSETS)
-        asked = self._take_asked()
-        effects: list[Effect] = []
-        for tp, (error, end) in epoch_answers(response):
-            state = asked.pop(tp, None)
-            if state is None:
-                continue
-            if error is ErrorCode.NONE:
-                effects.extend(self._cut_to_common(state, end))
-            else:
-                effects.extend(self._states.on_error(state, error, now_ms))
-        effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
-        return effects
+        return self._epoch_lookup.on_answer(response, now_ms)
 
-    def _truncate(self) -> list[Effect]:
-        """Cut logs without an epoch to their high watermark; ask the leader about the others (row R4)."""
-        effects: list[Effect] = []
-        questions: dict[TopicPartition, EpochQuestion] = {}
-        due, self._states.truncating = self._states.truncating, {}
-        for tp, state in due.items():
-            latest_epoch = state.log.latest_epoch
-            if latest_epoch == NO_EPOCH:
-                state.start_fetching()
-                effects.append(self._cut(state, min(state.log.high_watermark, state.log.log_end_offset)))
-            elif state.contradicted_epoch is not None:
-                state.asked_epoch = state.contradicted_epoch
-                self._asked[tp] = state
-                questions[tp] = EpochQuestion(state.contradicted_epoch, state.current_leader_epoch)
-            elif state.asked_epoch is not None and latest_epoch >= state.asked_epoch:
-                effects.append(
-                    self._states.fail(state, f"epoch {latest_epoch} is still there after the log was cut to before")
-                )
-            else:
-                state.asked_epoch = latest_epoch
-                self._asked[tp] = state
-                questions[tp] = EpochQuestion(latest_epoch, state.current_leader_epoch)
-        if questions:
-            self._awaited = _Awaited.EPOCH_END_OFFSETS
-            effects.append(SendOffsetsForLeaderEpoch(epoch_request(self._local_id, questions)))
-        return effects
-
-    def _cut_to_common(self, state: PartitionFetchState, end: OffsetAndEpoch) -> list[Effect]:
-        assert state.asked_epoch is not None
-        if state.contradicted_epoch is not None:
-            return self._cut_to_contradiction(state, state.contradicted_epoch, end)
-        truncation = truncation_offset(state.asked_epoch, end, state.log)
-        if truncation.offset < state.log.high_watermark:
-            state.start_fetching()
-            self._states.enqueue(state)
-            return []
-        if truncation.is_complete:
-            state.start_fetching()
-        return [self._cut(state, truncation.offset)]
-
-    def _cut_to_contradiction(self, state: PartitionFetchState, epoch: int, end: OffsetAndEpoch) -> list[Effect]:
-        """The leader's records of ``epoch`` and before end at ``end``: no later ones may begin here before that."""
-        log = state.log
-        ours = log.end_offset_for_epoch(epoch)
-        offset = log.log_start_offset if ours.epoch == NO_EPOCH else ours.offset
-        state.start_fetching()
-        if offset < min(end.offset, log.log_end_offset):
-            return [self._cut(state, offset)]
-        self._states.enqueue(state)
-        return []
+    def on_list_offsets(self, earliest: ListOffsetsResponse, latest: ListOffsetsResponse, now_ms: int) -> list[Effect]:
+        """The leader's log starts and ends are known."""
+        self._on_answer(_Awaited.LIST_OFFSETS)
+        return self._ends_lookup.on_answer(earliest, latest, now_ms)
 
     def on_cut(self, tp: TopicPartition) -> None:
         """A TruncateTo, FetchAgain or RestartAt is done: the log ends or begins at its offset."""
@@ -266,49 +187,6 @@ class ReplicaFetcher:
         self._states.end_cut(state)
         return [self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)]
 
-    def _cut(self, state: PartitionFetchState, offset: int) -> Effect:
-        self._states.begin_cut(state)
-        return TruncateTo(state.topic_partition, offset)
-
-    # -- out of range -----------------------------------------------------------------------------------------------
-
-    def on_list_offsets(self, earliest: ListOffsetsResponse, latest: ListOffsetsResponse, now_ms: int) -> list[Effect]:
-        """The leader's log start and end are known (row R13): cut to its end, restart, or look for divergence."""
-        self._on_answer(_Awaited.LIST_OFFSETS)
-        asked = self._take_asked()
-        latest_of = dict(offset_answers(latest))
-        effects: list[Effect] = []
-        for tp, (error, log_start) in offset_answers(earliest):
-            state = asked.pop(tp, None)
-            end = latest_of.get(tp)
-            if state is None or end is None:
-                continue
-            if error is not ErrorCode.NONE or end.error is not ErrorCode.NONE:
-                effects.extend(self._states.on_error(state, error or end.error, now_ms))
-            else:
-                effects.append(self._come_into_range(state, log_start.offset, end.found.offset, now_ms))
-        effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
-        return effects
-
-    def _look_up_ends(self) -> Effect:
-        self._asked, self._states.out_of_range = self._states.out_of_range, {}
-        self._awaited = _Awaited.LIST_OFFSETS
-        earliest, latest = (
-            {tp: TimeQuestion(timestamp, state.current_leader_epoch) for tp, state in self._asked.items()}
-            for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
-        )
-        return SendListOffsets(offsets_request(self._local_id, earliest), offsets_request(self._local_id, latest))
-
-    def _come_into_range(
-        self, state: PartitionFetchState, log_start_offset: int, log_end_offset: int, now_ms: int
-    ) -> Effect:
-        if log_start_offset > state.log.log_end_offset:
-            return self._restart(state, log_start_offset)
-        state.start_truncating()
-        if log_end_offset < state.log.log_end_offset:
-            return self._cut(state, log_end_offset)
-        return self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
-
     def on_starts_inside_batch(self, tp: TopicPartition, base_offset: int, now_ms: int) -> list[Effect]:
         """The leader's log begins inside the batch at ``base_offset`` (DeleteRecords), and so does the empty one here:
         begin with the batch, which the leader gives out although it is older than its log. After a back-off: no
@@ -316,12 +194,10 @@ class ReplicaFetcher:
         state = self._states.get(tp)
         if state is None:
             return []
-        return [self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms), self._restart(state, base_offset)]
-
-    def _restart(self, state: PartitionFetchState, offset: int) -> Effect:
-        state.start_fetching()
-        self._states.begin_cut(state)
-        return RestartAt(state.topic_partition, offset)
+        return [
+            self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms),
+            self._states.restart(state, base_offset),
+        ]
 
     # -- fetching ---------------------------------------------------------------------------------------------------
 
@@ -452,8 +328,8 @@ class ReplicaFetcher:
         diverging = data.diverging_epoch
         assert diverging is not None
         end = OffsetAndEpoch(diverging.end_offset, diverging.epoch)
-        truncation = truncation_offset(state.last_fetched_epoch, end, state.log)
-        return self._cut(state, truncation.offset)
+        truncation = epochs.truncation_offset(state.last_fetched_epoch, end, state.log)
+        return self._states.cut(state, truncation.offset)
 
     def _apply(self, state: PartitionFetchState, data: PartitionData) -> Effect:
         state.leader_high_watermark = data.high_watermark
@@ -469,8 +345,3 @@ class ReplicaFetcher:
     def _on_answer(self, awaited: _Awaited) -> None:
         assert self._awaited is awaited, f"{awaited} came while {self._awaited} was awaited"
         self._awaited = None
-
-    def _take_asked(self) -> StatesByPartition:
-        """States of the partitions in the look-up, without those dropped since."""
-        asked, self._asked = self._asked, {}
-        return self._states.current(asked)

@@ -12,6 +12,7 @@ from minikafka.replication.fetcher import ReplicaFetcher
 from minikafka.replication.judging import Finding, Judge
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
+from minikafka.replication.lookups import EpochLookup
 
 SUITE = Suite("judging", "who is cut when a log lost its tail or has false epochs", run, 20_000, trace=trace_of)
 
@@ -35,13 +36,13 @@ def who_knows_more_waits_for_ever(_judge, _leader, replica_id, last_fetched_epoc
     return replica_id in committed.complete or not committed.is_void(replica_id, last_fetched_epoch)
 
 
-@SUITE.replaces(ReplicaFetcher, "_cut_to_common")
+@SUITE.replaces(EpochLookup, "_cut_to_common")
 def a_look_up_alone_cuts(self, state, end):
     """The leader is not told what the follower knows, before the follower is cut."""
     truncation = truncation_offset(state.asked_epoch, end, state.log)
     if truncation.is_complete:
         state.start_fetching()
-    return [self._cut(state, truncation.offset)]
+    return [self._states.cut(state, truncation.offset)]
 
 
 @SUITE.replaces(ReplicaFetcher, "on_epochs_fall")

@@ -6,7 +6,7 @@ from planted.registry import Suite
 from replication_model import Cluster, Controller, trace_of
 from replication_model import run as run_schedule
 
-from minikafka.replication import epochs, fetch_state, fetcher, isr
+from minikafka.replication import epochs, fetch_state, isr
 from minikafka.replication.epochs import Truncation
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.replica_effects import BeginEpoch
@@ -33,7 +33,7 @@ def truncate_to_the_high_watermark(monkeypatch):
     def to_high_watermark(_asked_epoch, _answer, log):
         return Truncation(min(log.high_watermark, log.log_end_offset), True)
 
-    monkeypatch.setattr(fetcher, "truncation_offset", to_high_watermark)
+    monkeypatch.setattr(epochs, "truncation_offset", to_high_watermark)
 
 
 @SUITE.plants(listed="skip OffsetForLeaderEpoch")
@@ -52,9 +52,8 @@ def skip_the_epoch_lookup(monkeypatch):
 @SUITE.plants()
 def look_up_one_epoch_only(monkeypatch):
     """A follower that is told a smaller epoch cuts there and does not ask again (KIP-101 without KIP-279)."""
-    monkeypatch.setattr(
-        fetcher, "truncation_offset", lambda *args: Truncation(epochs.truncation_offset(*args).offset, True)
-    )
+    truncation_offset = epochs.truncation_offset
+    monkeypatch.setattr(epochs, "truncation_offset", lambda *args: Truncation(truncation_offset(*args).offset, True))
     monkeypatch.setattr(epochs, "diverging_epoch", lambda *_: None)
 
 
@@ -62,13 +61,14 @@ def look_up_one_epoch_only(monkeypatch):
 def cut_to_the_high_watermark_when_the_epoch_is_unknown(monkeypatch):
     """A follower whose epoch the leader does not know cuts to its high watermark."""
     forget_epoch_starts(monkeypatch)
+    truncation_offset = epochs.truncation_offset
 
     def as_kafka_does(asked_epoch, answer, log):
         if answer.epoch < 0:
             return Truncation(min(log.high_watermark, log.log_end_offset), True)
-        return epochs.truncation_offset(asked_epoch, answer, log)
+        return truncation_offset(asked_epoch, answer, log)
 
-    monkeypatch.setattr(fetcher, "truncation_offset", as_kafka_does)
+    monkeypatch.setattr(epochs, "truncation_offset", as_kafka_does)
 
 
 @SUITE.plants(listed="epoch cache lost on restart")
