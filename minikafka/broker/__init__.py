@@ -14,7 +14,7 @@
 - ``handlers``            one module per API; ``parts`` gives each the parts of the node that it needs
 - ``staging``, ``topic_encodings``   batches to write at the end of a read event; encoded topics kept for later answers
 - ``partition``           one local replica: its log, settings and machine
-- ``replicas``            all local replicas, with the purgatories
+- ``replicas``            all local replicas; ``waiting``: requests that wait on them, in purgatories
 - ``produced_batches``    what a producer's batch must be before it is staged
 - ``delayed``             waiting operations: produce for replicas, fetch for bytes
 - ``drivers``             asyncio around the pure machines

@@ -129,7 +129,7 @@ class Maintenance:
         """In portions: a change of ``retention.ms`` may concern thousands of segments, each of which is renamed."""
         log_, total = partition.log, 0
         while (job := log_.prepare_deletion(partition.high_watermark, wall_ms)) is not None:
-            self._replicas.note_changed(partition.topic_partition)  # the log begins later now
+            self._replicas.waiting.note_changed(partition.topic_partition)  # the log begins later now
             with log_.writing():
                 await self._run_in_thread(job.run)
             count = log_.complete_deletion(job)

@@ -8,7 +8,8 @@ from typing import Final
 
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.partition import Partition
-from minikafka.broker.replicas import ALL_IN_SYNC, Replicas
+from minikafka.broker.replicas import Replicas
+from minikafka.broker.waiting import ALL_IN_SYNC
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_OFFSET, TopicPartition
 from minikafka.wire.messages.write_txn_markers import (
@@ -101,7 +102,7 @@ async def _committed(results: Sequence[ProduceResult], replicas: Replicas) -> No
     """Until each marker has its final result."""
     done = asyncio.Event()
     replicas.commit_staged()
-    waiting = replicas.await_acks(results, ALL_IN_SYNC, TIMEOUT_MS, lambda _results: done.set())
+    waiting = replicas.waiting.await_acks(results, ALL_IN_SYNC, TIMEOUT_MS, lambda _results: done.set())
     try:
         await done.wait()
     finally:

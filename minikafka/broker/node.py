@@ -290,7 +290,7 @@ class Node:
     async def _leave_cluster(self) -> None:
         control = self.control_plane
         are_in_sync = asyncio.Event()
-        self.data_plane.replicas.hand_over(HANDOVER_TIMEOUT_MS, are_in_sync.set)
+        self.data_plane.replicas.waiting.hand_over(HANDOVER_TIMEOUT_MS, are_in_sync.set)
         await are_in_sync.wait()
         control.lifecycle.begin_shutdown()
         watch = self.tasks.start(self._watch_quorum(), "quorum watch")

@@ -1,9 +1,8 @@
-"""The partitions with a replica on this node: appends, and the purgatories of waiting requests.
+"""The partitions with a replica on this node: appends, and the progress of followers.
 
 The way of a record. ``stage`` checks a batch and assigns offsets, without a system call. ``commit_staged`` writes each
-partition's batches of one read event with a single call, raises high watermarks, and notes what moved. ``_wake`` runs
-once per loop iteration and tries the requests that wait for those moves (row D6). So a burst of small appends wakes a
-follower's fetch once.
+partition's batches of one read event with a single call, raises high watermarks, and notes what moved for those who
+wait (:mod:`~minikafka.broker.waiting`).
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minikafka.broker.clock import Clock
-from minikafka.broker.delayed import DelayedProduce, ProduceResult
+from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.partition import Partition
 from minikafka.broker.produced_batches import check, unverified
 from minikafka.broker.timers import Timers
+from minikafka.broker.waiting import ALL_IN_SYNC, Waiting
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
 from minikafka.metadata.topic_names import check_topic_name
@@ -26,14 +26,11 @@ from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
-from minikafka.replication.server_session import SessionsByPartition
 from minikafka.storage.log import AppendInfo, StorageFailure
-from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.schema import Buffer
 
 log = get_logger()
 
-ALL_IN_SYNC = -1
 ROLLS_AT_ONCE: Final = 20
 """Segments begun in a turn of the loop, some 15 ms: a topic may have a segment for each batch."""
 _SYNC: Final = (do.Sync(),)
@@ -60,20 +57,12 @@ class Replicas:
         self.offline: dict[TopicPartition, None] = {}  # replicas of this node in directories that cannot be read
         self._staged: list[Partition] = []
         self._wall_ms = 0  # read once per read event; 0 between them
-        self._log_end_moved: dict[TopicPartition, None] = {}  # ordered sets: the order of waking is behaviour
-        self._high_watermark_moved: dict[TopicPartition, None] = {}
-        self._wake_scheduled = False
         self._loop = asyncio.get_running_loop()
         self._rolls = 0  # since they were taken
-        self._hands_over = False
         self._commit_scheduled = False
-        self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
         self.marker_listeners: dict[TopicPartition, Callable[[StagedMarker], None]] = {}
         self.traffic = Traffic()
-        self.produces: Purgatory[object] = timers.purgatory()
-        self.consumer_fetches: Purgatory[object] = timers.purgatory()
-        self.follower_fetches: Purgatory[object] = timers.purgatory()  # by partition, or by the follower's session
-        self.followers = SessionsByPartition()
+        self.waiting = Waiting(self._partitions, clock, timers)
         self.carry_out: Callable[[Partition, Sequence[do.ReplicaEffect]], None] = lambda _partition, _effects: None
         self.on_storage_failed: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
 
@@ -95,7 +84,7 @@ class Replicas:
         partition = self._partitions.pop(tp, None)
         if partition is not None:
             self.traffic.leave(tp.topic)
-            self.release_waiting(tp)
+            self.waiting.release(tp)
         return partition
 
     def __iter__(self) -> Iterator[Partition]:
@@ -288,7 +277,7 @@ class Replicas:
             )
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} is not a replica")
         if outcome.high_watermark_moved:
-            self.note_moved(partition.topic_partition, high_watermark=True)
+            self.waiting.note_moved(partition.topic_partition, high_watermark=True)
         if outcome.proposal is not None:
             self.carry_out(partition, (do.Propose(outcome.proposal),))
 
@@ -335,7 +324,8 @@ class Replicas:
                 self.on_storage_failed(partition, failure)
                 continue
             moved = partition.replica.on_written(now_ms)
-            self.note_moved(partition.topic_partition, log_end=True, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
+            has_risen = bool(moved & HIGH_WATERMARK_MOVED)
+            self.waiting.note_moved(partition.topic_partition, log_end=True, high_watermark=has_risen)
             if moved & SYNC_DUE:
                 self.carry_out(partition, _SYNC)
 
@@ -345,8 +335,8 @@ class Replicas:
         if self._partitions.get(tp) is not partition:
             return
         moved = partition.replica.on_synced(self._clock.monotonic_ms())
-        self.note_moved(tp, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
-        self.produces.check_and_complete(tp)  # acks=1 waits for the counted end
+        self.waiting.note_moved(tp, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
+        self.waiting.produces.check_and_complete(tp)  # acks=1 waits for the counted end
         if moved & SYNC_DUE:
             self.carry_out(partition, _SYNC)
 
@@ -359,113 +349,3 @@ class Replicas:
     def _commit_scheduled_now(self) -> None:
         self._commit_scheduled = False
         self.commit_staged()
-
-    def await_acks(
-        self,
-        results: Sequence[ProduceResult],
-        acks: int,
-        timeout_ms: int,
-        done: Callable[[Sequence[ProduceResult]], None],
-    ) -> DelayedProduce | None:
-        """Call ``done`` once every result is acknowledged or failed, or ``timeout_ms`` has passed (row D4).
-
-        Returns the waiting operation, if any: cancel it when the client is gone.
-        """
-        needs_all = acks == ALL_IN_SYNC or (self._hands_over and not self._is_any_under_min_isr(results))
-        if not needs_all and not self._is_any_waiting(results):
-            done(results)
-            return None
-        waiting = [result.tp for result in results if result.required_offset >= 0]
-        operation = DelayedProduce(timeout_ms, results, self.get, done, needs_all=needs_all)
-        done_already = self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
-        return None if done_already else operation
-
-    def hand_over(self, timeout_ms: int, done: Callable[[], None]) -> None:
-        """The node is stopping, and an in-sync replica will lead: from now on acks=1 waits for these replicas, too.
-
-        Calls ``done`` when they have all records that were written before, or after that time. Partitions whose ISR is
-        too small are not waited for: their high watermark stands still.
-        """
-        self._hands_over = True
-        behind = [
-            ProduceResult(tp, required_offset=partition.log.log_end_offset, leader_epoch=leader.leader_epoch)
-            for tp, partition in self._partitions.items()
-            if (leader := partition.replica.leader) is not None
-            and leader.high_watermark < partition.log.log_end_offset
-            and not leader.is_under_min_isr
-        ]
-        waiting = len(behind)
-
-        def on_done(_results: Sequence[ProduceResult]) -> None:
-            nonlocal waiting
-            waiting -= 1
-            if not waiting:
-                done()
-
-        for result in behind:
-            self.await_acks((result,), ALL_IN_SYNC, timeout_ms, on_done)
-        if not behind:
-            done()
-
-    def _is_any_under_min_isr(self, results: Sequence[ProduceResult]) -> bool:
-        """Would acks=all be refused? Then acks=1 must not wait: the high watermark stands still."""
-        partitions = [self._partitions.get(result.tp) for result in results]
-        leaders = [None if partition is None else partition.replica.leader for partition in partitions]
-        return any(leader is not None and leader.is_under_min_isr for leader in leaders)
-
-    def _is_any_waiting(self, results: Sequence[ProduceResult]) -> bool:
-        """Is a leader's own end short of a result: being synced, failed, or no longer a leader?"""
-        for result in results:
-            if result.required_offset >= 0:
-                partition = self._partitions.get(result.tp)
-                leader = None if partition is None else partition.replica.leader
-                if leader is None or leader.log_end_offset < result.required_offset:
-                    return True
-        return False
-
-    # -- what moved, and who waits for it ---------------------------------------------------------------------------
-
-    def note_moved(self, tp: TopicPartition, *, log_end: bool = False, high_watermark: bool = False) -> None:
-        """Remember what moved; whoever waits for it is tried at the end of this loop iteration."""
-        if log_end:
-            self._log_end_moved[tp] = None
-        if high_watermark:
-            self._high_watermark_moved[tp] = None
-        if log_end or high_watermark:
-            self.followers.note(tp)
-            if not self._wake_scheduled:
-                self._wake_scheduled = True
-                self._loop.call_soon(self._wake)
-
-    def note_changed(self, tp: TopicPartition) -> None:
-        """The log start, the ISR or something else that concerns followers is another. Nobody waits for it."""
-        self.followers.note(tp)
-
-    def release_waiting(self, tp: TopicPartition) -> None:
-        """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
-        self.produces.check_and_complete(tp)
-        self.consumer_fetches.check_and_complete(tp)
-        self.followers.note(tp)
-        self._wake_followers(tp)
-
-    def _wake(self) -> None:
-        self._wake_scheduled = False
-        log_end_moved, self._log_end_moved = self._log_end_moved, {}
-        high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, {}
-        for tp in log_end_moved:
-            self._wake_followers(tp)
-        for tp in high_watermark_moved:
-            listener = self.high_watermark_listeners.get(tp)
-            partition = self._partitions.get(tp)
-            if partition is not None:
-                high_watermark = partition.replica.high_watermark
-                partition.log.producers.forget_replicated(high_watermark)
-                if listener is not None:
-                    listener(high_watermark)
-            self.produces.check_and_complete(tp)
-            self.consumer_fetches.check_and_complete(tp)
-
-    def _wake_followers(self, tp: TopicPartition) -> None:
-        self.follower_fetches.check_and_complete(tp)
-        for session in self.followers.sessions(tp):
-            self.follower_fetches.check_and_complete(session)

@@ -66,7 +66,10 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         TransactionAdmission(config.node_id, lambda: metadata.image, coordinators, peers),
         peers,
         FetchSessionCache(
-            ports.rng, topic_name, data.replicas.followers, max_slots=config.max_incremental_fetch_session_cache_slots
+            ports.rng,
+            topic_name,
+            data.replicas.waiting.followers,
+            max_slots=config.max_incremental_fetch_session_cache_slots,
         ),
         TopicCreation(config, control.client, metadata),
         producer_ids,

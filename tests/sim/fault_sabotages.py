@@ -13,7 +13,7 @@ from sim_scenario import Report, simulate
 from minikafka.broker import control_plane
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers import metadata_copies
-from minikafka.broker.replicas import Replicas
+from minikafka.broker.waiting import Waiting
 from minikafka.errors import ErrorCode
 from minikafka.groups.shard import Shard
 from minikafka.model import METADATA_PARTITION, TopicPartition
@@ -143,8 +143,8 @@ def stamps_are_those_of_the_wall_clock(clock: Clock) -> int:
     return clock.wall_ms()
 
 
-@RESTARTS.replaces(Replicas, "hand_over")
-def a_node_that_stops_hands_over_whatever_is_in_sync(replicas: Replicas, timeout_ms: int, done: Any) -> None:
+@RESTARTS.replaces(Waiting, "hand_over")
+def a_node_that_stops_hands_over_whatever_is_in_sync(waiting: Waiting, timeout_ms: int, done: Any) -> None:
     """The next leader may lack what was acknowledged to acks=1."""
     done()
 

@@ -160,7 +160,7 @@ class Invariants:
         if partition.is_staged:
             return  # a roll or the cleaner may have written it already; followers are told when all is committed
         high_watermark = partition.high_watermark
-        for cached in machine.node.replicas.followers.settled(partition.topic_partition):
+        for cached in machine.node.replicas.waiting.followers.settled(partition.topic_partition):
             asked = cached.asked
             now = PartitionData(
                 high_watermark=high_watermark,

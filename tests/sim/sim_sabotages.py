@@ -14,7 +14,7 @@ from simulator.disk import MountedFile
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.handlers.fetch import _ConsumerFetch
-from minikafka.broker.replicas import Replicas
+from minikafka.broker.waiting import Waiting
 from minikafka.client.producing.accumulator import Accumulator
 from minikafka.raft.effects import PersistElection
 from minikafka.storage.recovery import LoadedLog, _Loader
@@ -42,9 +42,9 @@ SUITE = Suite(
 # What is acknowledged, and what is shown
 
 
-@SUITE.replaces(Replicas, "await_acks", listed="ack before ISR")
+@SUITE.replaces(Waiting, "await_acks", listed="ack before ISR")
 def acknowledged_by_the_leader_alone(
-    replicas: Replicas, results: Sequence[Any], acks: int, timeout_ms: int, done: Any
+    waiting: Waiting, results: Sequence[Any], acks: int, timeout_ms: int, done: Any
 ) -> None:
     """acks=all is answered as soon as the leader has the batch."""
     done(results)

@@ -108,7 +108,7 @@ class IsrProposals:
         now_ms = self._clock.monotonic_ms()
         replica = partition.replica
         effects = replica.on_proposal_accepted(proposal, tuple(result.isr), result.partition_epoch, now_ms)
-        self._replicas.note_changed(partition.topic_partition)
+        self._replicas.waiting.note_changed(partition.topic_partition)
         log.info("ISR changed", partition=name, isr=result.isr)
         self._replicas.carry_out(partition, effects)
         return True

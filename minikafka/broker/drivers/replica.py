@@ -69,7 +69,7 @@ class ReplicaDriver:
     def on_metadata(self, partition: Partition, committed: CommittedPartition) -> None:
         """Committed metadata of the partition changed."""
         self.carry_out(partition, partition.replica.on_metadata(committed, self._clock.monotonic_ms()))
-        self._replicas.note_changed(partition.topic_partition)  # a follower may have left the ISR
+        self._replicas.waiting.note_changed(partition.topic_partition)  # a follower may have left the ISR
 
     def on_removed(self, partition: Partition) -> None:
         """The replica leaves this node."""
@@ -147,9 +147,9 @@ class ReplicaDriver:
         for effect in effects:
             match effect:
                 case do.HighWatermarkMoved():
-                    self._replicas.note_moved(tp, high_watermark=True)
+                    self._replicas.waiting.note_moved(tp, high_watermark=True)
                 case do.AnswerWaiting():
-                    self._replicas.release_waiting(tp)
+                    self._replicas.waiting.release(tp)
                 case do.Propose(proposal):
                     self._propose(partition, proposal)
                 case do.Sync():

@@ -304,7 +304,7 @@ class _Fetcher:
         if log_start_offset > log_.log_start_offset:
             log_.maybe_increment_log_start_offset(min(log_start_offset, log_.log_end_offset))
         if partition.replica.follow_high_watermark(high_watermark):  # consumers in this rack may read here (row R25)
-            self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+            self._replicas.waiting.note_moved(partition.topic_partition, high_watermark=True)
 
     def _cut(self, tp: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
         partition = self._local(tp)

@@ -216,7 +216,7 @@ class Shard(Generic[C]):
         self._loads.add(took_ms)
         log.info("coordinator loaded", partition=str(tp), records=self._records, took_ms=took_ms)
         # Uncommitted records of the former leader must not be served before they are committed.
-        self._replicas.high_watermark_listeners[tp] = self._on_high_watermark
+        self._replicas.waiting.high_watermark_listeners[tp] = self._on_high_watermark
         self._on_high_watermark(self._partition.high_watermark)
         await self._is_committed.wait()
         async with self._loading:
@@ -245,7 +245,7 @@ class Shard(Generic[C]):
 
     def resign(self) -> None:
         """Answer all waiting requests with NOT_COORDINATOR."""
-        self._replicas.high_watermark_listeners.pop(self._partition.topic_partition, None)
+        self._replicas.waiting.high_watermark_listeners.pop(self._partition.topic_partition, None)
         self.step(self.coordinator.resign(self._clock.monotonic_ms()))
         for alarm in self._alarms.values():
             self._timers.cancel(alarm)

@@ -71,7 +71,7 @@ def _delete(replicas: Replicas, tp: TopicPartition, offset: int) -> int:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {tp.topic!r} does not allow deletion")
     high_watermark = partition.replica.high_watermark
     begin = partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)
-    replicas.note_changed(tp)
+    replicas.waiting.note_changed(tp)
     return begin
 
 

@@ -76,7 +76,7 @@ class _ConsumerFetch(Fetch):
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
     def _purgatory(self) -> Purgatory[object]:
-        return self._parts.replicas.consumer_fetches
+        return self._parts.replicas.waiting.consumer_fetches
 
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
         authorizer = self._parts.authorizer
@@ -155,7 +155,7 @@ class _FollowerFetch(Fetch):
         self._replica_id, self._broker_epoch = follower
 
     def _purgatory(self) -> Purgatory[object]:
-        return self._parts.replicas.follower_fetches
+        return self._parts.replicas.waiting.follower_fetches
 
     def _watched(self) -> Collection[Hashable]:
         return self._asked if self._session.session is None else (self._session.session,)

@@ -31,6 +31,7 @@ from minikafka.broker.lookups import Lookups
 from minikafka.broker.produced_batches import OtherCodecError, UncheckedRecordsError, UnverifiedError
 from minikafka.broker.replicas import ROLLS_AT_ONCE, Replicas
 from minikafka.broker.staging import Staging
+from minikafka.broker.waiting import ALL_IN_SYNC
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
 from minikafka.model import TopicPartition
@@ -62,7 +63,7 @@ AUTHORIZATION: Final = (
 
 log = get_logger()
 
-ALL_IN_SYNC, LEADER, NONE = -1, 1, 0
+LEADER, NONE = 1, 0
 _KNOWN_ACKS: Final = (ALL_IN_SYNC, LEADER, NONE)
 _new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level constructor: a third of the time
 LONGEST_WAIT_MS: Final = 300_000
@@ -366,7 +367,7 @@ class PendingProduce:
             self._finish_unanswered()
         else:
             replicas = self._parts.replicas
-            waiting = replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
+            waiting = replicas.waiting.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
             if waiting is not None:
                 self._context.reply.hold(WAITING_PARTITION_BYTES * (len(self._results) - 1))
                 self._context.reply.cancel_with_connection(waiting.cancel)

@@ -98,8 +98,8 @@ def _errors(requests: ApiRequests) -> list[tuple[str, int]]:
 
 def _purgatories(replicas: Replicas) -> Families:
     purgatories: dict[str, tuple[Purgatory[object], ...]] = {
-        "Produce": (replicas.produces,),
-        "Fetch": (replicas.consumer_fetches, replicas.follower_fetches),
+        "Produce": (replicas.waiting.produces,),
+        "Fetch": (replicas.waiting.consumer_fetches, replicas.waiting.follower_fetches),
     }
     watched = [((name,), sum(each.watched for each in all_)) for name, all_ in purgatories.items()]
     yield Family(of.PURGATORY, watched)

@@ -76,9 +76,9 @@ class Rig:
                 case do.BeginEpoch(epoch):
                     partition.log.begin_epoch(epoch)
                 case do.AnswerWaiting():
-                    self.replicas.release_waiting(partition.topic_partition)
+                    self.replicas.waiting.release(partition.topic_partition)
                 case do.HighWatermarkMoved():
-                    self.replicas.note_moved(partition.topic_partition, high_watermark=True)
+                    self.replicas.waiting.note_moved(partition.topic_partition, high_watermark=True)
 
     def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         self.failures.append((partition, failure))
@@ -126,7 +126,7 @@ class Rig:
 
     def await_acks(self, *results: ProduceResult, acks: int = -1, timeout_ms: int = LONG_MS) -> Acks:
         acknowledged = Acks()
-        self.replicas.await_acks(results, acks, timeout_ms, acknowledged.on_done)
+        self.replicas.waiting.await_acks(results, acks, timeout_ms, acknowledged.on_done)
         return acknowledged
 
 

@@ -214,7 +214,7 @@ async def test_a_fetch_that_waits_when_its_right_is_revoked_gets_nothing(
 ) -> None:
     await grant(secured, acl(READ, TOPIC, "mine"))
     waiting = alice.send_fetch("mine", max_wait_ms=30_000, min_bytes=1)
-    await eventually(lambda: secured.replicas.consumer_fetches.delayed, "the fetch to wait")
+    await eventually(lambda: secured.replicas.waiting.consumer_fetches.delayed, "the fetch to wait")
     await revoke_all(secured)
     await eventually(lambda: not secured.image.acls, "the revocation")
     await root.produce("mine", b"record")

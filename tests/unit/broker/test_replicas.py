@@ -95,7 +95,7 @@ async def test_acks_1_is_answered_after_the_append(rig: Rig) -> None:
     acks = rig.await_acks(result, acks=1)
     assert acks.results == [(NONE, 0)]
     assert partition.high_watermark == 0
-    assert rig.replicas.produces.delayed == 0
+    assert rig.replicas.waiting.produces.delayed == 0
 
 
 @pytest.mark.spec("R23")
@@ -105,7 +105,7 @@ async def test_a_node_that_hands_over_acknowledges_what_the_next_leader_has(rig:
     rig.append(partition, b"before")
     rig.append(alone, b"before")
     handed_over: list[bool] = []
-    rig.replicas.hand_over(LONG_MS, lambda: handed_over.append(True))
+    rig.replicas.waiting.hand_over(LONG_MS, lambda: handed_over.append(True))
     result = rig.stage(partition, b"after", acks=1)
     rig.replicas.commit_staged()
     acks = rig.await_acks(result, acks=1)
@@ -125,7 +125,7 @@ async def test_a_node_that_nobody_can_follow_hands_over_at_once(rig: Rig) -> Non
     rig.lead(partition, epoch=2, replicas=(ME, FOLLOWER), isr=(ME,))
     rig.append(partition, b"before")
     handed_over: list[bool] = []
-    rig.replicas.hand_over(LONG_MS, lambda: handed_over.append(True))
+    rig.replicas.waiting.hand_over(LONG_MS, lambda: handed_over.append(True))
     result = rig.stage(partition, b"after", acks=1)
     rig.replicas.commit_staged()
     assert rig.await_acks(result, acks=1).results == [(NONE, 1)]
@@ -150,7 +150,7 @@ async def test_acks_all_is_answered_when_every_replica_in_sync_has_it(rig: Rig) 
     assert acks.times == 0, "not within the event that moved it"
     await turns()
     assert (acks.times, acks.results) == (1, [(NONE, 0)])
-    assert rig.replicas.produces.delayed == 0
+    assert rig.replicas.waiting.produces.delayed == 0
 
 
 @pytest.mark.spec("D4")
@@ -160,7 +160,7 @@ async def test_one_operation_waits_for_all_partitions_of_its_request(rig: Rig) -
     results.append(rig.replicas.stage_produced(TopicPartition("nowhere", 0), batch(b"x"), -1, 9))
     rig.replicas.commit_staged()
     acks = rig.await_acks(*results)
-    assert rig.replicas.produces.delayed == 1
+    assert rig.replicas.waiting.produces.delayed == 1
     for partition in partitions:
         assert acks.times == 0
         rig.fetched(partition, FOLLOWER, 1)
@@ -234,7 +234,7 @@ async def test_a_leader_that_moves_answers_who_waits(rig: Rig, how: str) -> None
     if how == "removed":
         rig.replicas.remove(tp)
     else:
-        rig.replicas.release_waiting(tp)
+        rig.replicas.waiting.release(tp)
     assert acks.results == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
@@ -280,7 +280,7 @@ async def test_a_failure_answers_everybody_who_waited_already(rig: Rig, disk: Fa
     waiting = rig.await_acks(first)
     tried: list[int] = []
     fetch = DelayedFetch(LONG_MS, lambda _tp: partition.replica.is_offline, lambda: tried.append(1))
-    rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], 0)
+    rig.replicas.waiting.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], 0)
     disk.refuse("append")
     rig.stage(partition, b"y")
     rig.replicas.commit_staged()
@@ -300,7 +300,7 @@ class Watcher:
     def __init__(self, rig: Rig, partition: Partition, *, follower: bool) -> None:
         self.tried = 0
         self.answered = 0
-        purgatory = rig.replicas.follower_fetches if follower else rig.replicas.consumer_fetches
+        purgatory = rig.replicas.waiting.follower_fetches if follower else rig.replicas.waiting.consumer_fetches
         operation = DelayedFetch(LONG_MS, self._try, self._answer)
         purgatory.try_complete_else_watch(operation, [partition.topic_partition], rig.clock.monotonic_ms())
         self.tried = 0
@@ -353,7 +353,7 @@ async def test_a_waiting_request_looks_only_at_the_partition_that_changed(rig: R
 
     waiting = DelayedProduce(LONG_MS, results, find, lambda _results: answered.append(1), needs_all=True)
     keys = [partition.topic_partition for partition in partitions]
-    rig.replicas.produces.try_complete_else_watch(waiting, keys, rig.clock.monotonic_ms())
+    rig.replicas.waiting.produces.try_complete_else_watch(waiting, keys, rig.clock.monotonic_ms())
     looked_at.clear()
     for partition in partitions[1:]:
         rig.fetched(partition, FOLLOWER, 1)
@@ -370,7 +370,7 @@ async def test_a_waiting_request_looks_only_at_the_partition_that_changed(rig: R
 async def test_listeners_hear_of_the_high_watermark(rig: Rig) -> None:
     partition, other = rig.led("a"), rig.led("b")
     heard: list[int] = []
-    rig.replicas.high_watermark_listeners[partition.topic_partition] = heard.append
+    rig.replicas.waiting.high_watermark_listeners[partition.topic_partition] = heard.append
     rig.append(other, b"x")
     rig.append(partition, b"x", b"y")
     rig.append(partition, b"z")
@@ -387,9 +387,11 @@ async def test_a_fetch_answers_with_what_there_is_when_its_time_is_up(rig: Rig) 
     partition = rig.led()
     answered: list[int] = []
     fetch = DelayedFetch(5, lambda _tp: False, lambda: answered.append(1))
-    rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], rig.clock.monotonic_ms())
+    rig.replicas.waiting.consumer_fetches.try_complete_else_watch(
+        fetch, [partition.topic_partition], rig.clock.monotonic_ms()
+    )
     await eventually(lambda: answered, "the answer")
-    assert rig.replicas.consumer_fetches.delayed == 0
+    assert rig.replicas.waiting.consumer_fetches.delayed == 0
 
 
 async def test_what_is_staged_outside_of_a_read_event_is_committed_soon(rig: Rig) -> None:

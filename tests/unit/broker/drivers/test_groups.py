@@ -168,7 +168,7 @@ async def test_a_coordinator_that_is_led_elsewhere_sends_everybody_away(start_no
     told(partition, 2, 5)
     node.groups.on_leading_no_more(SHARD)
     assert not shard._alarms, "its timers are forgotten"
-    assert SHARD not in node.replicas.high_watermark_listeners
+    assert SHARD not in node.replicas.waiting.high_watermark_listeners
     answer = await client.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member))
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
     node.groups.on_leading_no_more(SHARD)
@@ -184,7 +184,7 @@ async def test_loading_ends_when_leadership_does(start_node: StartNode) -> None:
     node.groups.on_leading_no_more(SHARD)
     await turns(5)
     assert shard.coordinator.phase is Phase.RESIGNED
-    assert SHARD not in node.replicas.high_watermark_listeners
+    assert SHARD not in node.replicas.waiting.high_watermark_listeners
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ async def test_offsets_of_a_topic_deleted_while_nobody_serves_them_are_dropped(
     end = partition.log.log_end_offset
     if is_led:
         leader.on_metadata((1,), 51, (1,), node.clock.monotonic_ms())
-        node.replicas.note_moved(SHARD, high_watermark=True)
+        node.replicas.waiting.note_moved(SHARD, high_watermark=True)
     else:
         node.groups.on_leading(partition)
     await loaded(node)

@@ -109,7 +109,7 @@ async def test_whoever_waits_is_sent_away_when_leadership_moves(cluster: Cluster
     client = await dial(node)
     before_followers_were_read = 10
     fetching = client.send_fetch("orders", 0, version=before_followers_were_read, max_wait_ms=20_000, min_bytes=1)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed, "the fetch to wait")
     leaders: list[bool] = []
     node.data_plane.driver.on_leading_no_more = lambda tp: leaders.append(tp == ORDERS)
     node.control_plane.lifecycle.begin_shutdown()  # the controller moves its leaderships away
@@ -159,7 +159,7 @@ async def test_a_smaller_min_isr_shows_what_waited_for_it(cluster: Cluster, dial
     await eventually(lambda: leader.isr == (1,), "the ISR to shrink")
     await client.produce("orders", b"x", acks=1)
     fetching = client.send_fetch("orders", 0, max_wait_ms=20_000, min_bytes=1)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed, "the fetch to wait")
     controller = await cluster.wait_for_controller()
     await alter_topic(controller, "orders", "min.insync.replicas", "1")
     answer = await in_time(fetching)

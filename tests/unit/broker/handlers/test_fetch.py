@@ -61,7 +61,7 @@ def several(*asked: tuple[str, int, int], **how: int) -> FetchRequest:
 
 
 def waiting_fetches(node: Node) -> int:
-    return node.replicas.consumer_fetches.delayed
+    return node.replicas.waiting.consumer_fetches.delayed
 
 
 # -- what there is ----------------------------------------------------------------------------
@@ -194,7 +194,7 @@ async def test_a_consumer_at_a_follower_waits_for_its_high_watermark(
     waiting = client.send(fetch_request("orders", 2, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
     partition.replica.follow_high_watermark(3)
-    node.replicas.note_moved(ORDERS, high_watermark=True)
+    node.replicas.waiting.note_moved(ORDERS, high_watermark=True)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert values_in(fetched.records) == [b"c"]
 
@@ -393,7 +393,7 @@ async def test_a_partition_that_moves_ends_the_wait(topic_id: UUID, node: Node, 
     waiting = client.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
     told(led(node, ORDERS), 7, 3)
-    node.replicas.release_waiting(ORDERS)
+    node.replicas.waiting.release(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert (fetched.error_code, fetched.records or b"") == (0, b"")
 
@@ -403,7 +403,7 @@ async def test_records_deleted_under_a_fetch_end_the_wait(topic_id: UUID, node: 
     waiting = client.send(fetch_request("orders", 1, max_wait_ms=LONG_MS, min_bytes=1 << 20), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
     led(node, ORDERS).log.delete_records(2, 3)
-    node.replicas.release_waiting(ORDERS)
+    node.replicas.waiting.release(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -85,13 +85,13 @@ async def follower(node: Node, topic_id: UUID) -> AsyncIterator[Follower]:
 
 
 def settled(node: Node) -> int:
-    return sum(len(node.replicas.followers.settled(TopicPartition("orders", index))) for index in range(2))
+    return sum(len(node.replicas.waiting.followers.settled(TopicPartition("orders", index))) for index in range(2))
 
 
 async def parked(node: Node, follower: Follower, min_bytes: int = 1) -> asyncio.Task[FetchResponse]:
     waiting = asyncio.create_task(follower.fetch(wait_ms=LONG_MS, min_bytes=min_bytes))
-    await eventually(lambda: node.replicas.follower_fetches.delayed == 1, "the fetch to be parked")
-    assert node.replicas.follower_fetches.watched == 1, "not one entry for each partition"
+    await eventually(lambda: node.replicas.waiting.follower_fetches.delayed == 1, "the fetch to be parked")
+    assert node.replicas.waiting.follower_fetches.watched == 1, "not one entry for each partition"
     return waiting
 
 
@@ -179,7 +179,7 @@ async def test_who_fetches_without_a_session_waits_for_its_partitions(
     )
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=5)
     waiting = asyncio.create_task(follower._peer.call(request, FetchResponse, timeout_s=LONG_MS / 1000))
-    await eventually(lambda: node.replicas.follower_fetches.delayed == 1, "the fetch to be parked")
+    await eventually(lambda: node.replicas.waiting.follower_fetches.delayed == 1, "the fetch to be parked")
     await client.produce("orders", b"b", acks=1)
     (topic,) = (await in_time(waiting)).responses
     assert [values_in(data.records) for data in topic.partitions] == [[b"b"]]

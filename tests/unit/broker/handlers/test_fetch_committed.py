@@ -91,7 +91,7 @@ async def test_aborted_transactions_come_with_the_records_that_they_are_among(
 async def test_a_waiting_fetch_is_answered_when_the_transaction_ends(node: Node, client: Client, orders: None) -> None:
     write(node, 7)
     fetch = client.send_fetch("orders", isolation_level=Isolation.READ_COMMITTED, max_wait_ms=LONG_MS, min_bytes=1)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed, "the fetch to wait")
     await turns(5)
     assert not fetch.done()
     end(node, 7, commits=False)

@@ -47,7 +47,7 @@ def high_watermark(node: Node) -> int:
 
 
 def waiting(node: Node) -> int:
-    return node.replicas.consumer_fetches.delayed
+    return node.replicas.waiting.consumer_fetches.delayed
 
 
 def servers(node: Node) -> str:

@@ -34,9 +34,9 @@ async def orders(node: Node, client: Client) -> None:
 @pytest.mark.usefixtures("orders")
 async def test_a_new_leader_epoch_fences_a_waiting_fetch(node: Node, client: Client) -> None:
     waiting = client.send(fetch_request("orders", 3, current_leader_epoch=0, max_wait_ms=LONG_MS, min_bytes=1), 12)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed == 1, "the fetch to be parked")
     led(node, ORDERS).replica.leader_epoch = 1
-    node.replicas.release_waiting(ORDERS)
+    node.replicas.waiting.release(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
@@ -46,14 +46,14 @@ async def test_a_new_leader_epoch_fences_a_waiting_fetch(node: Node, client: Cli
 async def test_a_waiting_fetch_learns_that_its_log_left_the_leaders(node: Node, client: Client) -> None:
     asked = fetch_request("orders", 3, last_fetched_epoch=0, max_wait_ms=LONG_MS, min_bytes=1 << 20)
     waiting = client.send(asked, 12)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed == 1, "the fetch to be parked")
     log = led(node, ORDERS).log
     log.truncate_to(2)
     for _ in range(2):
         records = batch(b"another")
         log.stage(records, parse_header(records), leader_epoch=3, wall_ms=0)
     log.commit()
-    node.replicas.release_waiting(ORDERS)
+    node.replicas.waiting.release(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert (fetched.diverging_epoch.epoch, fetched.diverging_epoch.end_offset) == (0, 2)
 
@@ -63,13 +63,13 @@ async def test_a_waiting_fetch_learns_that_its_log_left_the_leaders(node: Node, 
 async def test_what_went_cold_under_a_waiting_fetch_is_read_beside_the_loop(node: Node, client: Client) -> None:
     """A segment was closed, and let go since: what the fetch found at first in memory has to be read from the disk."""
     waiting = client.send(fetch_request("orders", 0, max_wait_ms=LONG_MS, min_bytes=1 << 20), 12)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed == 1, "the fetch to be parked")
     log = led(node, ORDERS).log
     log.roll()
     log.flush()
     log.segments.closed[0].cool()
     assert log.prepare_read(0, 1000) is not None
-    node.replicas.release_waiting(ORDERS)
+    node.replicas.waiting.release(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert values_in(fetched.records) == [b"a", b"b", b"c"]
 
@@ -93,9 +93,9 @@ async def test_what_waits_is_cancelled_with_its_connection(node: Node, client: C
     for _ in range(20):
         leaving.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
     staying = client.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed == 21, "the fetches to be parked")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed == 21, "the fetches to be parked")
     leaving.close()
-    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "those of the connection to go")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed == 1, "those of the connection to go")
     await (await dial(node)).produce("orders", b"d")
     assert (await in_time(staying)).responses[0].partitions[0].records
 
@@ -107,9 +107,9 @@ async def test_a_produce_that_waits_is_cancelled_with_its_connection(node: Node,
     node.data_plane.jobs.request_sync = lambda _partition: None  # type: ignore[method-assign]
     leaving = await dial(node)
     leaving.send_produce("lonely", b"x")
-    await eventually(lambda: node.replicas.produces.delayed == 1, "the produce to be parked")
+    await eventually(lambda: node.replicas.waiting.produces.delayed == 1, "the produce to be parked")
     leaving.close()
-    await eventually(lambda: node.replicas.produces.delayed == 0, "it to go")
+    await eventually(lambda: node.replicas.waiting.produces.delayed == 0, "it to go")
 
 
 @pytest.mark.spec("P6")
@@ -125,6 +125,6 @@ async def test_a_produce_that_waits_holds_something_for_each_of_its_partitions(n
     ]
     connection = await dial(node)
     connection.send(ProduceRequest(acks=-1, timeout_ms=LONG_MS, topic_data=topics), 9)
-    await eventually(lambda: node.replicas.produces.delayed == 1, "the produce to be parked")
+    await eventually(lambda: node.replicas.waiting.produces.delayed == 1, "the produce to be parked")
     (held,) = [each.replies_held for each in listener_of(node)._connections if each.replies_held]
     assert held == WAITING_BYTES + 4 * produce.WAITING_PARTITION_BYTES

@@ -71,7 +71,7 @@ async def test_a_fetch_that_waits_counts_its_bytes_once(start_node: StartNode, d
     reader, writer = await dial(node), await dial(node)
     await create_topic(node, "orders")
     waiting = reader.send(fetch_request("orders", 0, min_bytes=1, max_wait_ms=20_000), V12)
-    await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
+    await eventually(lambda: node.replicas.waiting.consumer_fetches.delayed, "the fetch to wait")
     families = await scrape(node)
     assert value(families, "kafka_server_delayedoperationpurgatory_numdelayedoperations", delayedOperation="Fetch") == 1
     assert value(families, "kafka_server_delayedoperationpurgatory_purgatorysize", delayedOperation="Fetch") == 1
