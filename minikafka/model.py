@@ -16,6 +16,8 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
+LATEST: Final = -1  # asked for in place of a time: the end of a log
+EARLIEST: Final = -2  # and its start
 ZERO_TOPIC_ID: Final = UUID(int=0)
 UNASSIGNED_DIRECTORY: Final = UUID(int=0)  # the replica's log directory is not known to the cluster (KIP-858)
 LOST_DIRECTORY: Final = UUID(int=1)  # Kafka's id for a directory that is gone: a replica said to be there is offline

@@ -26,14 +26,13 @@ from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.admin import FeatureChange
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.features import TRANSACTION_VERSION
-from minikafka.model import Isolation, TopicPartition
+from minikafka.model import LATEST, Isolation, TopicPartition
 from minikafka.wire.api import ApiKey
 
 TOPIC: Final = "accounts"
 TELLER: Final = "teller"
 OPENING: Final = 100
 AMOUNT: Final = 30
-LATEST: Final = -1
 
 Say = Callable[[str], None]
 

@@ -11,7 +11,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from minikafka.cli import completion
-from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import Bootstrap, Directory, target
 from minikafka.cli.reading import Plan, read
 from minikafka.cli.record_format import (
@@ -26,6 +25,7 @@ from minikafka.cli.run import run
 from minikafka.cli.starting import Start, parse_partitions, parse_pattern, parse_start
 from minikafka.cli.times import parse_moment
 from minikafka.cli.waiting import Concern
+from minikafka.model import EARLIEST, LATEST
 
 
 class IsolationLevel(StrEnum):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from minikafka.cli import completion
-from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.reset_plan import parse_topics
 from minikafka.cli.run import run_with_admin
 from minikafka.cli.times import parse_moment
+from minikafka.model import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from minikafka.client import Admin

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from minikafka.cli.held_back import HeldBack, held_back
 from minikafka.cli.output import print_json, print_line, print_note, print_table, size
 from minikafka.cli.waiting import staleness
+from minikafka.model import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from minikafka.model import TopicPartition
 
 PATIENCE_S: Final = 3.0  # for what is nice to have: a broker that hangs would hold the table up
-EARLIEST, LATEST = -2, -1
 COLUMNS: Final = ("topic", "partition#", "leader", "epoch#", "replicas", "isr", "offsets", "size#", "")
 
 T = TypeVar("T")

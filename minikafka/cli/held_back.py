@@ -8,12 +8,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minikafka.cli.output import duration
+from minikafka.model import LATEST
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
     from minikafka.model import TopicPartition
 
-LATEST: Final = -1
 PARTITIONS_AT_ONCE: Final = 1_000
 LONG_MS: Final = 10_000
 """Most transactions are over by then. Of others an overview tells."""

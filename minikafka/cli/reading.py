@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import Target
 from minikafka.cli.output import print_note
 from minikafka.cli.record_format import Line, for_a_terminal
 from minikafka.cli.run import raise_when_the_reader_has_left
 from minikafka.cli.starting import Assigned, Start, find_assigned, find_topics
+from minikafka.model import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import re

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Groups, Target, Timeout, target
 from minikafka.cli.output import escaped, print_json, print_line, print_note, print_table
 from minikafka.cli.partitions import find_partitions
 from minikafka.cli.run import run_with_admin
 from minikafka.cli.times import parse_datetime, parse_duration
+from minikafka.model import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from minikafka.cli.reset_plan import Known, Offsets, To

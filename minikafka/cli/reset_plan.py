@@ -12,9 +12,8 @@ from typing import Final, NamedTuple, NoReturn
 
 import typer
 
-from minikafka.cli.describing import EARLIEST
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import EARLIEST, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 

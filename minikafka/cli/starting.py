@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import typer
 
-from minikafka.cli.describing import EARLIEST, LATEST
+from minikafka.model import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from minikafka.cli.options import Target

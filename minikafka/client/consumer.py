@@ -16,14 +16,14 @@ from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.fetcher import Fetcher, FetchSettings
 from minikafka.client.consuming.holdings import Holdings
 from minikafka.client.consuming.membership import MemberSettings, Membership
-from minikafka.client.consuming.positions import EARLIEST, LATEST, NO_END, PositionState
+from minikafka.client.consuming.positions import NO_END, PositionState
 from minikafka.client.consuming.resolver import Resolver
 from minikafka.client.consuming.subscription import Subscription
 from minikafka.client.metadata import Metadata
 from minikafka.client.records import ConsumerRecord, FetchedBatches, GroupMetadata, Progress
 from minikafka.client.security import PLAIN, Security
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, LATEST, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
 
 T = TypeVar("T")

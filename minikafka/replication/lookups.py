@@ -22,7 +22,7 @@ leader's end, begins anew at its start, or is looked at for a divergence.
 from __future__ import annotations
 
 from minikafka.errors import ErrorCode
-from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, LATEST, NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.replication import epochs
 from minikafka.replication.effects import Effect, SendListOffsets, SendOffsetsForLeaderEpoch
 from minikafka.replication.fetch_state import PartitionFetchState
@@ -30,8 +30,6 @@ from minikafka.replication.fetch_states import FetchStates
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from minikafka.wire.offset_questions import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
     EpochQuestion,
     TimeQuestion,
     epoch_answers,
@@ -127,7 +125,7 @@ class EndsLookup:
         self._states.asked, self._states.out_of_range = self._states.out_of_range, {}
         earliest, latest = (
             {tp: TimeQuestion(timestamp, state.current_leader_epoch) for tp, state in self._states.asked.items()}
-            for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+            for timestamp in (EARLIEST, LATEST)
         )
         return SendListOffsets(offsets_request(self._local_id, earliest), offsets_request(self._local_id, latest))
 

@@ -23,9 +23,8 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from minikafka.client import Admin, Consumer, FetchedBatches, LogTruncatedError
-from minikafka.client.consuming.positions import EARLIEST, LATEST
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import LATEST, NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.spark.clients import admin_of, consumer_of, producer_of
 from minikafka.spark.gaps import holds_none
 from minikafka.spark.loop import LoopThread
@@ -34,7 +33,7 @@ from minikafka.spark.pool import Pool
 from minikafka.spark.topics import TopicReplacedError, find_replaced, partitions_of, topic_ids_of, unless_deleted
 from minikafka.spark.writer import BatchWriter
 
-__all__ = ["EARLIEST", "LATEST", "BatchWriter", "ClientSettings", "Cluster", "TopicReplacedError", "cluster_of"]
+__all__ = ["BatchWriter", "ClientSettings", "Cluster", "TopicReplacedError", "cluster_of"]
 
 T = TypeVar("T")
 

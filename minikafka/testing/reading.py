@@ -9,8 +9,7 @@ from typing import Final
 
 from minikafka.chaos.layout import ClusterError
 from minikafka.client import Admin, Consumer, ConsumerRecord, Security
-from minikafka.client.consuming.positions import LATEST
-from minikafka.model import Isolation, TopicPartition
+from minikafka.model import LATEST, Isolation, TopicPartition
 
 _POLL_MS: Final = 100
 _RECORDS_PER_POLL: Final = 10_000

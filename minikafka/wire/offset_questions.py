@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
@@ -19,9 +19,6 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
 
 
 class EpochQuestion(NamedTuple):

@@ -16,9 +16,8 @@ from sim_invariants import InvariantViolatedError
 from sim_workload import BACKOFF_S, Workload
 
 from minikafka.client import Admin
-from minikafka.client.consuming.positions import LATEST
 from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import LATEST, TopicPartition
 
 MEAN_PAUSE_S: Final = 1.5
 LINGER_MS: Final = 400

@@ -17,11 +17,11 @@ from live_cluster import StartCluster, eventually, leader_of
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import FetchedBatches, LogTruncatedError, NoOffsetError
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, LATEST, OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
-from minikafka.spark.cluster import EARLIEST, LATEST, Cluster, cluster_of
+from minikafka.spark.cluster import Cluster, cluster_of
 from minikafka.spark.options import ClientSettings
 
 

@@ -13,8 +13,8 @@ from live_cluster import wait_until_known
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.model import TopicPartition
-from minikafka.spark.cluster import LATEST, ClientSettings, cluster_of
+from minikafka.model import LATEST, TopicPartition
+from minikafka.spark.cluster import ClientSettings, cluster_of
 from minikafka.spark.pipelines.running import explain
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk

@@ -22,7 +22,7 @@ from minikafka.broker.pacing import paced
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
+from minikafka.model import EARLIEST, LATEST, NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.timestamps import TimestampedOffset
@@ -37,7 +37,7 @@ from minikafka.wire.messages.list_offsets import (
 AUTHORIZATION: Final = (Each("topics", AclOperation.DESCRIBE, ResourceType.TOPIC),)
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -3, -4, -5, -6
 FIRST_VERSION_OF: Final = {
     LATEST: 1,
     EARLIEST: 1,

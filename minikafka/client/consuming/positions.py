@@ -35,6 +35,7 @@ from uuid import UUID
 from minikafka.client.errors import LogTruncatedError, NoOffsetError
 from minikafka.errors import KafkaError
 from minikafka.model import (
+    LATEST,
     NO_EPOCH,
     NO_NODE,
     NO_OFFSET,
@@ -44,8 +45,6 @@ from minikafka.model import (
     TopicPartition,
 )
 
-EARLIEST: Final = -2
-LATEST: Final = -1
 NO_END: Final = 1 << 63  # beyond every offset
 
 

@@ -9,9 +9,8 @@ from minikafka.client.connections import Connections
 from minikafka.client.consuming.commits import Commits
 from minikafka.client.consuming.holdings import Holdings
 from minikafka.client.consuming.membership import Membership
-from minikafka.client.consuming.positions import EARLIEST
 from minikafka.client.metadata import Metadata
-from minikafka.model import TopicPartition
+from minikafka.model import EARLIEST, TopicPartition
 
 
 class Subscription:

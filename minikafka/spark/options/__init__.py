@@ -22,8 +22,6 @@ from minikafka.spark.options.sink import SinkOptions
 from minikafka.spark.options.source import SourceOptions
 from minikafka.spark.options.table import OPTIONS
 from minikafka.spark.options.values import (
-    EARLIEST,
-    LATEST,
     AssignedPartitions,
     AtOffsets,
     AtTimestamp,
@@ -36,8 +34,6 @@ from minikafka.spark.options.values import (
 )
 
 __all__ = [
-    "EARLIEST",
-    "LATEST",
     "OPTIONS",
     "AssignedPartitions",
     "AtOffsets",

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from minikafka.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind, choice, long
-from minikafka.model import TopicPartition
-from minikafka.spark.options.values import EARLIEST, Edge
+from minikafka.model import EARLIEST, TopicPartition
+from minikafka.spark.options.values import Edge
 
 T = TypeVar("T")
 

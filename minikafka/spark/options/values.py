@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from minikafka.model import TopicPartition
-
-LATEST: Final = -1  # in the JSON of offsets
-EARLIEST: Final = -2
+from minikafka.model import EARLIEST, LATEST, TopicPartition
 
 
 class Edge(IntEnum):

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, LATEST, NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.spark.brokers import Brokers
-from minikafka.spark.cluster import EARLIEST, LATEST, cluster_of
+from minikafka.spark.cluster import cluster_of
 from minikafka.spark.options import AssignedPartitions, Edge, SourceOptions
 from minikafka.spark.source.ranges import OffsetRange
 from minikafka.spark.source.reading import read_range

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, LATEST, NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.options import (
-    EARLIEST,
-    LATEST,
     AssignedPartitions,
     AtOffsets,
     AtTimestamp,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
-from minikafka.spark.options import LATEST, TopicChoice
+from minikafka.model import LATEST, TopicPartition
+from minikafka.spark.options import TopicChoice
 from minikafka.spark.source.bounds import chosen_partitions, ids_of, remaining_partitions
 from minikafka.spark.source.offsets import StreamOffset
 

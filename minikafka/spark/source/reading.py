@@ -14,9 +14,10 @@ from pyspark.sql.datasource import InputPartition
 
 from minikafka.client import FetchedBatches, LogTruncatedError, NoOffsetError
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import EARLIEST, LATEST
 from minikafka.spark.cluster import Cluster, TopicReplacedError, cluster_of
 from minikafka.spark.columns.decode import decode
-from minikafka.spark.options import EARLIEST, LATEST, SourceOptions
+from minikafka.spark.options import SourceOptions
 from minikafka.spark.source.losses import report_loss
 from minikafka.spark.source.ranges import OffsetRange
 

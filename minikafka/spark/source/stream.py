@@ -27,9 +27,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, OffsetAndEpoch, TopicPartition
 from minikafka.spark.cluster import Cluster, cluster_of
-from minikafka.spark.options import EARLIEST, SourceOptions
+from minikafka.spark.options import SourceOptions
 from minikafka.spark.source.bounds import starting_offsets
 from minikafka.spark.source.ends import EndsOfLogs
 from minikafka.spark.source.limits import Patience, available, capped

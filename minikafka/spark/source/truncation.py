@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
-from minikafka.spark.options import EARLIEST
+from minikafka.model import EARLIEST, NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
 from minikafka.spark.source.losses import report_loss
 from minikafka.spark.source.offsets import Offsets
 

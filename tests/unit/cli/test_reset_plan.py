@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import typer
 
-from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.reset_plan import Known, To, format_plan, new_offsets, of_groups, parse_topics, read_plan
 from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import EARLIEST, LATEST, TopicPartition
 
 READ, UNREAD = TopicPartition("t", 0), TopicPartition("t", 1)
 KNOWN = Known({READ: 15}, {READ: 10, UNREAD: 0}, {READ: 20, UNREAD: 5}, {})

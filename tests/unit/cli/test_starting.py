@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import typer
 
-from minikafka.cli.describing import EARLIEST, LATEST
 from minikafka.cli.starting import Start, checked_offset, matching, parse_partitions, parse_pattern, parse_start
 from minikafka.errors import KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import EARLIEST, LATEST, TopicPartition
 
 
 @pytest.mark.parametrize(

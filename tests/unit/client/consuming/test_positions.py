@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from minikafka.client.consuming.positions import EARLIEST, LATEST, Position, PositionState
+from minikafka.client.consuming.positions import Position, PositionState
 from minikafka.client.errors import LogTruncatedError, NoOffsetError
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import EARLIEST, LATEST, NO_EPOCH, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch, TopicPartition
 
 WHERE = TopicPartition("t", 0)
 
