@@ -1,8 +1,21 @@
-"""Exponential back-off with jitter, for every retry in the node."""
+"""Pauses before retries: with jitter where many nodes retry together, without where a node waits for itself."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from typing import Final
+
+FIRST_PAUSE_S: Final = 0.1
+LAST_PAUSE_S: Final = 5.0
+
+
+def growing_pauses(last_s: float = LAST_PAUSE_S) -> Iterator[float]:
+    """Seconds to wait, without an end: they double up to the last. For a shortage of this node, or an error in it."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(2 * pause_s, last_s)
 
 
 class Backoff:

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from minikafka.broker.backoff import growing_pauses
 from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
-from minikafka.broker.threads import FIRST_PAUSE_S, LAST_PAUSE_S, RunInThread, run_job
+from minikafka.broker.threads import RunInThread, run_job
 from minikafka.event_log import get_logger
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Cut, Restart
@@ -230,15 +231,14 @@ class LogJobs:
 
     async def _remake(self, partition: Partition) -> None:
         """Again, in growing pauses, unless the directory failed, or the replica left meanwhile."""
-        pause_s = FIRST_PAUSE_S
+        pauses = growing_pauses()
         while not partition.replica.is_offline:
             try:
                 self.events.remake(partition)
             except (StorageFailure, PassingFailure):
                 if partition.replica.is_offline or self._is_closed:
                     raise
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LAST_PAUSE_S)
+                await asyncio.sleep(next(pauses))
             else:
                 return
         raise StorageFailure(f"{partition.topic_partition} is not made again: it left, or its directory failed")

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from minikafka.broker.backoff import growing_pauses
 from minikafka.broker.logs import one_line
 from minikafka.errors import KafkaError
 from minikafka.event_log import get_logger
 
 log = get_logger()
 
-FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 10.0
 GOOD_RUN_S: Final = 60.0
 """A loop that ran for so long starts with the first pause again."""
@@ -25,14 +25,14 @@ async def supervised(run: Callable[[], Awaitable[None]], name: str) -> None:
     former attempt. Returns when ``run`` returns; any other exception is a bug, and is raised.
     """
     loop = asyncio.get_running_loop()
-    pause_s = FIRST_PAUSE_S
+    pauses = growing_pauses(LONGEST_PAUSE_S)
     while True:
         began_s = loop.time()
         try:
             return await run()
         except (KafkaError, OSError) as error:
             if loop.time() - began_s >= GOOD_RUN_S:
-                pause_s = FIRST_PAUSE_S
+                pauses = growing_pauses(LONGEST_PAUSE_S)
+            pause_s = next(pauses)
             log.warning("a task failed and starts again", task=name, pause_s=pause_s, why=one_line(error))
         await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

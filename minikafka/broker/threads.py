@@ -11,15 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from typing import Any, Final, Protocol, TypeVar
 
+from minikafka.broker.backoff import growing_pauses
 from minikafka.storage.errors import PassingFailure, is_passing
 
 T = TypeVar("T")
 
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs work of one purpose: ``threads.sync``, for example."""
-
-FIRST_PAUSE_S: Final = 0.1
-LAST_PAUSE_S: Final = 5.0
 
 SYNC_THREADS: Final = 8  # a file system takes syncs of several files together
 READ_THREADS: Final = 4
@@ -41,17 +39,16 @@ class Job(Protocol):
 
 async def run_job(run_in_thread: RunInThread, job: Job, is_given_up: Callable[[], bool] = lambda: False) -> None:
     """Run it, and repeat it after growing pauses while there is a shortage."""
+    pauses = growing_pauses()
     await run_in_thread(job.run)
-    pause_s = FIRST_PAUSE_S
     while job.must_repeat and not is_given_up():
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LAST_PAUSE_S)
+        await asyncio.sleep(next(pauses))
         await run_in_thread(job.run)
 
 
 async def patiently(act: Callable[[], Awaitable[T]]) -> T:
     """Run ``act``, and repeat it after growing pauses while the process or the machine is short of something."""
-    pause_s = FIRST_PAUSE_S
+    pauses = growing_pauses()
     while True:
         try:
             return await act()
@@ -60,8 +57,7 @@ async def patiently(act: Callable[[], Awaitable[T]]) -> T:
         except OSError as error:
             if not is_passing(error):
                 raise
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LAST_PAUSE_S)
+        await asyncio.sleep(next(pauses))
 
 
 class Pool(ThreadPoolExecutor):

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, Protocol
 
+from minikafka.broker.backoff import growing_pauses
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.model import TopicPartition
@@ -28,8 +29,6 @@ AT_ONCE: Final = 20
 """Replicas of a portion. Telling one that it leads takes half a millisecond, and its log line as much."""
 PLACED_AT_ONCE: Final = 2_000
 """Among those that are here, or to be opened."""
-FIRST_PAUSE_S: Final = 0.1
-LAST_PAUSE_S: Final = 5.0
 OPENED_AT_ONCE: Final = 10
 """Most replicas opened on the loop: each takes half a millisecond, or more on a slow disk."""
 
@@ -105,10 +104,9 @@ class DueReplicas:
             self._tasks.start(self._tell_again(), "roles again")
 
     async def _tell_again(self) -> None:
-        pause_s = FIRST_PAUSE_S
+        pauses = growing_pauses()
         while self._again:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+            await asyncio.sleep(next(pauses))
             due, self._again = self._again, {}
             self.note([due])
             self._begin_rest()

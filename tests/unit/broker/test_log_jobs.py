@@ -11,7 +11,7 @@ import pytest
 from broker_node import FailingDisk, eventually, turns
 from broker_replicas import FOLLOWER, ME, Rig
 
-from minikafka.broker import log_jobs
+from minikafka.broker import backoff
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode
@@ -138,7 +138,7 @@ async def test_nobody_is_acknowledged_when_the_sync_fails(rig: Rig, disk: Failin
 async def test_a_shortage_of_descriptors_is_waited_for(
     rig: Rig, disk: FailingDisk, thread: SlowThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_jobs, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(backoff, "FIRST_PAUSE_S", 0.001)
     partition = rig.led(flush_messages=1)
     result = rig.stage(partition, b"x")
     rig.replicas.commit_staged()
@@ -274,7 +274,7 @@ async def test_a_log_is_not_made_again_for_a_replica_that_left_meanwhile(
     rig: Rig, jobs: LogJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store did not know it, or knew the log of a topic with the same name, and the node ended."""
-    monkeypatch.setattr(log_jobs, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(backoff, "FIRST_PAUSE_S", 0.001)
     partition = rig.partition()
     rig.follow(partition, FOLLOWER, 1)
     partition.log.lose_files("somebody removed them")

@@ -10,7 +10,7 @@ import pytest
 from broker_node import eventually, in_time
 
 import minikafka.broker
-from minikafka.broker import supervision
+from minikafka.broker import backoff
 from minikafka.broker.node import Node
 from minikafka.broker.supervision import supervised
 from minikafka.errors import ErrorCode, KafkaError
@@ -36,8 +36,7 @@ class Loop:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(supervision, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(backoff, "FIRST_PAUSE_S", 0.0)
 
 
 async def test_what_the_world_does_to_a_loop_it_outlives() -> None:
