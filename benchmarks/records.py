@@ -19,7 +19,7 @@ from minikafka.records.build import build_batch
 from minikafka.records.compression import compress, decompress
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
-from minikafka.records.validate import DEFAULT_LIMITS, validate_produce
+from minikafka.records.validate import BatchLimits, validate_produce
 
 NOW_MS = 1_700_000_000_000
 
@@ -49,10 +49,10 @@ def sample(count: int) -> list[Record]:
 def broker_path(batch: bytearray) -> None:
     """What every produced batch goes through."""
     view = memoryview(batch)
-    header = parse_header(batch)
+    header, limits = parse_header(batch), BatchLimits()
     report("parse_header", lambda: parse_header(view))
     report("crc_is_valid", lambda: crc_is_valid(view, 0, header))
-    report("validate_produce", lambda: validate_produce(view, DEFAULT_LIMITS, 9, NOW_MS))
+    report("validate_produce", lambda: validate_produce(view, limits, 9, NOW_MS))
     report("assign_offsets", lambda: assign_offsets(view, 0, 7, 1))
     report("iter_batches", lambda: list(iter_batches(view)))
 

@@ -6,9 +6,7 @@ import re
 from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import CLUSTER_METADATA_TOPIC
-
-NAME_LENGTH_MAX: Final = 249
+from minikafka.model import CLUSTER_METADATA_TOPIC, TOPIC_NAME_LENGTH_MAX
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -19,8 +17,8 @@ def check_topic_name(name: str) -> None:
         problem = "a topic name must not be empty"
     elif name in (".", ".."):
         problem = f"a topic cannot be named {name!r}"
-    elif len(name) > NAME_LENGTH_MAX:
-        problem = f"a topic name has at most {NAME_LENGTH_MAX} characters; {name[:20]!r}... has {len(name)}"
+    elif len(name) > TOPIC_NAME_LENGTH_MAX:
+        problem = f"a topic name has at most {TOPIC_NAME_LENGTH_MAX} characters; {name[:20]!r}... has {len(name)}"
     elif not _LEGAL.fullmatch(name):
         problem = f"topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '_' and '-'"
     elif name == CLUSTER_METADATA_TOPIC:

@@ -56,7 +56,6 @@ class BatchLimits(NamedTuple):
     timestamp_after_max_ms: int = 3_600_000  # message.timestamp.after.max.ms
 
 
-DEFAULT_LIMITS: Final = BatchLimits()
 UNLIMITED: Final = BatchLimits((1 << 31) - 1, (1 << 31) - 1, TimestampType.LOG_APPEND_TIME)
 """For a batch that the log has already."""
 

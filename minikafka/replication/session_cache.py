@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import ANONYMOUS, NO_NODE
+from minikafka.model import ANONYMOUS, NO_NODE, TOPIC_NAME_LENGTH_MAX
 from minikafka.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION_ID, next_epoch
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.server_session import (
@@ -45,8 +45,6 @@ SESSION_PARTITIONS_MAX: Final = 10_000
 """Of a client: as many as one request may name. A session of 110,000 held the loop for half a second at each fetch."""
 CLIENT_PARTITIONS_MAX: Final = 100_000
 """Of all clients together: some 35 MB."""
-NAME_LENGTH_MAX: Final = 249
-"""Of a topic."""
 
 
 class Rng(Protocol):
@@ -343,7 +341,7 @@ def _broker_id(follower: Follower | None) -> int:
 
 def _has_long_names(request: FetchRequest) -> bool:
     """Whether a topic is named that cannot exist, in up to 32 KiB. Sessions do not keep such names."""
-    return any(len(topic.topic) > NAME_LENGTH_MAX for topic in request.topics)
+    return any(len(topic.topic) > TOPIC_NAME_LENGTH_MAX for topic in request.topics)
 
 
 def _grouped(results: Iterable[FetchResult]) -> list[FetchableTopicResponse]:

@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
-from minikafka.model import NO_PRODUCER_ID, TopicPartition
+from minikafka.model import NO_PRODUCER_ID, TOPIC_NAME_LENGTH_MAX, TopicPartition
 from minikafka.transactions.transaction import Transaction, TransactionState
 from minikafka.wire.codec import encode
 from minikafka.wire.errors import WireError
@@ -38,7 +38,6 @@ _FIXED_BYTES: Final = 192
 _TOPIC_BYTES: Final = 9
 """The lengths of its name and of its partitions, and its tagged fields."""
 _PARTITION_BYTES: Final = 4
-TOPIC_NAME_MAX: Final = 249
 UTF_8_MAX: Final = 4
 
 
@@ -112,7 +111,7 @@ def sorted_portions(partitions: Collection[TopicPartition]) -> Iterator[list[Top
 def may_be_larger(transaction: Transaction, size: int) -> bool:
     """A quick look: False when :func:`largest_record` is not larger, whatever its topics are called."""
     fixed = _FIXED_BYTES + UTF_8_MAX * len(transaction.transactional_id)
-    return fixed + (TOPIC_NAME_MAX + _TOPIC_BYTES + _PARTITION_BYTES) * len(transaction.partitions) > size
+    return fixed + (TOPIC_NAME_LENGTH_MAX + _TOPIC_BYTES + _PARTITION_BYTES) * len(transaction.partitions) > size
 
 
 def largest_record(transaction: Transaction) -> int:

@@ -13,7 +13,7 @@ from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.groups import why_not_here
+from minikafka.broker.handlers.groups import GROUP_ROWS, why_not_here
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.metadata.features import has_consumer_groups
@@ -30,8 +30,6 @@ AUTHORIZATION: Final = (
     ByHandler("DESCRIBE on each topic of it", ((AclOperation.DESCRIBE, ResourceType.TOPIC),)),
 )
 
-GROUP_ROWS: Final = 4
-"""A group costs as much as these, beside its members."""
 PARTITIONS_PER_ROW: Final = 20
 
 

@@ -11,7 +11,7 @@ from minikafka.broker.authorization import Each
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
-from minikafka.broker.handlers.groups import why_not_here
+from minikafka.broker.handlers.groups import GROUP_ROWS, why_not_here
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.group import GroupState
@@ -21,8 +21,6 @@ from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGrou
 AUTHORIZATION: Final = (Each("groups", AclOperation.DESCRIBE, ResourceType.GROUP),)
 
 ROW_BYTES: Final = 4096
-GROUP_ROWS: Final = 4
-"""A group costs as much as these, beside its members."""
 FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 

@@ -15,6 +15,8 @@ from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import Effect
 from minikafka.wire.schema import Message
 
+GROUP_ROWS: Final = 4
+"""What a group costs in a long answer, in rows, beside its members or partitions."""
 ROW_COST: Final = 4 * 1024
 """What each member and topic of a consumer group costs the turn (``net.turns``), if a request changes something."""
 

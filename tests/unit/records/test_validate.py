@@ -13,7 +13,6 @@ from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
 from minikafka.records.validate import (
-    DEFAULT_LIMITS,
     RECORDS_NAMED_MAX,
     BatchLimits,
     RecordsError,
@@ -23,13 +22,14 @@ from minikafka.records.validate import (
 )
 
 NOW_MS = 1_700_000_000_000
+LIMITS = BatchLimits()
 
 
-def validate(records: bytes, limits: BatchLimits = DEFAULT_LIMITS, version: int = 9) -> BatchHeader:
+def validate(records: bytes, limits: BatchLimits = LIMITS, version: int = 9) -> BatchHeader:
     return validate_produce(memoryview(bytearray(records)), limits, version, NOW_MS)
 
 
-def refusal(records: bytes, limits: BatchLimits = DEFAULT_LIMITS, version: int = 9) -> tuple[ErrorCode, str]:
+def refusal(records: bytes, limits: BatchLimits = LIMITS, version: int = 9) -> tuple[ErrorCode, str]:
     with pytest.raises(KafkaError) as caught:
         validate(records, limits, version)
     return caught.value.code, caught.value.message
@@ -58,7 +58,7 @@ def test_idempotent_and_transactional_batches_are_accepted() -> None:
 @pytest.mark.parametrize("nothing", [None, b"", memoryview(b"")])
 def test_nothing_is_not_a_batch(nothing: memoryview | None) -> None:
     with pytest.raises(KafkaError, match="none was sent") as caught:
-        validate_produce(nothing, DEFAULT_LIMITS, 9, NOW_MS)
+        validate_produce(nothing, LIMITS, 9, NOW_MS)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
@@ -155,7 +155,7 @@ def test_a_transactional_batch_has_a_producer() -> None:
 
 
 def test_timestamps_out_of_range() -> None:
-    latest = NOW_MS + DEFAULT_LIMITS.timestamp_after_max_ms
+    latest = NOW_MS + LIMITS.timestamp_after_max_ms
     assert validate(a_batch(max_timestamp=latest))
     code, message = refusal(a_batch(max_timestamp=latest + 1))
     assert code is ErrorCode.INVALID_TIMESTAMP
