@@ -208,7 +208,13 @@ def removal(cluster: LocalCluster, minikafka: CommandLine) -> None:
     refusal = minikafka("cluster", "remove", "2", fails=True).decode()
     assert "move them first: minikafka cluster drain 2" in refusal
     minikafka("topic", "alter", "events", "--partitions", "3", "--config", "retention.ms=60000")
-    minikafka("cluster", "drain", "3", "--throttle", "100000000")
+    elsewhere = ("-b", cluster.bootstrap_servers)
+    assert b"node 9 not found; the nodes of this cluster are 1, 2, 3" in minikafka(
+        "cluster", "drain", "9", *elsewhere, fails=True
+    )
+    assert b"votes in the controller quorum" in minikafka("cluster", "remove", "1", *elsewhere, fails=True)
+    drained = minikafka("cluster", "drain", "3", "--throttle", "100000000", *elsewhere).decode()
+    assert f"stop it, then: minikafka cluster remove 3 -b {cluster.bootstrap_servers}" in drained
     assert b"removed node 3" in minikafka("cluster", "remove", "3")
     assert not cluster.layout.node_directory(3).exists()
     assert b"votes in the controller quorum" in minikafka("cluster", "remove", "1", fails=True)
