@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, cast
+from typing import Any, Final, cast
+
+INTERRUPTED: Final = 130  # the shell's exit code
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and run."""
+    """Parse the command line and run. Ctrl-C before the node hears of it ends it without words."""
     parser = argparse.ArgumentParser(prog="python -m minikafka.broker", description="Run one minikafka node.")
     parser.add_argument("--config", metavar="FILE", help="a .properties or .toml file with Kafka's setting names")
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="override one setting")
     parser.add_argument("--until-eof", action="store_true", help="end, as if killed, when standard input ends")
     given = parser.parse_args(arguments)
-    from minikafka.broker.run import run_node
+    try:
+        from minikafka.broker.run import run_node
 
-    return run_node(given.config, given.set, until_eof=given.until_eof)
+        return run_node(given.config, given.set, until_eof=given.until_eof)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def prepare() -> None:

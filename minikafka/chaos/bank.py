@@ -250,7 +250,7 @@ class Bank:
         log = (self.directory / "teller.log").open("ab")
         with log:
             self._teller = subprocess.Popen(
-                [sys.executable, "-m", "minikafka.chaos.bank_teller", self._servers], stdout=log, stderr=log
+                [sys.executable, "-P", "-m", "minikafka.chaos.bank_teller", self._servers], stdout=log, stderr=log
             )
 
     def _tend_teller(self) -> None:

@@ -27,8 +27,9 @@ def broker(
 
     [bold]minikafka broker --config server.properties --set log.retention.hours=24[/]
     """
+    # -P: a module in the present directory, which may be named as one of Python's own, is not imported.
     # The whole path is how `minikafka cluster status` knows the nodes of a cluster.
-    arguments = ["-m", "minikafka.broker", "--config", str(config.resolve())]
+    arguments = ["-P", "-m", "minikafka.broker", "--config", str(config.resolve())]
     for name, value in parse_assignments(settings).items():
         arguments += ["--set", f"{name}={value}"]
     # The process becomes the broker, so that none of the command line's memory stays with it.

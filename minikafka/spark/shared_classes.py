@@ -53,7 +53,7 @@ def make_archive() -> Path:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unfinished-") as directory:
             classes, unfinished = Path(directory) / "classes", Path(directory) / archive.name
-            noted = _run([sys.executable, "-m", "minikafka.spark.typical_jobs", str(classes)])
+            noted = _run([sys.executable, "-P", "-m", "minikafka.spark.typical_jobs", str(classes)])
             class_path = noted.strip().splitlines()[-1]
             leave_out_generated(classes)
             _run(

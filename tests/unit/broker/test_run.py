@@ -17,6 +17,7 @@ import pytest
 from captured_logs import capture_logs
 
 from minikafka.broker import run
+from minikafka.broker.__main__ import INTERRUPTED, main
 from minikafka.broker.credentials import secret_of
 from minikafka.broker.node import Node
 from minikafka.config import ConfigError
@@ -134,6 +135,14 @@ def test_a_node_begins_anew_unless_it_is_told_to_end(is_told: bool, monkeypatch:
     monkeypatch.setattr(os, "execv", begin_anew)
     with nullcontext() if is_told else pytest.raises(SystemExit, match="anew"):
         assert run.run_node(None, []) == 1
+
+
+def test_ctrl_c_before_the_node_hears_of_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **_more: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run_node", interrupted)
+    assert main([]) == INTERRUPTED
 
 
 def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:

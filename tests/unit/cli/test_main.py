@@ -390,6 +390,16 @@ def test_a_broker_in_the_foreground_is_known_by_the_whole_path_of_its_settings(
     monkeypatch.chdir(tmp_path)
     Path("server.properties").touch()
     CliRunner().invoke(COMMAND, ["broker", "--config", "server.properties", "--set", "a=b"])
-    assert run == [
-        [sys.executable, "-m", "minikafka.broker", "--config", f"{tmp_path}/server.properties", "--set", "a=b"]
-    ]
+    settings = ["--config", f"{tmp_path}/server.properties", "--set", "a=b"]
+    assert run == [[sys.executable, "-P", "-m", "minikafka.broker", *settings]]
+
+
+def test_a_broker_in_the_foreground_imports_nothing_of_the_present_directory(tmp_path: Path) -> None:
+    """It ended with "Could not import runpy module" beside somebody's types.py."""
+    for name in ("types", "random", "minikafka"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('of the present directory')")
+    (tmp_path / "server.properties").write_text("nonsense=1")
+    words = [sys.executable, "-P", "-m", "minikafka", "broker", "--config", "server.properties"]
+    environment = os.environ | {"PYTHONPATH": str(PAGE.parent.parent)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("minikafka broker: setting 'nonsense' not found")
