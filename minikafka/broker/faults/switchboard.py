@@ -156,6 +156,7 @@ def _parsed(body: Mapping[str, Any]) -> Rule:
     client_id, times, delay_ms = body.get("client_id"), body.get("times"), body.get("delay_ms") or 0
     _check(client_id is None or isinstance(client_id, str), f"{client_id!r} is no pattern")
     _check(times is None or _is_count(times, 1), f"a rule is for 1 request or more, not for {times!r}")
+    _check(times is None or versions is None, "an older broker stays one: such a rule has no number of times")
     _check(_is_count(delay_ms), f"no answer comes {delay_ms!r} ms late")
     return Rule(api, effect, client_id, times, bool(body.get("is_after")), error, delay_ms, versions)
 

@@ -51,6 +51,7 @@ def disk(**changes: Any) -> dict[str, Any]:
         RULE | {"client_id": 5},
         RULE | {"effect": "delay", "delay_ms": -5},
         RULE | {"effect": "versions", "versions": "3-1"},
+        RULE | {"effect": "versions", "versions": "3-8", "times": 1},  # was a rule for ever, that said "once more"
     ],
 )
 async def test_a_command_that_cannot_be_is_refused_and_changes_nothing(body: Any) -> None:
