@@ -35,7 +35,7 @@ class Platter:
         for directory in self._directories:
             unfinished = _beside(directory, _UNFINISHED)
             shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(directory, unfinished, copy_function=_copy_if_there)
+            _copy(directory, unfinished)
         for directory in self._directories:
             _beside(directory, _UNFINISHED).rename(_beside(directory, _COPY))
 
@@ -52,7 +52,7 @@ class Platter:
             if copy.is_dir() and not (directory / CLEAN_SHUTDOWN_FILE).exists():
                 _beside(directory, _LOSSES).write_text(str(_losses(directory) + 1))
                 _empty(directory)
-                shutil.copytree(copy, directory, dirs_exist_ok=True)
+                _copy(copy, directory)
         self.forget()
 
     def boot_id(self, boot_id: str | None) -> str | None:
@@ -71,9 +71,16 @@ def _beside(directory: Path, prefix: str) -> Path:
     return directory.resolve().with_name(prefix + directory.name)
 
 
-def _copy_if_there(source: str, target: str) -> None:
-    with suppress(FileNotFoundError):  # the node removes files, and gives them other names
-        shutil.copyfile(source, target)
+def _copy(source: Path, target: Path) -> None:
+    """Without what the node removes meanwhile, or gives another name."""
+    with suppress(FileNotFoundError):
+        if source.is_dir():
+            names = os.listdir(source)
+            target.mkdir(exist_ok=True)
+            for name in names:
+                _copy(source / name, target / name)
+        else:
+            shutil.copyfile(source, target)
 
 
 def _empty(directory: Path) -> None:

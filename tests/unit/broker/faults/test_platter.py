@@ -14,6 +14,7 @@ from minikafka.broker.faults.platter import Platter
 def data(tmp_path: Path) -> Path:
     (tmp_path / "data" / "t-0").mkdir(parents=True)
     (tmp_path / "data" / "t-0" / "0.log").write_text("kept")
+    (tmp_path / "data" / "gone").symlink_to("when it is to be copied")
     return tmp_path / "data"
 
 
