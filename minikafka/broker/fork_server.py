@@ -73,7 +73,10 @@ def _become_node(request: dict[str, Any], ready: int) -> NoReturn:
         os.setsid()
     else:
         os.setpgid(0, 0)
-    log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
+    try:
+        log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
+    except FileNotFoundError:  # who asked was interrupted twice meanwhile, and has removed its files
+        os._exit(1)
     given = os.open(os.devnull, os.O_RDONLY) if request["stdin"] is None else request["stdin"]
     for source, target in ((given, 0), (log, 1), (log, 2)):
         os.dup2(source, target)

@@ -55,6 +55,17 @@ def test_a_node_has_the_directory_and_the_environment_that_it_is_given(tmp_path:
     assert "log.segment.bytes" in (tmp_path / "log").read_text()
 
 
+def test_a_node_whose_files_are_gone_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C twice while a cluster starts showed a traceback."""
+    server = ForkServer()
+    try:
+        node = server.start([], directory=tmp_path, log=tmp_path / "gone", environment={}, lifeline=None)
+        assert node.wait() == 1
+    finally:
+        server.close()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_node_is_known_by_its_command_line_at_once_however_long_that_is(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["a directory with a long name"] * 30)
     deep.mkdir(parents=True)
