@@ -16,6 +16,7 @@ from io import BufferedReader, RawIOBase
 from typing import Any, Final
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
+PORT_MAX: Final = 65_535
 _LATE: Final = "timed out"
 
 
@@ -58,6 +59,10 @@ class _Connections(HTTPHandler, HTTPSHandler):
 
 def _connected(left_s: Callable[[], float], name: tuple[str, int], *_source: object) -> socket.socket:
     """As ``socket.create_connection``, but each address has its share of the time."""
+    if (
+        name[1] > PORT_MAX
+    ):  # of a page that redirects here, maybe; the system takes the last bits, or raises OverflowError
+        raise OSError(f"there is no port {name[1]}")
     addresses: list[Any] = [where[:2] for *_, where in socket.getaddrinfo(*name, type=socket.SOCK_STREAM)]
     for left in range(len(addresses), 0, -1):
         try:

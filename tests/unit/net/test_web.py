@@ -56,3 +56,10 @@ def test_all_addresses_of_a_name_and_the_handshake_share_its_time(
     reached = ADDRESSES if answering is None else ADDRESSES[: ADDRESSES.index(answering) + 1]
     assert connects == [(address, 3.0) for address in reached]
     assert handshakes == handshake
+
+
+def test_a_port_that_is_none_is_an_error_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that redirects there stopped the node: nobody expected an OverflowError."""
+    monkeypatch.setenv("no_proxy", "*")
+    with pytest.raises(URLError, match="there is no port 9999"):
+        read_page(f"http://127.0.0.1:{'9' * 30}/", HTTPRedirectHandler(), within_s=9.0, size_max=1)
