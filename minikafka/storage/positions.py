@@ -96,11 +96,12 @@ def cut_floor(segment: Segment, offset: int) -> int:
 
 def estimate(segment: Segment, offset: int) -> int:
     """About where ``offset`` is, from memory alone: without an index, as if all records were of one size."""
-    tail, index = segment.tail, segment.index_in_memory
+    tail = segment.tail
     if tail is not None and offset >= tail.first_offset:
         return tail.position_of(offset, segment.size)
     if offset >= segment.next_offset:
         return segment.size
+    index = segment.index_in_memory
     if index is None:
         base_offset = segment.base_offset
         return max(0, offset - base_offset) * segment.size // (segment.next_offset - base_offset)

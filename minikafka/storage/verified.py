@@ -17,8 +17,9 @@ class VerifiedBytes(NamedTuple):
 
     def covers(self, begin: int, end: int) -> bool:
         """True for a range of which nothing is left to check."""
-        end = min(end, self.trusted_from)
-        return begin >= end or (self.begin <= begin and end <= self.end)
+        trusted_from, low, high = self
+        end = min(end, trusted_from)
+        return begin >= end or (low <= begin and end <= high)
 
     def plus(self, begin: int, end: int) -> VerifiedBytes:
         """Another range was checked; one that does not touch it is forgotten."""
