@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from minikafka.errors import ErrorCode
 from minikafka.model import ProducerIdentity
 from minikafka.wire.versioned import Record
 
@@ -51,5 +52,14 @@ class CancelTimer(NamedTuple):
 
     key: Hashable
 
+
+NOT_WRITTEN: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What a client is told in place of the error of a failed append."""
 
 Effect = Respond | Write | SetTimer | CancelTimer

@@ -1,4 +1,4 @@
-"""The partition of ``__consumer_offsets`` for each group. Its leader coordinates the group."""
+"""The shard of a group or a transactional id: a partition of their topic, whose leader is the coordinator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-def partition_for(group_id: str, num_partitions: int) -> int:
-    """The partition of the offsets topic that `group_id` hashes to (Kafka: ``Utils.abs(hashCode) % n``).
+def partition_for(name: str, num_partitions: int) -> int:
+    """The partition that a group's or transactional id hashes to (Kafka: ``Utils.abs(hashCode) % n``).
 
     ``Utils.abs`` negates, and gives 0 for the one value that has no positive counterpart; it is not the
     ``& 0x7fffffff`` that producers use for keys.
     """
-    assert num_partitions > 0, "the offsets topic has no partitions"
-    value = java_string_hash(group_id)
+    assert num_partitions > 0, "the topic has no partitions"
+    value = java_string_hash(name)
     return (0 if value == -(1 << 31) else abs(value)) % num_partitions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minikafka.coordination.effects import NOT_WRITTEN
 from minikafka.errors import ErrorCode
 from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from minikafka.wire.messages.offset_commit import (
@@ -22,24 +23,17 @@ from minikafka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-_NOT_WRITTEN: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-}
 _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
     """The error of an OffsetCommit or a TxnOffsetCommit whose append failed."""
-    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else NOT_WRITTEN.get(error, error)
 
 
 def group_write_error(error: ErrorCode) -> ErrorCode:
     """The error of any other request whose append failed."""
-    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else NOT_WRITTEN.get(error, error)
 
 
 def identities(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
+from minikafka.coordination.effects import NOT_WRITTEN, CancelTimer, Respond, SetTimer, Token, Write
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_PRODUCER_EPOCH, TopicPartition
 from minikafka.transactions.effects import AskAgain, Effect, Outcome, TimerKey, TransactionTimer, WriteLarge, WriteTimer
@@ -27,12 +27,7 @@ PARTITIONS_OF_WEIGHT: Final = 50
 Done = Callable[[ErrorCode], None]
 """Called once per write: with NONE once it is committed, else with what the client is told."""
 
-_NOT_WRITTEN: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+_NOT_WRITTEN: Final = NOT_WRITTEN | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
