@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import Final, TypeVar
 
 from minikafka.client import Admin
@@ -30,8 +31,10 @@ async def partitions_of(admin: Admin, topics: Collection[str]) -> list[TopicPart
     views = await admin.describe_topics(topics)
     for topic in views:
         if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            how = f"minikafka topic create {topic.name}"
-            raise KafkaError(topic.error, f"topic {topic.name!r} not found; create it first, with: {how}")
+            near = get_close_matches(topic.name, [each.name for each in await admin.list_topics()], 1)
+            create = f"create it first, with: minikafka topic create {topic.name}"
+            hint = f"did you mean {near[0]}?" if near else create
+            raise KafkaError(topic.error, f"topic {topic.name!r} not found; {hint}")
         if topic.error is not ErrorCode.NONE:
             raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
     return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
