@@ -65,9 +65,10 @@ def lines_over_time(
     ``label_length``: of labels at the left, in characters. Plots with the same one have the same axis of time.
     """
     top = max((moment.value or 0 for moments in series.values() for moment in moments), default=0)
-    ticks = [tick for tick in nice_ticks(top, 3) if not whole or tick == int(tick)]
+    ticks = nice_ticks(top, 3)
     chart = _chart(HEIGHT, until_ms, ticks[-1])
-    chart.y_labels = [{"value": tick, "label": _padded(form(tick), label_length)} for tick in ticks]
+    shown = [tick for tick in ticks if not whole or tick == int(tick)]
+    chart.y_labels = [{"value": tick, "label": _padded(form(tick), label_length)} for tick in shown]
     chart.y_labels_major = [-1]
     for shade in shades:
         chart.add("", _quad(shade, 0, ticks[-1], until_ms), show_dots=False)

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,16 @@ def test_no_span_of_a_lane_lies_over_another(found: list[Span]) -> None:
     assert [name for name, _ in lanes[:2]] == ["kind", ""][: len(lanes)]
     for _, lane in lanes:
         assert all(before.end_ms <= after.begin_ms for before, after in pairwise(lane))
+
+
+@pytest.mark.parametrize("top", [1, 2, 3, 5, 6, 7, 8, 60, 70])
+def test_no_line_of_whole_numbers_leaves_its_plot(top: int) -> None:
+    """Seven elections were drawn above a plot that ended at five: the next tick, 7.5, is no whole number."""
+    moments = [Moment(0, 0, ""), Moment(UNTIL_MS, top, "")]
+    svg = lines_over_time({"": moments}, UNTIL_MS, about="elections", label_length=3, whole=True)
+    dots = re.findall(r'<circle cx="[\d.]+" cy="(-?[\d.]+)"', svg)
+    assert len(dots) == len(moments)
+    assert min(map(float, dots)) >= 0
 
 
 def test_plots_of_one_length_of_labels_have_the_same_axis() -> None:
