@@ -69,9 +69,12 @@ class FittingGroup(TyperGroup):
         name = ELSEWHERE.get(called, called)
         if args[0] not in self.commands and called in NOT_HERE:
             ctx.fail(f"No such command {args[0]!r}: {NOT_HERE[called]}")
-        if args[0] not in self.commands and (found := _called(self, name)):
+        here = ctx if _called(self, name) else ctx.find_root()  # `chaos kill` is `cluster kill`
+        if args[0] not in self.commands and (found := _called(here.command, name)):
             rest = args[1:] if len(found) == 1 else []
-            lines = [command_line(ctx.command_path, *with_action(self, words.split(), rest)) for words in found]
+            lines = [
+                command_line(here.command_path, *with_action(here.command, words.split(), rest)) for words in found
+            ]
             ctx.fail(f"No such command {args[0]!r}. Try: {' or '.join(lines)}")
         return super().resolve_command(ctx, args)
 

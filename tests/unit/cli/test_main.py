@@ -104,6 +104,8 @@ def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
         ("create x", "minikafka topic create"),
         ("list", "minikafka cluster list or minikafka topic list"),
         ("cluster up", "minikafka cluster start"),
+        ("chaos kill 1", "minikafka cluster kill 1"),
+        ("cluster produce t", "minikafka produce t"),
         ("cluster rm", "minikafka cluster delete"),
         ("ps", "minikafka status"),
         ("topics list", "minikafka topic"),
