@@ -292,7 +292,10 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
         elif config.advertised[name].host in WILDCARD_HOSTS and not (
             name == CONTROLLER and config.controller_quorum_voters
         ):
-            yield f"listeners binds {name} to every address; set its reachable address in advertised.listeners"
+            if name in config.advertised_listeners:
+                yield f"advertised.listeners: {name} cannot be {config.advertised[name]}; name a host that others reach"
+            else:
+                yield f"listeners binds {name} to every address; set its reachable address in advertised.listeners"
     addresses = [*config.listeners.values(), config.metrics_listener]
     bound = [endpoint for endpoint in addresses if endpoint is not None and endpoint.port]
     for endpoint in dict.fromkeys(endpoint for endpoint in bound if bound.count(endpoint) > 1):

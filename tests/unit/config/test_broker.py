@@ -135,6 +135,10 @@ def test_a_secret_is_in_no_message() -> None:
             {"listeners": "CLIENT://h:1,HOST://:4,REPLICATION://h:2,CONTROLLER://h:3"},
             "listeners binds HOST to every address",
         ),
+        (
+            {"advertised.listeners": "CLIENT://0.0.0.0:9092"},
+            "advertised.listeners: CLIENT cannot be 0.0.0.0:9092; name a",
+        ),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "two listeners have the address h:1"),
         ({"metrics.listener": "127.0.0.1:9192"}, "two listeners have the address 127.0.0.1:9192"),
         ({"metrics.listener": "9404"}, "metrics.listener = '9404': must be host:port"),
