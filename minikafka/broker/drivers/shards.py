@@ -240,6 +240,7 @@ class Shard(Generic[C]):
                     log.error("coordinator not loaded", partition=tp, why=one_line(error))
                 is_said = True
             if self._is_loading:
+                self.step(self.coordinator.resign(self._clock.monotonic_ms()))  # what it has counted of the memory
                 self.coordinator, self._records = self._new_coordinator(), 0
                 await asyncio.sleep(pauses.next_s())
 

@@ -9,6 +9,7 @@ import itertools
 import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broker_client import Client, batch
@@ -26,6 +27,7 @@ from minikafka.model import TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.records.record import Record
 from minikafka.storage.log import LogSlice
+from minikafka.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.wire.messages.offset_commit import (
@@ -218,6 +220,32 @@ async def test_what_cannot_be_read_now_is_tried_again_from_the_start(
     ]
     assert next(entry["records"] for entry in said if entry["event"] == "coordinator loaded") == 20, "none counts twice"
     assert await committed(client, "g") == (0, {"orders": 19})
+
+
+async def test_members_of_a_load_that_failed_take_no_memory(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "FIRST_RETRY_MS", 1)
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="a", rebalance_timeout_ms=5_000, subscribed_topic_names=["orders"], topic_partitions=[]
+    )
+    assert not (await client.ask(joining)).error_code
+    replay_log, held, calls = shards.replay_log, node.groups._memory.held_bytes, itertools.count()
+    assert held
+
+    async def failing(*arguments: Any) -> int:
+        end = await replay_log(*arguments)
+        if next(calls) < 3:  # all was replayed but the last
+            raise OSError(errno.EMFILE, "no descriptor is free")
+        return end
+
+    monkeypatch.setattr(shards, "replay_log", failing)
+    node.groups.on_leading(led(node, SHARD))
+    await loaded(node)
+    assert node.groups._memory.held_bytes == held
 
 
 async def test_a_log_that_stays_unreadable_is_left_alone_when_it_is_led_elsewhere(
