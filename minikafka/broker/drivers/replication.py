@@ -18,7 +18,7 @@ from minikafka.broker.drivers.leader_calls import LeaderCalls
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.broker.quotas import ReplicationQuotas
-from minikafka.broker.replicas import Replicas
+from minikafka.broker.replicas import ROLLS_AT_ONCE, Replicas
 from minikafka.broker.supervision import supervised
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
@@ -45,6 +45,8 @@ THROTTLED_PAUSE_MS: Final = 100
 NEVER_MS: Final = 1 << 62
 APPENDED_AT_ONCE: Final = 256 * 1024
 """Bytes of an answer: 8 ms if each record has a batch. An answer may have 10 MiB."""
+ROLL_BYTES: Final = APPENDED_AT_ONCE // ROLLS_AT_ONCE
+"""Of an append that begins a segment: partitions that were idle for ``segment.ms`` may all begin one at once."""
 
 
 class FetcherKey(NamedTuple):
@@ -254,6 +256,7 @@ class _Fetcher:
         partition = self._local(tp)
         if partition is None:  # not followed any more, or failed: the machine must not ask for it again
             return self._machine.on_append_failed(tp, ErrorCode.KAFKA_STORAGE_ERROR, self._now())
+        active = partition.log.segments.active
         try:
             partition.log.append_as_follower(
                 memoryview(effect.records),
@@ -280,7 +283,8 @@ class _Fetcher:
             if isinstance(error, EpochsFall):
                 return self._machine.on_epochs_fall(tp, error.epoch, self._now())
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
-        self._appended_bytes += len(effect.records)
+        has_rolled = partition.log.segments.active is not active
+        self._appended_bytes += len(effect.records) + ROLL_BYTES * has_rolled
         self._replicas.traffic.replication_bytes_in += len(effect.records)
         self._parts.quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(partition, effect.high_watermark, effect.log_start_offset)

@@ -22,7 +22,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.net.peer import PeerConnection
 from minikafka.raft import effects as raft_effects
-from minikafka.records.batch import iter_batches, parse_header
+from minikafka.records.batch import assign_offsets, iter_batches, parse_header
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
 from minikafka.replication import replica_effects
@@ -420,13 +420,16 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
     assert ends == [[1, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("long", [{"APPENDED_AT_ONCE": 900}, {"ROLL_BYTES": 1 << 30}], ids=["bytes", "segments"])
 @pytest.mark.spec("P6")
-async def test_a_long_answer_leaves_turns_to_others(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of 10 MiB, in which each record had a batch, took a turn of 0.23 s of CPU, 2.3 s on a busy machine."""
-    monkeypatch.setattr(replication_module, "APPENDED_AT_ONCE", 1)
+async def test_a_long_answer_leaves_turns_to_others(
+    cluster: Cluster, long: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 10 MiB, in which each record had a batch, took a turn of 0.23 s of CPU, 2.3 s on a busy machine; one in
+    which a thousand partitions began a segment 0.5 s, and 2.8 s."""
     await cluster.start(1, 2)
     await cluster.ready()
-    await create_topic(cluster.controller, "orders", replicas=[[1, 2], [1, 2]])
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2], [1, 2]], segment_bytes=1024)
     node = cluster.nodes[2]
     both = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
     for tp in both:
@@ -435,12 +438,24 @@ async def test_a_long_answer_leaves_turns_to_others(cluster: Cluster, monkeypatc
     node.data_plane.fetchers.unfollow(both)
     seen: list[object] = []
 
+    def appends(offset: int) -> Iterator[do.Effect]:
+        records = batch(b"x" * 900)
+        assign_offsets(records, 0, offset, 0)
+        for tp in both:
+            seen.append(tp)
+            yield do.Append(tp, records, 0, 0)
+
     async def send(_: object) -> Iterator[do.Effect]:
         asyncio.get_running_loop().call_soon(seen.append, "another")
-        return (seen.append(tp) or do.Append(tp, batch(b"x"), 0, 0) for tp in both)  # type: ignore[func-returns-value]
+        return appends(1)
 
+    await fetcher._carry_out(appends(0))
+    seen.clear()
+    for name, value in long.items():
+        monkeypatch.setattr(replication_module, name, value)
     monkeypatch.setattr(fetcher, "_send", send)
     await fetcher._carry_out([do.SendFetch(FetchRequest())])
+    assert [len(replica(node, tp).log.segments) for tp in both] == [2, 2]
     assert seen == [both[0], "another", both[1]]
 
 
