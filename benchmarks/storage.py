@@ -155,7 +155,7 @@ def reads(root: Path) -> None:
     report("in a closed segment", lambda: log.read(1234, 1 << 20))
     report("nothing there", lambda: log.read(end, 1 << 20))
     report("bytes_between at the tail", lambda: log.bytes_between(end - 5, end))
-    report("offset_for_timestamp", lambda: log.offset_for_timestamp(NOW_MS))
+    report("offset for a timestamp", lambda: log.prepare_timestamp_lookup(NOW_MS).run())
     log.flush()
 
 

@@ -279,17 +279,6 @@ class Cutter:
                 log.snapshots.remove_unneeded(log.segments[0].base_offset)
         return count
 
-    def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
-        """Apply retention now; returns the number of deleted segments."""
-        total = 0
-        while (job := self.prepare_deletion(high_watermark, wall_ms)) is not None:
-            job.run()
-            count = self.complete_deletion(job)
-            total += count
-            if not count:
-                break
-        return total
-
     def _still_first(self, segments: Sequence[Segment]) -> int:
         """How many of them the log still begins with, closed, and starts behind."""
         log = self._log

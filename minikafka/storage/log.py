@@ -7,11 +7,10 @@ do the work, each with state of its own; their methods are also methods of the l
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_following``, ``begin_epoch``, ``roll``
 ``reader``     ``read``, ``end_of``, ``bytes_between``; ``is_cold``;
                ``prepare_read``, ``prepare_verification``, ``prepare_retention``, ``prepare_compaction``,
-               ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
-               ``offset_for_timestamp``, ``offset_of_max_timestamp``
+               ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
                ``truncate_fully_and_start_at``; ``maybe_increment_log_start_offset``, ``delete_records``;
-               ``prepare_deletion``, ``complete_deletion``; ``delete_old_segments``
+               ``prepare_deletion``, ``complete_deletion``
 ``aborted``    look-ups of aborted transactions (``AbortedTransactions``)
 ``flusher``    ``flush_due``, ``prepare_flush``, ``complete_flush``, ``flush``; ``prepare_close``, ``complete_close``,
                ``close``
@@ -168,8 +167,6 @@ class Log:
         self.prepare_timestamp_lookup = reader.prepare_timestamp_lookup
         self.prepare_max_timestamp_lookup = reader.prepare_max_timestamp_lookup
         self.complete_read = reader.complete_read
-        self.offset_for_timestamp = reader.offset_for_timestamp
-        self.offset_of_max_timestamp = reader.offset_of_max_timestamp
         self.aborted = AbortedTransactions(self)
         cutter = self.cutter = Cutter(self)
         self.prepare_truncation = cutter.prepare_truncation
@@ -181,7 +178,6 @@ class Log:
         self.delete_records = cutter.delete_records
         self.prepare_deletion = cutter.prepare_deletion
         self.complete_deletion = cutter.complete_deletion
-        self.delete_old_segments = cutter.delete_old_segments
         flusher = self.flusher = Flusher(self, is_believed=is_believed)
         self.flush_due = flusher.flush_due
         self.prepare_flush = flusher.prepare_flush

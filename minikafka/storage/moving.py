@@ -69,12 +69,6 @@ class ReplicaMove:
         self.future.maybe_increment_log_start_offset(start)
         return None
 
-    def reconcile(self) -> None:
-        """The same here and now."""
-        while (job := self.prepare_cut()) is not None:
-            job.run()
-            self.future.complete_cut(job)
-
     def _prepare_end_cut(self) -> CutJob | None:
         current, future = self.current, self.future
         while future.latest_epoch >= 0:

@@ -150,7 +150,7 @@ class Reader:
         return None
 
     def prepare_retention(self, wall_ms: int) -> ReadJob[None] | None:
-        """The ages of old segments, where :meth:`Cutter.delete_old_segments` would have to load them; None if not."""
+        """The ages of old segments, where :meth:`Cutter.prepare_deletion` would have to load them; None if not."""
         log = self._log
         kept_since_ms = wall_ms - log.config.retention_ms
         if log.is_cutting or log.is_offline or log.config.retention_ms == UNLIMITED:
@@ -177,31 +177,20 @@ class Reader:
         return ReadJob(log, [*begins, *unknown], ask, keeps_indexes=False)
 
     def prepare_timestamp_lookup(self, timestamp: int) -> ReadJob[TimestampedOffset | None]:
-        """:meth:`offset_for_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
+        """The first record stamped at or after ``timestamp`` (ms); None when all are earlier (KIP-79).
+
+        ``run`` the job in a thread; :meth:`complete_read` gives the answer. In a batch with very many records, or one
+        that cannot be read, its first offset stands for the record's.
+        """
         return self._lookup(partial(timestamps.first_of_all, timestamp, self._log.log_start_offset))
 
     def prepare_max_timestamp_lookup(self) -> ReadJob[TimestampedOffset | None]:
-        """:meth:`offset_of_max_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
+        """The same of the first record that has the largest timestamp of the log; None for an empty one (KIP-734)."""
         return self._lookup(partial(timestamps.first_of_largest, self._log.log_start_offset))
 
     def complete_read(self, job: ReadJob[T]) -> T:
         """The answer of a job that has run. OFFSET_NOT_AVAILABLE: ask again; KAFKA_STORAGE_ERROR: there is damage."""
         return job.answer()
-
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record stamped at or after ``timestamp`` (ms), here and now; None when all are earlier (KIP-79).
-
-        In a batch with very many records, or one that cannot be read, its first offset stands for the record's.
-        """
-        return self._here(self.prepare_timestamp_lookup(timestamp))
-
-    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp of the log; None for an empty log (KIP-734)."""
-        return self._here(self.prepare_max_timestamp_lookup())
-
-    def _here(self, job: ReadJob[T]) -> T:
-        job.run()
-        return self.complete_read(job)
 
     def _lookup(
         self, ask: Callable[[Iterable[Segment]], TimestampedOffset | None]

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-from compactions import complete_compaction
+from at_once import complete_compaction
 from crash_batches import NOW_MS, check_producers, headers, read_all
 from simulator.disk import MountedDisk
 from store_checkpoints import write_checkpoints

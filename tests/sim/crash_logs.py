@@ -7,6 +7,7 @@ from random import Random
 from typing import Self
 from uuid import UUID
 
+from at_once import delete_old_segments, offset_for_timestamp
 from crash_batches import (
     NOW_MS,
     Producers,
@@ -158,9 +159,9 @@ class LogLife:
         first = headers(log.read(offset, 1).read())[0]
         assert first.base_offset <= offset <= first.last_offset, "an offset is found in its batch"
         newest = max(header.max_timestamp for header in found)
-        assert log.offset_for_timestamp(newest + 1) is None, "no timestamp is found that the log does not hold"
+        assert offset_for_timestamp(log, newest + 1) is None, "no timestamp is found that the log does not hold"
         if found[0].base_offset >= log.log_start_offset:
-            assert log.offset_for_timestamp(newest) is not None, "the newest timestamp is found"
+            assert offset_for_timestamp(log, newest) is not None, "the newest timestamp is found"
 
     def _inherit(self, former: LogLife, log: Log) -> None:
         end = log.log_end_offset
@@ -364,7 +365,7 @@ class LogLife:
         """Everything is old: the segment that is written is closed, and all go."""
         log = self.log_
         self.start = log.log_end_offset
-        log.delete_old_segments(log.log_end_offset, NOW_MS + 2 * CONFIG.retention_ms)
+        delete_old_segments(log, log.log_end_offset, NOW_MS + 2 * CONFIG.retention_ms)
         assert log.log_start_offset == log.log_end_offset
 
     def clear_away(self) -> None:

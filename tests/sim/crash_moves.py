@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Self
 
+from at_once import reconcile
 from crash_logs import WHERE, LogLife
 from simulator.disk import MountedDisk
 
@@ -41,7 +42,7 @@ class MovingLife(LogLife):
             home = self.store_.log_dir_of(WHERE)
             target = next(directory for directory in self.store_.directories if directory is not home)
             self.way = self.store_.moves.begin(WHERE, target)
-        self.way.reconcile()
+        reconcile(self.way)
         self.way.append(self.way.next_slice(1 << 20).read())
         if self.way.is_caught_up and self.rng.random() < 0.7:
             self._arrive(self.way)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from random import Random
 from uuid import UUID
 
+from at_once import delete_old_segments
 from crash_batches import NOW_MS, Producers, Written, headers, read_all
 from crash_logs import CONFIG, WHERE, open_store
 from simulator.disk import MountedDisk
@@ -142,7 +143,7 @@ class TopicLife:
     def drop(self) -> None:
         self.start = self.rng.randint(self.log_.log_start_offset, self.log_.log_end_offset)
         self.log_.maybe_increment_log_start_offset(self.start)
-        self.log_.delete_old_segments(self.log_.log_end_offset, NOW_MS)
+        delete_old_segments(self.log_, self.log_.log_end_offset, NOW_MS)
 
     def delete(self) -> None:
         """The topic is deleted, and another one of that name is created."""

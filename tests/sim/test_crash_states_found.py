@@ -6,6 +6,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from at_once import delete_old_segments, reconcile
 from crash_batches import NOW_MS, headers, read_all
 from crash_compaction import CONFIG as COMPACTED_CONFIG
 from crash_compaction import WHERE as COMPACTED
@@ -136,7 +137,7 @@ def test_records_below_the_former_log_start_survive_a_crash() -> None:
     for at in range(12):
         append(log, b"%d" % at * 90)
     log.maybe_increment_log_start_offset(9)
-    log.delete_old_segments(12, NOW_MS)
+    delete_old_segments(log, 12, NOW_MS)
     log.flush()
     write_checkpoints(store, {})
     log.truncate_to(2)
@@ -262,7 +263,7 @@ def test_a_move_that_a_later_process_completes_leaves_a_log_with_its_topic_id() 
     platter.kill()
     store = open_store(platter.mount(), Random(1), roots)
     (move,) = store.moves.under_way()
-    move.reconcile()
+    reconcile(move)
     move.append(move.next_slice(1 << 20).read())
     store.moves.complete(move, 1)
     for future in futures(platter, Random(1), 50):

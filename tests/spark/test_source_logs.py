@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import compactions
+import at_once
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -47,7 +47,7 @@ def compact(cluster: LocalCluster, topic: str) -> None:
     log.flush()
     for _ in range(2):
         log.first_dirty_offset = 0
-        assert compactions.compact(log, log.log_end_offset, FAR_LATER_MS)
+        assert at_once.compact(log, log.log_end_offset, FAR_LATER_MS)
     log.close()
     cluster.start()
 

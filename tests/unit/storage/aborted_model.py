@@ -18,7 +18,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final, NamedTuple
 
-from compactions import complete_compaction
+from at_once import complete_compaction, delete_old_segments
 from storage_batches import NOW_MS, batch, stage
 from storage_machine import Machine
 
@@ -238,7 +238,7 @@ class Schedule:
         if not self.is_deleted or self.high_watermark <= self.log.log_start_offset:
             return
         self.log.delete_records(self.rng.randint(self.log.log_start_offset, self.high_watermark), self.high_watermark)
-        self.log.delete_old_segments(self.high_watermark, NOW_MS)
+        delete_old_segments(self.log, self.high_watermark, NOW_MS)
 
     def forget(self) -> None:
         """Nobody read the closed segments lately."""
@@ -316,7 +316,7 @@ class Schedule:
         self.log.delete_records(self.rng.choice(bases) if self.is_compacted else bases[-1], self.high_watermark)
         if self.begun % 3 == 0:
             self._damage_what_goes()
-        self.log.delete_old_segments(self.high_watermark, NOW_MS)
+        delete_old_segments(self.log, self.high_watermark, NOW_MS)
         if self.is_compacted:
             self._live_on()
         self.kill()

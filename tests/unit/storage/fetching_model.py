@@ -20,7 +20,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from compactions import complete_compaction
+from at_once import complete_compaction, delete_old_segments
 from storage_batches import NOW_MS, batch, headers_in, stage
 from storage_machine import Machine
 
@@ -135,7 +135,7 @@ class Schedule:
             return
         self.leader.maybe_increment_log_start_offset(self.rng.randrange(self.leader.log_end_offset + 1))
         if self.rng.random() < 0.5:
-            self.leader.delete_old_segments(self.leader.log_end_offset, NOW_MS)
+            delete_old_segments(self.leader, self.leader.log_end_offset, NOW_MS)
             self._note_written()
 
     def begin_anew(self) -> None:

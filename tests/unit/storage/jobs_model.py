@@ -22,7 +22,7 @@ from random import Random
 from typing import Final, TypeVar
 from uuid import UUID
 
-from compactions import complete_compaction
+from at_once import complete_compaction
 from simulator.disk import Operation, SimulatedDisk
 from simulator.killed import Killed
 from simulator.threads import Job

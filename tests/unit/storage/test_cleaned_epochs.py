@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compactions import compact
+from at_once import compact
 from storage_batches import NOW_MS, all_values, batch, stage
 
 from minikafka.model import OffsetAndEpoch, TopicPartition

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from compactions import complete_compaction
+from at_once import complete_compaction, delete_old_segments, offset_for_timestamp
 from simulator.killed import Killed
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
 from storage_machine import Machine
@@ -134,7 +134,7 @@ def test_what_retention_takes_away_under_the_cleaner_is_no_damage(
     def open_late(disk: OsDisk, path: str) -> File:
         if not taken:
             log.maybe_increment_log_start_offset(log.segments[1].base_offset)
-            taken.append(log.delete_old_segments(log.log_end_offset, NOW_MS))
+            taken.append(delete_old_segments(log, log.log_end_offset, NOW_MS))
         return open_read(disk, path)
 
     monkeypatch.setattr(OsDisk, "open_read", open_late)
@@ -159,9 +159,9 @@ def test_retention_takes_away_nothing_that_the_cleaner_is_replacing(open_log: Op
     deletion.run()
     job.publish()
     assert log.complete_deletion(deletion) == 0
-    assert log.delete_old_segments(10, NOW_MS) == 0
+    assert delete_old_segments(log, 10, NOW_MS) == 0
     assert complete_compaction(log, job)
-    assert log.delete_old_segments(10, NOW_MS) > 0
+    assert delete_old_segments(log, 10, NOW_MS) > 0
     assert not log.segment_list._removals
 
 
@@ -540,7 +540,7 @@ def test_a_snapshot_does_not_open_a_transaction_again_whose_beginning_was_delete
     stage(log, build_end_txn_marker(7, 0, EndTxnMarker(True, 0), timestamp=NOW_MS))
     log.commit()
     log.delete_records(1, 3)
-    assert log.delete_old_segments(3, NOW_MS) == 1
+    assert delete_old_segments(log, 3, NOW_MS) == 1
     log.producers.keep_newest(0)
     for number in range(4):
         put(log, b"c", b"%d" % number, producer=(8, 0, number))
@@ -632,7 +632,7 @@ def test_small_segments_are_joined_and_read_across(open_log: OpenLog) -> None:
     assert len(log.segments) == 2
     assert [offset for offset, _, _ in pairs(log)] == [9, 10, 11]
     assert log.log_start_offset == 0
-    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 9, 0)
+    assert offset_for_timestamp(log, NOW_MS) == (NOW_MS, 9, 0)
 
 
 def test_an_emptied_segment_is_read_over(open_log: OpenLog) -> None:
@@ -674,7 +674,7 @@ def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(
         assert log.prepare_swap(job)
         job.publish()
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
-    assert log.delete_old_segments(39, NOW_MS) == (0 if is_published else 1)
+    assert delete_old_segments(log, 39, NOW_MS) == (0 if is_published else 1)
     before = all_values(log)
     if not is_published:
         assert log.prepare_swap(job)
@@ -695,7 +695,7 @@ def test_what_retention_took_is_not_published(open_log: OpenLog, disk: OsDisk) -
     while not job.step():
         pass
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
-    assert log.delete_old_segments(40, NOW_MS) == 1
+    assert delete_old_segments(log, 40, NOW_MS) == 1
     assert log.prepare_swap(job)
     job.publish()
     assert f"{0:020}.log.swap" not in disk.listdir(log.directory)

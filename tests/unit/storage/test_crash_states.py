@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from at_once import delete_old_segments
 from simulator.killed import Killed
 from storage_batches import NOW_MS, batch, headers_in, read_all, stage
 from storage_machine import Machine
@@ -108,7 +109,7 @@ class Workload:
         offset = self.rng.randint(self.log.log_start_offset, self.log.log_end_offset)
         self.start_offset = max(self.start_offset, offset)
         self.log.maybe_increment_log_start_offset(offset)
-        self.log.delete_old_segments(self.log.log_end_offset, NOW_MS)
+        delete_old_segments(self.log, self.log.log_end_offset, NOW_MS)
 
     def restart_in_order(self) -> None:
         self.store.close({})

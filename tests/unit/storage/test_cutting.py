@@ -9,6 +9,7 @@ from random import Random
 from uuid import uuid4
 
 import pytest
+from at_once import delete_old_segments, offset_for_timestamp, offset_of_max_timestamp
 from storage_batches import NOW_MS, OpenLog, append, batch, read_all, stage
 from store_checkpoints import write_checkpoints
 
@@ -70,15 +71,15 @@ def test_nothing_behind_the_cut_is_served_or_counted_from_its_first_moment(open_
     asks: list[Callable[[], object]] = [
         lambda: log.read(2, 100),
         lambda: log.bytes_between(0, 5),
-        lambda: log.offset_for_timestamp(NOW_MS),
-        log.offset_of_max_timestamp,
+        lambda: offset_for_timestamp(log, NOW_MS),
+        lambda: offset_of_max_timestamp(log),
         lambda: log.maybe_increment_log_start_offset(1),
     ]
     for ask in asks:
         with pytest.raises(KafkaError) as caught:
             ask()
         assert caught.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
-    assert log.delete_old_segments(5, NOW_MS * 2) == 0
+    assert delete_old_segments(log, 5, NOW_MS * 2) == 0
     log.complete_cut(in_thread(job))
     assert log.bytes_between(0, 5) == log.size_in_bytes
 

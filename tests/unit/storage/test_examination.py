@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from compactions import compact
+from at_once import compact
 from simulator.disk import SimulatedDisk
 from storage_batches import NOW_MS, append, stage
 from storage_damage import BOOT, OTHER, ROOT, STOPS, TOPIC_ID, WAYS, WHERE, cases, leave, open_store

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from at_once import delete_old_segments, offset_for_timestamp
 from storage_batches import NOW_MS, OpenLog, all_values, append
 
 from minikafka.storage.disk import DiskSpace, OsDisk, OsFile
@@ -77,7 +78,7 @@ def test_a_segment_deleted_under_a_flush_does_not_fail_it(open_log: OpenLog) -> 
         append(log, b"%d" % at * 30)
     job = log.prepare_flush()
     log.maybe_increment_log_start_offset(9)
-    assert log.delete_old_segments(9, NOW_MS) > 0
+    assert delete_old_segments(log, 9, NOW_MS) > 0
     job.run()
     log.complete_flush(job)
     assert log.recovery_point == 9
@@ -130,7 +131,7 @@ def test_a_roll_neither_syncs_nor_writes_indexes(open_log: OpenLog, monkeypatch:
         log.roll()
         append(log, b"b")
         assert written == ["snapshot"]
-        assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+        assert offset_for_timestamp(log, NOW_MS) == (NOW_MS, 0, 0)
     assert log.flush_due(NOW_MS)
     log.flush()
     assert {path.rpartition(".")[2] for path in log.disk.listdir(log.directory)} >= {"index", "timeindex"}

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from compactions import complete_compaction
+from at_once import complete_compaction, reconcile
 from storage_batches import NOW_MS, all_values, append, batch, headers_in, read_all, stage
 
 from minikafka.errors import KafkaError
@@ -208,7 +208,7 @@ def test_a_copy_of_a_log_that_ends_in_a_gap_is_complete(emptied: Log, disk: OsDi
     copy = Log.open(disk, str(tmp_path / "orders-0.copy"), emptied.topic_partition, COMPACT)
     move = ReplicaMove(emptied, copy)
     for _ in range(4):
-        move.reconcile()
+        reconcile(move)
         move.append(move.next_slice(1 << 20).read())
     assert move.is_caught_up
     move.seal()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from at_once import delete_old_segments, offset_for_timestamp
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage, values_in
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -74,7 +75,7 @@ def test_the_broker_may_stamp(open_log: OpenLog) -> None:
     data = log.read(0, 1000).read()
     assert crc_is_valid(data, 0, parse_header(data))
     assert {record.timestamp for record in iter_records(data)} == {NOW_MS}
-    assert open_log(log_append_time=False).offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+    assert offset_for_timestamp(open_log(log_append_time=False), NOW_MS) == (NOW_MS, 0, 0)
 
 
 def test_a_batch_larger_than_a_segment_is_refused(open_log: OpenLog) -> None:
@@ -411,7 +412,7 @@ def test_slices_in_flight_survive_deletion_of_their_segment(open_log: OpenLog, d
     region = log.read(0, 1 << 30)
     data = region.read()
     log.maybe_increment_log_start_offset(8)
-    log.delete_old_segments(9, NOW_MS)
+    delete_old_segments(log, 9, NOW_MS)
     assert not disk.exists(f"{directory}/{0:020d}.log")
     assert region.read() == data
     log.truncate_fully_and_start_at(0)

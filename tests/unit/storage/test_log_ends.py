@@ -10,6 +10,7 @@ from unittest.mock import Mock, patch
 from uuid import UUID
 
 import pytest
+from at_once import delete_old_segments, reconcile
 from simulator.disk import KilledInside, Operation, SimulatedDisk
 from simulator.killed import Killed
 from storage_batches import append, batch, stage
@@ -323,7 +324,7 @@ CUTS: Final[dict[str, Callable[[Log], object]]] = {
     "in an older segment": lambda log: log.truncate_to(1),
     "to its start": lambda log: log.truncate_to(0),
     "to begin behind its end": lambda log: log.truncate_fully_and_start_at(50),
-    "by retention": lambda log: log.delete_old_segments(6, 1 << 60),
+    "by retention": lambda log: delete_old_segments(log, 6, 1 << 60),
 }
 
 
@@ -364,7 +365,7 @@ def test_a_first_segment_is_missed_that_no_list_has(
         log.truncate_fully_and_start_at(50)
     else:
         append(log, b"old")
-        log.delete_old_segments(1, 1 << 60)
+        delete_old_segments(log, 1, 1 << 60)
     first = log.active_base_offset
     assert starts(platter) == {KEY: first}
     append(log, b"first")
@@ -387,7 +388,7 @@ def test_no_file_goes_while_the_beginning_cannot_be_noted(platter: SimulatedDisk
     append(log, b"old")
     refuses.error, refuses.kinds = errno.EIO, {"overwrite", "unlink"}
     with pytest.raises(StorageFailure, match="could not delete segments"):
-        log.delete_old_segments(1, 1 << 60)
+        delete_old_segments(log, 1, 1 << 60)
     refuses.error = 0
     log = restarted(platter)
     assert (log.corruption, log.segments[0].base_offset) == (None, 0)
@@ -662,7 +663,7 @@ def test_a_log_that_moved_or_was_deleted_is_not_missing(platter: SimulatedDisk) 
         countdown.turns = turns
         try:
             move = store.moves.begin(WHERE, store.directories[1])
-            move.reconcile()
+            reconcile(move)
             move.append(move.next_slice(1 << 20).read())
             store.moves.complete(move, 2)
             store.delete(WHERE)
@@ -694,7 +695,7 @@ def test_a_replica_takes_its_end_to_another_directory(platter: SimulatedDisk) ->
     log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
     append(log, b"a", b"b")
     move = store.moves.begin(WHERE, store.directories[1])
-    move.reconcile()
+    reconcile(move)
     move.append(move.next_slice(1 << 20).read())
     append(store.moves.complete(move, 2), b"c")
     assert read_log_ends(disk, ROOT, BOOT) == {}

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from at_once import delete_old_segments
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -112,7 +113,7 @@ class LogAndTwin(RuleBasedStateMachine):
         self.commit()
         self.start = data.draw(st.integers(self.start, self.end))
         self.log.maybe_increment_log_start_offset(self.start)
-        self.log.delete_old_segments(self.end, NOW_MS)
+        delete_old_segments(self.log, self.end, NOW_MS)
         first = self.log.segments[0].base_offset
         self.twin = [(base, each) for base, each in self.twin if base >= first]
 

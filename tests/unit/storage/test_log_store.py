@@ -7,7 +7,7 @@ from shutil import rmtree
 from uuid import UUID, uuid4
 
 import pytest
-from compactions import compact
+from at_once import compact, delete_old_segments, reconcile
 from storage_batches import NOW_MS, all_values, append
 from store_checkpoints import write_checkpoints
 
@@ -250,7 +250,7 @@ def test_segments_deleted_by_retention_go_with_the_trash(open_store: OpenStore, 
     for at in range(9):
         append(log, b"%d" % at * 30)
     log.maybe_increment_log_start_offset(9)
-    assert log.delete_old_segments(9, NOW_MS) > 0
+    assert delete_old_segments(log, 9, NOW_MS) > 0
     assert list((tmp_path / "d/a-0").glob("*.deleted"))
     trash = store.take_trash()
     assert trash is not None
@@ -268,7 +268,7 @@ def test_files_of_what_was_deleted_stay_for_a_while(open_store: OpenStore, tmp_p
         for at in range(9):
             append(log, b"%d" % at * 30)
         log.maybe_increment_log_start_offset(9)
-        assert log.delete_old_segments(9, NOW_MS) > 0
+        assert delete_old_segments(log, 9, NOW_MS) > 0
     store.delete(A)
 
     def left() -> tuple[int, int]:
@@ -559,7 +559,7 @@ def test_a_log_is_not_moved_to_where_a_job_of_a_former_one_is_under_way(open_sto
         store.delete(A)
         store.create(A, TOPIC_ID, LogConfig(), store.directories[1])
         move = store.moves.begin(A, store.directories[0])
-        move.reconcile()
+        reconcile(move)
         with pytest.raises(PassingFailure, match="under way"):
             store.moves.complete(move, 0)
     assert store.moves.complete(move, 0).directory == former.directory

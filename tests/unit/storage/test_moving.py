@@ -8,7 +8,7 @@ from typing import NoReturn
 from uuid import UUID
 
 import pytest
-from compactions import compact
+from at_once import compact, reconcile
 from simulator.killed import Killed
 from storage_batches import NOW_MS, all_values, append, batch, read_all, stage
 from storage_machine import Machine
@@ -67,9 +67,9 @@ def begin(store: LogStore, *, count: int = 0) -> ReplicaMove:
 
 def copy(move: ReplicaMove, max_bytes: int = 1 << 20) -> bool:
     """A piece; False when nothing is left. The driver finds its moves anew for each piece, too."""
-    move.reconcile()
+    reconcile(move)
     move = ReplicaMove(move.current, move.future)
-    move.reconcile()
+    reconcile(move)
     found = move.next_slice(max_bytes)
     job = move.append(found.read())
     if job is not None:
@@ -273,7 +273,7 @@ def test_a_log_that_was_cut_once_is_copied_to_its_end() -> None:
 def test_what_was_read_before_a_cut_is_not_appended_after_it() -> None:
     store = open_store(Machine().disk, Random(1))
     move = begin(store, count=10)
-    move.reconcile()
+    reconcile(move)
     records = move.next_slice(1 << 20).read()
     move.current.truncate_to(2)
     append(move.current, b"another", leader_epoch=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from at_once import delete_old_segments
 from simulator.disk import SimulatedDisk
 from simulator.disk.operations import Operation
 from simulator.killed import Killed
@@ -123,7 +124,7 @@ def test_a_segment_that_goes_while_one_looks_is_not_missed(store: LogStore) -> N
     for log_ in store:
         look.add(log_)
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
-    assert log.delete_old_segments(log.log_end_offset, NOW_MS)
+    assert delete_old_segments(log, log.log_end_offset, NOW_MS)
     look.run()
     look.complete()
     assert not log.has_lost_files
@@ -147,7 +148,7 @@ def test_an_append_that_does_not_end_where_it_should_damages_the_log(store: LogS
 
 def expire(log: Log) -> None:
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
-    log.delete_old_segments(log.log_end_offset, NOW_MS)
+    delete_old_segments(log, log.log_end_offset, NOW_MS)
     log.flush()
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from at_once import delete_old_segments, offset_for_timestamp, offset_of_max_timestamp
 from storage_batches import NOW_MS, OpenLog, append, batch, headers_in, stage
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -105,7 +106,7 @@ def test_a_log_that_changed_under_a_read_is_not_taken_for_damaged(open_log: Open
     base = log.segments[1].base_offset
     changes: list[Callable[[], object]] = [
         lambda: log.truncate_to(base + 1),
-        lambda: (log.maybe_increment_log_start_offset(log.log_end_offset), log.delete_old_segments(99, NOW_MS)),
+        lambda: (log.maybe_increment_log_start_offset(log.log_end_offset), delete_old_segments(log, 99, NOW_MS)),
     ]
     for change in changes:
         job = log.prepare_timestamp_lookup(NOW_MS + base + 1)
@@ -144,7 +145,7 @@ def test_retention_learns_ages_in_a_thread(open_log: OpenLog, reads: list[str]) 
     in_thread(job)
     log.complete_read(job)
     assert log.prepare_retention(NOW_MS + 20) is None
-    assert log.delete_old_segments(20, NOW_MS + 20) > 1
+    assert delete_old_segments(log, 20, NOW_MS + 20) > 1
     assert threading.current_thread().name not in reads
 
 
@@ -161,8 +162,8 @@ def test_a_header_that_tells_spares_the_records(open_log: OpenLog, monkeypatch: 
     for at in range(3):
         append(log, b"a", b"b", timestamp=NOW_MS + at)
     monkeypatch.setattr(timestamps, "iter_records", lambda *_, **__: pytest.fail("a batch was opened"))
-    assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 2, 0)
-    assert log.offset_of_max_timestamp() == (NOW_MS + 2, 4, 0)
+    assert offset_for_timestamp(log, NOW_MS + 1) == (NOW_MS + 1, 2, 0)
+    assert offset_of_max_timestamp(log) == (NOW_MS + 2, 4, 0)
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.ZSTD])
@@ -174,11 +175,11 @@ def test_a_batch_of_too_many_records_is_opened_up_to_a_budget(
     append(log, b"before", timestamp=NOW_MS)
     stage(log, build_batch([Record(0, NOW_MS + at, None, None) for at in range(1000)], compression=codec))
     log.commit()
-    assert log.offset_for_timestamp(NOW_MS + 50) == (NOW_MS + 50, 51, 0)
-    assert log.offset_for_timestamp(NOW_MS + 500) == (NOW_MS + 999, 1, 0), "the batch stands for the record in it"
+    assert offset_for_timestamp(log, NOW_MS + 50) == (NOW_MS + 50, 51, 0)
+    assert offset_for_timestamp(log, NOW_MS + 500) == (NOW_MS + 999, 1, 0), "the batch stands for the record in it"
     monkeypatch.setattr(timestamps, "BYTES_MAX", 1000)
     if codec is not Compression.NONE:
-        assert log.offset_for_timestamp(NOW_MS + 50) == (NOW_MS + 999, 1, 0)
+        assert offset_for_timestamp(log, NOW_MS + 50) == (NOW_MS + 999, 1, 0)
 
 
 @pytest.mark.spec("P6")
@@ -212,7 +213,7 @@ def test_a_batch_that_holds_no_records_stands_for_them(open_log: OpenLog) -> Non
     assert parse_header(data).record_count == 3
     stage(log, data)
     log.commit()
-    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+    assert offset_for_timestamp(log, NOW_MS) == (NOW_MS, 0, 0)
 
 
 def test_a_job_copies_no_closed_segment_that_it_does_not_look_into(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from at_once import delete_old_segments
 from captured_logs import capture_logs
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, read_all
 
@@ -281,7 +282,7 @@ def test_a_log_that_begins_anew_knows_no_producers_of_before(open_log: OpenLog) 
     log.roll()
     append(log, b"x", producer=(7, 0, 1))
     log.delete_records(1, 2)
-    assert log.delete_old_segments(2, NOW_MS) == 1
+    assert delete_old_segments(log, 2, NOW_MS) == 1
     again = open_log(clean=False, log_start_offset=5)
     assert (again.log_start_offset, again.producers.entries) == (5, [])
     append(again, b"x", producer=(7, 0, 2))

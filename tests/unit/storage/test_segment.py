@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from at_once import offset_for_timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.disk import SimulatedDisk
@@ -124,7 +125,7 @@ def test_a_damaged_index_is_rebuilt(open_log: OpenLog, disk: OsDisk, kind: str, 
         assert min(values_in(data)) == at
     if damage != "shifted" or kind != ".timeindex":
         for at in range(60):
-            found = log.offset_for_timestamp(NOW_MS + at)
+            found = offset_for_timestamp(log, NOW_MS + at)
             assert found is not None
             assert found.offset == at
 

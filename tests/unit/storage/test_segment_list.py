@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from at_once import complete_compaction, delete_old_segments
 from captured_logs import capture_logs
-from compactions import complete_compaction
 from storage_batches import NOW_MS, OpenLog, all_values, append
 
 from minikafka.records.batch import iter_batches
@@ -157,7 +157,7 @@ def test_a_log_whose_first_segment_went_has_a_list(
     """Else what retention took would be missed: neither the start nor the epochs of the log may be written yet."""
     log = open_log(segment_bytes=100 * BYTES, retention_ms=1)
     filled(log).flush()
-    assert log.delete_old_segments(9, NOW_MS + 10**9) == 1
+    assert delete_old_segments(log, 9, NOW_MS + 10**9) == 1
     append(log, b"later")
     if is_flushed or how == "stopped":
         stop(log, how)
@@ -235,7 +235,7 @@ def test_no_segment_goes_during_a_cut(open_log: OpenLog) -> None:
     assert log.complete_deletion(job) == 0
     cut.run()
     log.complete_cut(cut)
-    assert log.delete_old_segments(8, NOW_MS) == 2
+    assert delete_old_segments(log, 8, NOW_MS) == 2
 
 
 @pytest.mark.parametrize("how", STOPS)
@@ -384,7 +384,7 @@ def test_a_segment_whose_name_is_not_durable_is_not_listed(open_log: OpenLog, di
     filled(log)
     assert all(one < other for one, other in pairwise(bases_of(log)))
     log.maybe_increment_log_start_offset(bases_of(log)[1])
-    assert log.delete_old_segments(12, NOW_MS) == 1
+    assert delete_old_segments(log, 12, NOW_MS) == 1
     assert listed(disk, directory) == durable - {0}
 
 
@@ -433,7 +433,7 @@ def test_an_empty_file_among_the_listed_ones_is_no_segment(
     log = filled(open_log(segment_bytes=BYTES))
     first, second, third, *_ = bases_of(log)
     log.maybe_increment_log_start_offset(second)
-    assert log.delete_old_segments(9, NOW_MS) == 1
+    assert delete_old_segments(log, 9, NOW_MS) == 1
     stop(log, how)
     for stray in (first, third - 1):
         disk.write_bytes(f"{directory}/{stray:020d}.log", b"")

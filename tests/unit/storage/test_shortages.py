@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 import pytest
+from at_once import delete_old_segments, reconcile
 from simulator.disk import SimulatedDisk
 from simulator.disk.operations import Kind, Operation
 from storage_batches import append, read_all
@@ -112,7 +113,7 @@ def retention(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     def check(store: LogStore) -> None:
         assert the_log(store).log_start_offset > 0
 
-    return lambda: the_log(store).delete_old_segments(the_log(store).log_end_offset, 0), check
+    return lambda: delete_old_segments(the_log(store), the_log(store).log_end_offset, 0), check
 
 
 def checkpoints(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
@@ -191,7 +192,7 @@ def give_up_a_claim(disk: Disk, store: LogStore) -> tuple[Act, Check]:
 def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     whole = read_all(the_log(store))
     move = store.moves.begin(WHERE, store.directories[1])
-    move.reconcile()
+    reconcile(move)
     while found := move.next_slice(1 << 20):
         move.append(found.read())
 

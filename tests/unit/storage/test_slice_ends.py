@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from at_once import reconcile
 from storage_batches import OpenLog, append, batch, headers_in, read_all
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -113,7 +114,7 @@ def test_a_copy_in_another_directory_does_not_take_it(open_log: OpenLog, followe
     log = written(open_log, "one segment")
     raise_base_offset(log, 0, 1)
     move = ReplicaMove(log, follower)
-    move.reconcile()
+    reconcile(move)
     with pytest.raises(KafkaError, match="the leader says"):
         move.append(move.next_slice(1).read())
     assert follower.log_end_offset == 0

@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from at_once import delete_old_segments
 from storage_batches import OpenLog, append, batch
 
 from minikafka.records.batch import parse_header
@@ -119,7 +120,7 @@ def test_snapshots_go_with_the_offsets_they_describe(open_log: OpenLog, disk: Os
     log.truncate_to(5)
     assert max(files.offsets()) <= 5
     log.maybe_increment_log_start_offset(4)
-    log.delete_old_segments(5, 0)
+    delete_old_segments(log, 5, 0)
     assert min(files.offsets()) >= log.segments[0].base_offset
     log.truncate_fully_and_start_at(0)
     assert files.offsets() == []
@@ -146,7 +147,7 @@ def test_producers_are_known_after_a_kill_whose_batches_are_deleted(open_log: Op
     first = log.segments.closed[-1].base_offset
     assert last < first
     log.maybe_increment_log_start_offset(first)
-    assert log.delete_old_segments(300, 0)
+    assert delete_old_segments(log, 300, 0)
     assert log.segments[0].base_offset == first
     reopened = open_log(segment_bytes=250, clean=False, was_killed=True, log_start_offset=first)
     assert [entry.producer_id for entry in reopened.producers.entries] == [*range(300)]

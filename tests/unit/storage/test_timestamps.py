@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from compactions import compact
+from at_once import compact, offset_for_timestamp, offset_of_max_timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.disk import SimulatedDisk
@@ -47,9 +47,9 @@ def test_lookups_agree_with_a_naive_twin(
     live = [entry for entry in twin if entry[1] >= start]
     for time in range(-1, 62):
         expected = next(((at, offset, 3) for at, offset in live if at >= time), None)
-        assert log.offset_for_timestamp(time) == expected
+        assert offset_for_timestamp(log, time) == expected
     largest = max((time for time, _ in live), default=None)
-    assert log.offset_of_max_timestamp() == (
+    assert offset_of_max_timestamp(log) == (
         None if largest is None else next((at, offset, 3) for at, offset in live if at == largest)
     )
 
@@ -63,7 +63,7 @@ def put_delete_horizons(log: Log) -> None:
 
 def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:
     log = open_log()
-    assert log.offset_for_timestamp(0) is None
-    assert log.offset_of_max_timestamp() is None
+    assert offset_for_timestamp(log, 0) is None
+    assert offset_of_max_timestamp(log) is None
     append(log, b"a", timestamp=5)
-    assert log.offset_for_timestamp(6) is None
+    assert offset_for_timestamp(log, 6) is None

@@ -8,6 +8,7 @@ from struct import Struct
 from typing import Any, cast
 
 import pytest
+from at_once import delete_old_segments
 from storage_batches import NOW_MS, OpenLog, append, stage
 
 from minikafka.errors import KafkaError
@@ -310,7 +311,7 @@ def test_an_open_transaction_of_deleted_segments_does_not_hold_back_for_ever(ope
     log.flush()
     assert log.snapshots.offsets() == [10]
     log.delete_records(11, 12)
-    log.delete_old_segments(12, NOW_MS)
+    delete_old_segments(log, 12, NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [11]
     log = open_log(clean=clean, recovery_point=12, log_start_offset=11)
     assert log.last_stable_offset(12) == 12

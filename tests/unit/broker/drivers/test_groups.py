@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from at_once import compact
 from broker_client import Client, batch
 from broker_node import FailingDisk, ask_to_delete, create_topic, delete_topic, eventually, in_time, led, turns
 from broker_replicas import told
 from captured_logs import capture_logs
-from compactions import compact
 
 from minikafka.broker.drivers import shard_loading, shards
 from minikafka.broker.node import Node

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from at_once import compact, delete_old_segments
 from broker_client import Client, batch, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, listener_of, turns
 from captured_logs import capture_logs
-from compactions import compact
 
 from minikafka.broker.drivers import leader_calls
 from minikafka.broker.drivers import replication as replication_module
@@ -285,7 +285,7 @@ async def test_a_replica_is_made_whose_leaders_log_begins_inside_a_batch(cluster
         await client.produce("orders", *[b"x" * 400] * 3)
     log = led(leader, ORDERS).log
     log.delete_records(8, 13)
-    assert log.delete_old_segments(13, 0), "what the follower lacks is gone"
+    assert delete_old_segments(log, 13, 0), "what the follower lacks is gone"
     await cluster.start(2)
     follower = await follows(cluster.nodes[2], 13)
     await eventually(lambda: follower.log.log_start_offset == 8, "the follower's log start")

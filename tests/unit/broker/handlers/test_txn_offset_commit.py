@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
+from at_once import compact
 from broker_client import Client
 from broker_node import create_topic, eventually, led, turns
-from compactions import compact
 
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
