@@ -100,7 +100,7 @@ def _serve(shard: Shard, beat: Beat) -> None:
     before = admission.subscription_of(consumer, replaced or member_id)
     wanted = beat.subscription(before)
     if wanted is not before:
-        admission.check_size(shard, consumer, member_id, wanted)
+        admission.check_size(shard, consumer, replaced or member_id, wanted)
     # From here on nothing is refused.
     change = Change(shard, group, [] if rows else admission.forget_classic(shard, group))
     if rows:

@@ -205,6 +205,16 @@ def test_members_of_all_groups_have_a_bound_together(driver: ConsumerDriver) -> 
     assert driver.beat("b").error_code == 0
 
 
+@pytest.mark.spec("G6", "G7")
+def test_a_static_member_that_is_back_has_the_room_that_it_had() -> None:
+    driver = ConsumerDriver(subscriptions_bytes_max=1_500)
+    driver.beat("s", instance="i")
+    memory = driver.coordinator.shard.memory
+    memory.limit_bytes = memory.held_bytes
+    driver.beat("s", -2, instance="i")
+    assert driver.beat("x", names=["u"], instance="i").error_code == 0
+
+
 @pytest.mark.parametrize("member", ["x", "s"])
 @pytest.mark.spec("G2", "G7")
 def test_who_joins_tells_all_that_it_wants(driver: ConsumerDriver, member: str) -> None:
