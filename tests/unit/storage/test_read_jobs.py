@@ -200,7 +200,7 @@ def test_a_look_up_opens_no_more_than_a_tenth_of_a_second_of_a_batch(
     stage(log, build_batch([Record(0, NOW_MS + at, None, None) for at in range(3)]))
     log.commit()
     monkeypatch.setattr(timestamps, "iter_records", without_end)
-    assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 2, 0, 0)
+    assert offset_for_timestamp(log, NOW_MS + 1) == (NOW_MS + 2, 0, 0)
     assert opened <= 100_001
     assert bytes_max == [16 << 20]
 
