@@ -94,8 +94,11 @@ class TokenKeys:
         """Read them once."""
         try:
             self._keys = keys_in(await self._run_in_thread(lambda: _read(self.url)))
-        except (OSError, ValueError, HTTPException) as error:
-            log.warning("keys of tokens cannot be read", url=self.url, why=_why(error))
+        except Exception as error:  # whatever is there was written by others, and must not stop the node
+            is_bug = not isinstance(error, (OSError, ValueError, HTTPException))
+            log.warning(
+                "keys of tokens cannot be read", url=self.url, why=_why(error), exc_info=error if is_bug else None
+            )
 
     async def _decide(self) -> None:
         """Read them for those who wait."""

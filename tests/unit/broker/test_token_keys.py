@@ -189,6 +189,21 @@ async def test_whatever_an_address_answers_leaves_the_keys_as_they_were(keys: To
     assert keys.claims_of(signed())["sub"] == "alice"
 
 
+async def test_a_bug_in_reading_them_leaves_the_keys_as_they_were(
+    keys: TokenKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stopped the node so: a number too large for C, and a structure too deep."""
+
+    def planted(_: bytes) -> None:
+        raise OverflowError("planted")
+
+    monkeypatch.setattr(token_keys, "keys_in", planted)
+    with capture_logs() as logs:
+        await keys.read()
+    assert [(each["event"], bool(each["exc_info"])) for each in logs] == [("keys of tokens cannot be read", True)]
+    assert keys.claims_of(signed())["sub"] == "alice"
+
+
 @pytest.mark.parametrize("answer", [b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.0 302 Found\r\nLocation: /keys\r\n\r\n"])
 async def test_who_answers_for_ever_is_given_up(
     keys: TokenKeys, answer: bytes, monkeypatch: pytest.MonkeyPatch
