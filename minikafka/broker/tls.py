@@ -18,6 +18,7 @@ from minikafka.net.accepting import AcceptingContext
 from minikafka.net.handshakes import why_turned_away
 from minikafka.net.rehearsal import rehearse
 from minikafka.net.stores import Store, StoreError, load_key, with_trusted
+from minikafka.net.undecoded import Undecoded
 
 FOR_PEERS: Final = (REPLICATION, CONTROLLER)
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -87,6 +88,7 @@ class Tls:
         if self._client_auth.keys().isdisjoint(FOR_PEERS):
             return Contexts(accepting, None)
         dialling = _set_up(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
+        dialling.sslobject_class = Undecoded
         dialling.check_hostname = config.ssl_endpoint_identification_algorithm is not None
         return Contexts(accepting, dialling)
 

@@ -12,6 +12,7 @@ from minikafka.client.sasl import MECHANISMS, SaslClient, UserLogin, token_clien
 from minikafka.client.tokens import TokenOptions
 from minikafka.config.stores import FORMATS, PEM, expected_instead_of
 from minikafka.net.stores import Store, in_memory, load_key, with_trusted
+from minikafka.net.undecoded import Undecoded
 from minikafka.sasl.exchange import OAUTHBEARER
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -70,6 +71,7 @@ class Security:
         self._check()
         trusted, own = self.trust_store, self.key_store
         context = self._trusting_text() if trusted is None else with_trusted(ssl.create_default_context, trusted)
+        context.sslobject_class = Undecoded
         context.check_hostname = bool(self.ssl_endpoint_identification_algorithm)
         if own is not None:
             load_key(context, own)

@@ -60,7 +60,7 @@ class PrincipalRules:
                     if is_default
                     else _Rule(re.compile(pattern), replacement, case)
                 )
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"rules with regular expressions; {pattern!r} is none: {error}") from None
             self._rules.append(rule)
             at = found.end()

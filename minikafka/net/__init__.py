@@ -8,6 +8,7 @@
 - ``tls_records`` what such a connection sends, a record at a time, so that nobody renews keys for ever
 - ``resumed``     sessions that a client resumes without showing its certificate again
 - ``handshakes``  why such handshakes fail, in words
+- ``undecoded``   TLS of both sides, whose certificates are not decoded
 - ``rehearsal``   such a handshake in memory, to see whether it would fail
 - ``addresses``   how many come from each address
 - ``certificates``   whom a certificate names

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import Any
 
 from minikafka.net.alerts import ARRIVING, Alerting
 from minikafka.net.resumed import Unexpired
 from minikafka.net.tls_records import FewRecords
+from minikafka.net.undecoded import Undecoded
 
 
-class _Accepted(Alerting, Unexpired, FewRecords):
+class _Accepted(Alerting, Unexpired, FewRecords, Undecoded):
     """This side of a connection."""
-
-    def getpeercert(self, binary_form: bool = False) -> Any:
-        """As the base class, but in DER or not at all. Event loops have it decoded for whoever may ask: that fails if a
-        name is not text, and nobody asks."""
-        return super().getpeercert(binary_form=True) if binary_form else None
 
 
 class AcceptingContext(ssl.SSLContext):

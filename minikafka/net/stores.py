@@ -56,7 +56,10 @@ def load_key(context: ssl.SSLContext, store: Store) -> None:
     _check_size(store)
     if store.format == PKCS12:
         with in_memory(_key_pem(store, _opened(store))) as path:
-            context.load_cert_chain(path)
+            try:
+                context.load_cert_chain(path)
+            except ssl.SSLError as error:
+                raise store.error(f"OpenSSL does not take its key or certificate: {_reason(error)}") from error
         return
     try:
         # With a password that is empty OpenSSL fails where it would ask the terminal for one.
@@ -105,6 +108,8 @@ def _check_size(store: Store) -> None:
         found = os.stat(store.location)
     except OSError as error:
         raise store.error(error.strerror or str(error)) from error
+    except ValueError as error:
+        raise store.error(f"it cannot be a file's name: {error}") from None
     if not stat.S_ISREG(found.st_mode):
         raise store.error("it is not a file")
     if found.st_size > SIZE_MAX:
@@ -169,9 +174,16 @@ def _why_no_key(error: OSError, store: Store) -> str:
     if isinstance(error, ssl.SSLError):
         if error.reason == "KEY_VALUES_MISMATCH":
             return "its certificate is not that of its key"
+        if error.reason is not None and error.reason.endswith("TOO_SMALL"):
+            return f"OpenSSL does not take its key or certificate: {_reason(error)}"
         if _ENCRYPTED_KEY.search(Path(store.location).read_text(errors="replace")):
             return "its key is encrypted, and ssl.key.password is not its password"
     return _why(error, store, "it must have a key and a certificate in PEM format")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """In words: OpenSSL has EE_KEY_TOO_SMALL, say."""
+    return (error.reason or str(error)).replace("_", " ").lower()
 
 
 def _why(error: OSError, store: Store, expected: str) -> str:

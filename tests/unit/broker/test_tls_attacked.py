@@ -20,8 +20,10 @@ from minikafka.broker.node import Node
 from minikafka.broker.tls import Tls
 from minikafka.client import Admin, Security
 from minikafka.config import BrokerConfig
+from minikafka.config.node import REPLICATION
 from minikafka.errors import KafkaError
 from minikafka.model import Endpoint
+from minikafka.net.channel import Channel
 
 StartNode = Callable[..., Awaitable[Node]]
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
@@ -118,6 +120,26 @@ async def test_a_certificate_that_python_cannot_read(start_secure: StartNode, fi
     async with Admin(servers(node), security=security(files, ssl_keystore_location=files.odd())) as admin:
         assert await admin.describe_cluster()
     await honest(node, files)
+
+
+async def test_a_node_whose_certificate_python_cannot_read(start_secure: StartNode, files: Files) -> None:
+    """Neither clients nor other nodes got in: they said that its address is not a host name."""
+    node = await start_secure(ssl_keystore_location=files.odd())
+    how = security(files, ssl_endpoint_identification_algorithm="")
+    async with Admin(servers(node), security=how) as admin:
+        assert await admin.describe_cluster()
+    of_peer = {
+        "listener.security.protocol.map": "REPLICATION:SSL",
+        "security.inter.broker.protocol": "SSL",
+        "ssl.keystore.location": files.node,
+        "ssl.truststore.location": files.authority,
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    dialling = Tls(BrokerConfig(of_peer)).dialling(REPLICATION)
+    assert dialling is not None
+    channel = await Channel.open(listener_of(node, "SSL").endpoint, timeout_s=30, tls=dialling)
+    channel.close()
+    await channel.closed
 
 
 async def test_a_bug_in_a_handshake_is_its_clients_alone(

@@ -24,7 +24,12 @@ def test_the_first_rule_that_fits_gives_the_user(rules: str, name: str, user: st
     assert PrincipalRules(rules.strip()).user_of(name) == user
 
 
-@pytest.mark.parametrize("rules", ["default", "RULE:a", "RULE:a/b", "RULE:a/b/X", "DEFAULT RULE:a/b/", "RULE:(/b/"])
+HUGE, DEEP = "RULE:a{99999999999}/b/", f"RULE:{'(' * 3_000}{')' * 3_000}/b/"
+
+
+@pytest.mark.parametrize(
+    "rules", ["default", "RULE:a", "RULE:a/b", "RULE:a/b/X", "DEFAULT RULE:a/b/", "RULE:(/b/", HUGE, DEEP]
+)
 def test_what_is_no_list_of_rules(rules: str) -> None:
     with pytest.raises(ValueError, match=r"RULE|regular"):
         PrincipalRules(rules)

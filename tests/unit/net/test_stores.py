@@ -7,18 +7,29 @@ import ssl
 import sys
 from base64 import b64decode
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
+    Encoding,
     KeySerializationEncryption,
     NoEncryption,
+    PrivateFormat,
     load_pem_private_key,
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
-from cryptography.x509 import Certificate, load_pem_x509_certificate
+from cryptography.x509 import (
+    Certificate,
+    CertificateBuilder,
+    Name,
+    load_pem_x509_certificate,
+    random_serial_number,
+)
 
 from minikafka.broker.tls import Tls
 from minikafka.client import Security
@@ -76,9 +87,8 @@ def test_a_broker_and_a_client_prove_themselves_by_files_in_pkcs12(tmp_path: Pat
     )
     context = client.context()
     assert context is not None
-    certificate = connected(Tls(config).accepting("SSL"), context).getpeercert()
-    assert certificate is not None
-    assert certificate["subjectAltName"] == (("DNS", "localhost"),)
+    certificate = connected(Tls(config).accepting("SSL"), context).getpeercert(binary_form=True)
+    assert certificate == OWN_CHAIN[0].public_bytes(Encoding.DER)
     described = [entry for entry in config.describe() if entry.name.startswith("ssl.")]
     assert PASSWORD not in f"{config!r} {client!r} {client.key_store!r} {described}"
 
@@ -160,6 +170,28 @@ def test_what_has_no_end_is_not_read(tmp_path: Path, kind: str) -> None:
             load_key(context, Store("ssl.keystore", str(path), kind))
         with pytest.raises(StoreError, match=f"{path}: it (is|has) {said}"):
             with_trusted(context.load_verify_locations, Store("ssl.truststore", str(path), kind))
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_a_key_that_openssl_finds_too_small(tmp_path: Path, kind: str) -> None:
+    key, name = generate_private_key(65537, 1024), Name([])
+    now = datetime.now(UTC)
+    builder = CertificateBuilder(name, name, key.public_key(), random_serial_number(), now, now + timedelta(days=1))
+    own, path = builder.sign(key, SHA256()), tmp_path / "store"
+    if kind == "PEM":
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + own.public_bytes(Encoding.PEM)
+        path.write_bytes(pem)
+    else:
+        path.write_bytes(serialize_key_and_certificates(b"own", key, own, None, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("DEFAULT@SECLEVEL=2")
+    with pytest.raises(StoreError, match=f"{path}: OpenSSL does not take its key or certificate: ee key too small"):
+        load_key(context, Store("ssl.keystore", str(path), kind))
+
+
+def test_what_is_no_name_of_a_file() -> None:
+    with pytest.raises(StoreError, match="it cannot be a file's name: embedded null byte"):
+        load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), Store("ssl.keystore", "a\0b"))
 
 
 def test_a_file_without_what_is_looked_for_is_named(tmp_path: Path) -> None:
