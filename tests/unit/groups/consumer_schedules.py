@@ -687,6 +687,9 @@ class World:
             if waits_ms > (REBALANCE_MS if token.startswith(("join", "sync")) else WRITE_MS):
                 raise ViolationError(f"{token} waits for {waits_ms} ms")
         self.check_rows(consumer)
+        shard = self.driver.coordinator.shard
+        if shard.memory.held_bytes != sum(group.members_bytes for group in shard.groups.values()):
+            raise ViolationError(f"{shard.memory.held_bytes} bytes are counted of what the members take")
 
     def begin_anew(self) -> None:
         """There is no group: the epochs of the next one are told from those of this one by nothing."""
