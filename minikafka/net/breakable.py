@@ -15,7 +15,8 @@ from minikafka.net.reply import PLAIN, Reply, size_of
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What happens to one answer. ``change`` gets its whole frame; None from it: the connection ends instead.
+    """What happens to one answer. ``change`` gets its whole frame, empty for acks=0; None from it: the connection ends
+    instead.
 
     ``is_dropped``: it never leaves, and later ones on its connection neither.
     """
@@ -58,7 +59,7 @@ class HeldReply(Reply):
         if treatment is None and connection.is_whole:
             super().send(chunks)
             return
-        if treatment is not None and chunks:
+        if treatment is not None and (chunks or treatment.change is not None):
             if treatment.is_dropped:
                 release(chunks)
                 return
@@ -68,7 +69,7 @@ class HeldReply(Reply):
                 if changed is None:
                     connection.close()
                     return
-                chunks = (changed,)
+                chunks = (changed,) if changed else ()
         self._held_chunks = chunks
         self.size = size_of(chunks)
         self.hold(sum(len(chunk) for chunk in chunks if isinstance(chunk, PLAIN)))

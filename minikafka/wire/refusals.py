@@ -4,6 +4,7 @@ So answer a node to who may not ask (``broker.authorization``), and the rules of
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -18,8 +19,16 @@ _ALIASES: Final = {
     "index": ("partition_index", "partition"),
     "name": ("topic", "topic_name"),
     "topic": ("name", "topic_name"),
+    "topic_name": ("name", "topic"),
+    "user": ("name",),
 }
 """What requests call what answers repeat of them."""
+_NAMES_IN_ARRAYS: Final = frozenset({"entity"})
+"""Arrays of answers that say what an element is about, as those of the same name in requests."""
+_BELOW: Final = {"dirs": "topics"}
+"""Arrays of requests that answers do not have, and what answers have instead, which is in them."""
+_NAMES_NOTHING: Final = "forgotten_topics_data"
+"""An array of requests that answers say nothing of."""
 _NOT_WITH_ERRORS: Final[dict[str, Any]] = {
     **dict.fromkeys(("base_offset", "offset", "end_offset", "leader_epoch", "timestamp"), -1),
     **dict.fromkeys(("num_partitions", "replication_factor"), -1),
@@ -47,11 +56,15 @@ OF_PARTITIONS: Final = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     }
 )
-"""Errors that no broker says of a whole fetch, or of a group."""
-_NAMES_OF_PARTITIONS: Final = frozenset({"name", "topic", "partition", "partition_index"})
-"""What names a topic or a partition, in answers that read."""
+"""Errors that no broker says of a whole fetch, of an election of many, or of a group."""
+_NAMES_OF_PARTITIONS: Final = frozenset({"name", "topic", "partition", "partition_id", "partition_index"})
+"""What names a topic or a partition."""
 
 
 def has_error(response: MessageType) -> bool:
@@ -67,6 +80,16 @@ def refuse(request: Message, response_type: type[Message], code: ErrorCode) -> M
     """The answer to ``request`` that says ``code`` of everything that it names."""
     response = response_type()
     _fill(response, request, code)
+    return response
+
+
+def refuse_as_brokers_do(request: Message, response_type: type[Message], code: ErrorCode) -> Message:
+    """The same, but what brokers say of partitions only is not said of the whole, where partitions are named."""
+    response = refuse(request, response_type, code)
+    if code in OF_PARTITIONS and _say(response, code, of=_NAMES_OF_PARTITIONS):
+        for name in CODES:
+            if name in response_type.SCHEMA:
+                setattr(response, name, ErrorCode.NONE)
     return response
 
 
@@ -101,8 +124,8 @@ class _Plan(NamedTuple):
     codes: tuple[str, ...]
     constants: tuple[tuple[str, Any], ...]
     arrays: tuple[tuple[str, MessageType, tuple[str, ...]], ...]
-    """Arrays that can say an error, their elements' class, and arrays of the request: the first that is not empty
-    names the elements."""
+    """Arrays that can say an error, or name what it is about; their elements' class, and arrays of the request that
+    name the elements: that of the same name, or all, of which versions and callers leave most empty."""
 
 
 @cache
@@ -111,15 +134,17 @@ def _plan(response: MessageType, source: MessageType) -> _Plan:
     codes = tuple(name for name in schema if name in CODES)
     plain = [(name, (name, *_ALIASES.get(name, ()))) for name, field in schema.items() if not field.array]
     origins = [(name, next((each for each in names if each in source.SCHEMA), None)) for name, names in plain]
-    named_by = [name for name, field in source.SCHEMA.items() if field.array]
+    named_by = tuple(name for name, field in source.SCHEMA.items() if field.array and name != _NAMES_NOTHING)
     return _Plan(
         tuple((name, origin) for name, origin in origins if origin is not None),
         codes,
         _constants(response),
         tuple(
-            (name, field.type, tuple(sorted(named_by, key=lambda each, name=name: each != name)))  # type: ignore[misc]
+            (name, field.type, (name,) if name in named_by and name in _NAMES_IN_ARRAYS else named_by)
             for name, field in schema.items()
-            if field.array and isinstance(field.type, MessageType) and has_error(field.type)
+            if field.array
+            and isinstance(field.type, MessageType)
+            and (has_error(field.type) or name in _NAMES_IN_ARRAYS)
         ),
     )
 
@@ -148,8 +173,16 @@ def _fill(response: Message, source: Message, code: ErrorCode) -> None:
     for name, value in constants:
         setattr(response, name, value)
     for name, kind, named_by in arrays:
-        elements = next((found for each in named_by if (found := getattr(source, each))), ())
-        setattr(response, name, [_element(kind, each, code) for each in elements])
+        setattr(response, name, [_element(kind, each, code) for each in _elements(source, named_by)])
+
+
+def _elements(source: Message, arrays: Iterable[str]) -> Iterator[Any]:
+    for name in arrays:
+        for each in getattr(source, name) or ():
+            if name in _BELOW:
+                yield from getattr(each, _BELOW[name])
+            else:
+                yield each
 
 
 def _element(cls: MessageType, source: Any, code: ErrorCode) -> Message:

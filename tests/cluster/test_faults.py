@@ -308,6 +308,21 @@ def test_an_error_reaches_the_application(kafka: MiniKafka) -> None:
     assert Outcome(kafka).errors == set()
 
 
+@pytest.mark.parametrize(
+    "rule", [{"error": "NOT_LEADER_OR_FOLLOWER"}, {"disconnect": True, "after": True}], ids=["error", "end-after"]
+)
+def test_a_producer_without_answers_loses_its_connection(kafka: MiniKafka, rule: dict[str, Any]) -> None:
+    """As in Apache Kafka: with acks=0 nothing else tells a client of an error."""
+    lost: list[str] = []
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "linger.ms": 0, "acks": 0}
+    producer = Producer(settings | {"error_cb": lambda error: lost.append(error.name())})
+    before = len(values(kafka))
+    kafka.rule("Produce", **rule, times=1)
+    producer.produce(TOPIC, b"unanswered")
+    eventually(lambda: producer.poll(0.1) or "_TRANSPORT" in lost, "a lost connection")
+    assert values(kafka)[before:] == [b"unanswered"] * ("after" in rule)
+
+
 def test_a_read_gets_its_error_too(kafka: MiniKafka) -> None:
     Outcome(kafka)
     kafka.rule("Fetch", error="TOPIC_AUTHORIZATION_FAILED", client_id="reader", times=1)

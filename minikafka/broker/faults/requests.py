@@ -17,7 +17,7 @@ from minikafka.wire.framing import PREFIX_SIZE, FrameError
 from minikafka.wire.headers import RequestHeader, decode_request_header, decode_response_header, encode_response
 from minikafka.wire.messages.api_versions import ApiVersionsResponse
 from minikafka.wire.messages.fetch import FetchRequest
-from minikafka.wire.refusals import OF_PARTITIONS, refuse, say_error
+from minikafka.wire.refusals import OF_PARTITIONS, refuse_as_brokers_do, say_error
 from minikafka.wire.schema import Message, VersionRange
 
 READS: Final = frozenset(
@@ -32,6 +32,10 @@ READS: Final = frozenset(
     }
 )
 """Carried out in any case, which changes nothing: errors go into true answers, with the brokers that they name."""
+
+
+_OF_ACKS_0: Final = "a rule: produce with acks=0 failed"
+"""By its end a client learns of it, for nothing is answered."""
 
 
 class RuledRequests:
@@ -96,11 +100,11 @@ class RuledRequests:
         if request is None:
             self._handler.on_frame(connection, frame)
             return
-        reply = connection.open_reply()
         if key is ApiKey.PRODUCE and not getattr(request, "acks"):  # noqa: B009 - of one message class only
-            reply.skip()
+            connection.close(_OF_ACKS_0)
             return
-        answer = refuse(request, key.response_class, code)
+        reply = connection.open_reply()
+        answer = refuse_as_brokers_do(request, key.response_class, code)
         reply.send((encode_response(key, version, header.correlation_id, encode(answer, version)),))
 
 
@@ -118,7 +122,9 @@ def _treatment(rule: Rule, header: RequestHeader) -> Treatment:
             return Treatment(change=partial(_with_error, header, rule))
 
 
-def _with_error(header: RequestHeader, rule: Rule, frame: bytes) -> bytes:
+def _with_error(header: RequestHeader, rule: Rule, frame: bytes) -> bytes | None:
+    if not frame:  # acks=0: as when a node fails
+        return None
     response = _decoded(header, frame)
     say_error(response, rule.error)
     return _encoded(header, response)

@@ -56,6 +56,18 @@ async def test_an_answer_that_a_rule_has_late_leaves_once_nothing_is_broken(dial
     await listener.close()
 
 
+async def test_who_gets_no_answer_loses_the_connection_instead(dial: Dial) -> None:
+    """Rules with an error or an end did nothing to produce requests with acks=0, and were used up."""
+    links, handler = Links(frozenset()), Treating(Treatment(change=lambda frame: frame or None))
+    listener = await listen(handler, links)
+    peer = await dial(listener)
+    await peer.send(framed(b"asked"))
+    (reply,) = await eventually(lambda: handler.replies, "the request")
+    reply.skip()
+    assert await peer.receive_all() == b""
+    await listener.close()
+
+
 async def test_an_answer_keeps_its_place_on_a_slow_link_when_others_change_or_rules_end(dial: Dial) -> None:
     """Its bytes were counted again, and it came later each time."""
     links, handler = Links(frozenset()), Treating()

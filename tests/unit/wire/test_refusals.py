@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,10 +14,16 @@ from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.error_codes import errors_of
 from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minikafka.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.wire.messages.describe_acls import DescribeAclsRequest
+from minikafka.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from minikafka.wire.messages.offset_commit import (
@@ -29,8 +38,8 @@ from minikafka.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minikafka.wire.refusals import has_error, refuse, say_error
-from minikafka.wire.schema import Message
+from minikafka.wire.refusals import has_error, refuse, refuse_as_brokers_do, say_error
+from minikafka.wire.schema import ZERO_UUID, Message, MessageType
 
 CODE = ErrorCode.REQUEST_TIMED_OUT
 
@@ -41,6 +50,91 @@ def test_every_api_is_refused_in_every_version(key: ApiKey) -> None:
         refusal = refuse(key.request_class(), key.response_class, CODE)
         there = decode_exactly(key.response_class, version, encode(refusal, version))
         assert set(errors_of(there)) <= {CODE}
+
+
+NAMES = frozenset(
+    {
+        *("name", "topic", "topic_id", "topic_name", "partition", "partition_id", "partition_index"),
+        *("key", "group_id", "transactional_id", "producer_id", "member_id", "user"),
+        *("resource_type", "resource_name", "entity_type", "entity_name", "feature"),
+    }
+)
+"""Fields by which a client finds what an element of an answer is about."""
+
+
+@pytest.mark.parametrize("key", [key for key in ApiKey if has_error(key.response_class)], ids=lambda key: key.name)
+def test_each_element_of_a_refusal_names_one_of_the_request(key: ApiKey) -> None:
+    """In every version. Clients look for what they asked about; Java's have words of their own if it is not there."""
+    for version in range(key.versions.first, key.versions.last + 1):
+        request = filled(key.request_class, count(1))
+        there = decode_exactly(key.request_class, version, encode(request, version))
+        refusal = encode(refuse(there, key.response_class, CODE), version)
+        elements = list(structs_of(decode_exactly(key.response_class, version, refusal)))
+        assert any(errors_of(element) for element in elements), version
+        names = [
+            {getattr(each, name) for name in NAMES & type(each).SCHEMA.keys()} - {"", 0, ZERO_UUID}
+            for each in elements[1:]
+        ]
+        assert set().union(*names) <= set(values_of(there))
+        if key is ApiKey.DESCRIBE_LOG_DIRS:
+            continue  # of directories, which requests do not name; the answer has the error itself from version 3 on
+        for each, found in zip(elements[1:], names, strict=True):
+            assert found or NAMES.isdisjoint(type(each).SCHEMA), (version, each)
+
+
+def test_what_is_said_of_partitions_is_not_said_of_an_election_of_many() -> None:
+    """Java's ElectLeadersResult has the partitions then, and fails as a whole otherwise."""
+    request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[1, 2])])
+    response = ApiKey.ELECT_LEADERS.response_class
+    one = refuse_as_brokers_do(request, response, ErrorCode.ELECTION_NOT_NEEDED)
+    assert errors_of(one) == [ErrorCode.ELECTION_NOT_NEEDED] * 2
+    whole = refuse_as_brokers_do(request, response, ErrorCode.NOT_CONTROLLER)
+    assert errors_of(whole) == [ErrorCode.NOT_CONTROLLER] * 3
+    none_named = refuse_as_brokers_do(ElectLeadersRequest(), response, ErrorCode.ELECTION_NOT_NEEDED)
+    assert errors_of(none_named) == [ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def test_all_users_whose_passwords_change_are_named() -> None:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name="a")], upsertions=[ScramCredentialUpsertion(name="b")]
+    )
+    refusal = refuse(request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS.response_class, CODE)
+    assert [each.user for each in refusal.results] == ["a", "b"]  # type: ignore[attr-defined]
+
+
+def filled(cls: MessageType, numbers: Iterator[int]) -> Message:
+    """With a value of its own in each field, and two elements in each array."""
+    message = cls()
+    for name, field in cls.SCHEMA.items():
+        values = [_value(field.type, numbers) for _ in range(2 if field.array else 1)]
+        setattr(message, name, values if field.array else values[0])
+    return message
+
+
+def _value(kind: str | MessageType, numbers: Iterator[int]) -> Any:
+    if not isinstance(kind, str):
+        return filled(kind, numbers)
+    number = next(numbers)
+    values = {"string": f"s{number}", "bytes": b"%d" % number, "records": b"", "uuid": UUID(int=number)}
+    return values.get(kind, number != 0 if kind == "bool" else number)
+
+
+def structs_of(message: Message) -> Iterator[Message]:
+    """Itself, and all that is in its arrays."""
+    yield message
+    for name, field in type(message).SCHEMA.items():
+        if field.array and not isinstance(field.type, str):
+            for each in getattr(message, name) or ():
+                yield from structs_of(each)
+
+
+def values_of(request: Message) -> Iterator[Any]:
+    """All that it names."""
+    for each in structs_of(request):
+        for name, field in type(each).SCHEMA.items():
+            if isinstance(field.type, str) and field.type != "records":
+                value = getattr(each, name)
+                yield from value if field.array and value else [value] if not field.array else ()
 
 
 def test_clients_have_their_own_words_for_a_refusal() -> None:
