@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
 
 from minikafka.testing.kit import MiniKafka, Setting
 from minikafka.testing.log_lines import LogLines
+
+__unittest: Final = True
+"""Tracebacks of tests are without what is here: unittest would cut them off behind it, before the line that fails."""
 
 
 class MiniKafkaCase(unittest.TestCase):
@@ -21,6 +25,7 @@ class MiniKafkaCase(unittest.TestCase):
     in_process: ClassVar[bool] = False
     secure: ClassVar[bool] = False
     kafka: ClassVar[MiniKafka]
+    _lines: LogLines | None = None
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -35,9 +40,21 @@ class MiniKafkaCase(unittest.TestCase):
         self.kafka.heal()
 
     def _callTestMethod(self, method: Callable[[], Any]) -> Any:  # noqa: N802 - unittest's; it has no other place for it
-        lines = LogLines(self.kafka)
-        try:
+        self._lines = LogLines(self.kafka)
+        with self._logs_shown(self._lines):
             return super()._callTestMethod(method)  # type: ignore[misc]
+
+    @contextmanager
+    def subTest(self, *words: Any, **params: Any) -> Iterator[None]:  # noqa: N802
+        """As unittest's; one that fails shows the same."""
+        with super().subTest(*words, **params), self._logs_shown(self._lines or LogLines(self.kafka)):
+            yield
+
+    @staticmethod
+    @contextmanager
+    def _logs_shown(lines: LogLines) -> Iterator[None]:
+        try:
+            yield
         except unittest.SkipTest:
             raise
         except Exception as error:

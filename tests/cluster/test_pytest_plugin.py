@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -91,6 +92,8 @@ class TestOrders(MiniKafkaCase):
     def test_two(self):
         self.kafka.create_topic("t")
         self.assertEqual(self.kafka.leader_of("t", 1), 1)
+        with self.subTest("of many"):
+            self.fail("within it")
         self.kafka.pause(1)
         self.fail("on purpose")
 """
@@ -162,8 +165,10 @@ def test_a_case_of_unittest_has_a_cluster_that_each_test_finds_healed(tmp_path: 
     tmp_path.joinpath("test_case.py").write_text(CASE)
     done = run("unittest", "-q", "test_case", directory=tmp_path)
     assert "Ran 2 tests" in done.stderr
-    assert "FAILED (failures=1)" in done.stderr, done.stderr
-    shown = done.stderr.partition("AssertionError: on purpose\n")[2]
+    assert "FAILED (failures=2)" in done.stderr, done.stderr
+    within, shown = re.split("AssertionError: (?:within it|on purpose)\n", done.stderr)[1:]
+    assert within.startswith("minikafka node-1:\n")
+    assert 'self.fail("on purpose")' in within, "the line that fails"
     assert shown.startswith("minikafka:\nbroker 1 is paused\nminikafka node-1:\n")
     assert "partition=t-1" in shown
 
