@@ -311,18 +311,26 @@ RULED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("AddPartitionsToTxn", {"disconnect": True, "after": True, "times": 2}),
     ("TxnOffsetCommit", {"disconnect": True, "after": True, "times": 2}),
 )
+MET_BY_ALL: Final = frozenset({"Produce", "Fetch"})
+"""APIs that each load asks for; others only some do."""
 
 
 @_fault
 def requests(arena: Arena) -> Iterator[str]:
     """Requests of the load fail, are answered late, or lose their answers, at every node."""
     nodes = arena.cluster.responsive()
-    chosen = arena.rng.sample(RULED, 3)
+    chosen = drawn(arena.rng)
     for api, rule in chosen:
         for node in nodes:
             tell(arena.cluster.rule, api, **rule, client_id=arena.client_pattern, brokers=[node])
     yield "; ".join(f"{api} {_ruled(rule)}" for api, rule in chosen)
     mend(arena.cluster, "rules", *nodes)
+
+
+def drawn(rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
+    """Three rules, of which each load meets one, at least."""
+    first = rng.choice([each for each in RULED if each[0] in MET_BY_ALL])
+    return [first, *rng.sample([each for each in RULED if each is not first], 2)]
 
 
 def _ruled(rule: dict[str, Any]) -> str:

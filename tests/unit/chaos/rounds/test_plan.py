@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 
-from minikafka.chaos.rounds.kinds import KINDS
+from minikafka.chaos.rounds.kinds import KINDS, drawn
 from minikafka.chaos.rounds.plan import ALONE, FIRST_S, QUIET_S, SPELL_S, plan
 from minikafka.chaos.rounds.round import NEW
 from minikafka.chaos.rounds.trial import LOADS, TARGETS
@@ -53,3 +54,11 @@ def test_a_short_round_has_a_spell(seed: int) -> None:
 def test_the_help_names_every_load_and_target() -> None:
     assert tuple(LOADS) == chaos_run.LOADS
     assert tuple(NEW) == chaos_run.TARGETS == TARGETS
+
+
+def test_each_load_meets_a_rule_for_requests() -> None:
+    """One of eight was of groups and transactions only, and did nothing to a load without."""
+    for seed in range(100):
+        rules = drawn(random.Random(seed))
+        assert {api for api, _ in rules} & {"Produce", "Fetch"}
+        assert len({id(rule) for rule in rules}) == 3
