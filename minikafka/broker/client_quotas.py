@@ -97,7 +97,7 @@ class ClientQuotas:
         """Most bytes of one answer: what the quota has in ten windows. A client whose answer took all of
         ``fetch.max.bytes`` could be muted for an hour."""
         quota = self._quota(CONSUMER_BYTE_RATE, client)
-        return NO_BOUND if quota is None else int(quota.bound * FETCH_WINDOWS * self._window_ms / 1000)
+        return NO_BOUND if quota is None else int(min(quota.bound * FETCH_WINDOWS * self._window_ms / 1000, NO_BOUND))
 
     def on_request(self, context: RequestContext) -> None:
         """A client asks something; its earlier requests may have taken too long. It waits for a window at most."""

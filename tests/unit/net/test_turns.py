@@ -56,6 +56,23 @@ async def test_one_that_stands_in_line_again_and_again_has_one_place_in_a_turn()
     assert len(given) == len(set(given)) == 100
 
 
+async def test_a_bug_in_what_one_asks_stops_no_other_in_the_line() -> None:
+    """They stood there until somebody came whose requests took half a turn."""
+    loop, reported = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    turns, gone_on = Turns(loop), []
+
+    def fail() -> None:
+        raise RuntimeError("planted")
+
+    turns.stand_in_line(fail)
+    turns.stand_in_line(lambda: gone_on.append(True))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert gone_on == [True]
+    assert [str(error) for error in reported] == ["planted"]
+
+
 async def test_a_connection_does_not_wait_for_all_portions_of_others() -> None:
     """A hundred portions of 5 ms were before an honest producer."""
     turns, turn = Turns(asyncio.get_running_loop()), [0]

@@ -183,6 +183,16 @@ async def test_an_answer_is_no_larger_than_a_quota_has_in_ten_windows(node: Node
     assert len(answer.responses[0].partitions[0].records) > 8_000, "a batch that is larger goes alone"
 
 
+async def test_a_quota_beyond_all_that_there_is(node: Node, dial: Dial, client: Client) -> None:
+    """Ten windows of it are no number: whoever had it read nothing, and what its fetch was to wake, slept on."""
+    await create_topic(node, "orders")
+    await client.produce("orders", b"x")
+    assert await alter(client, entry({"client_id": None}, consumer_byte_rate=1.7e308)) == [(0, None)]
+    answer = await (await named(dial, node, "reader")).send_fetch("orders", 0)
+    assert answer.responses[0].partitions[0].records
+    assert answer.throttle_time_ms == 0
+
+
 async def test_time_of_requests_is_bounded(node: Node, dial: Dial, client: Client) -> None:
     busy = await named(dial, node, "busy")
     assert await alter(client, entry({"client_id": "busy"}, request_percentage=0.001)) == [(0, None)]
