@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.long_answers import LongAnswers
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
+from minikafka.sasl.scram import ScramCredential, ScramMechanism
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -41,16 +43,22 @@ async def handle(
 
 def _result(image: MetadataImage, user: str, count: int) -> DescribeUserScramCredentialsResult:
     result = DescribeUserScramCredentialsResult(user=user, error_message=None)
-    credentials = image.scram_credentials.get(user)
-    if count > 1:
-        result.error_code = ErrorCode.DUPLICATE_RESOURCE
-        result.error_message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-    elif credentials is None:
-        result.error_code = ErrorCode.RESOURCE_NOT_FOUND
-        result.error_message = f"Attempt to describe a user credential that does not exist: {user}"
-    else:
+    try:
         result.credential_infos = [
             CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
-            for mechanism, credential in sorted(credentials.items())
+            for mechanism, credential in sorted(_credentials(image, user, count).items())
         ]
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
     return result
+
+
+def _credentials(image: MetadataImage, user: str, count: int) -> Mapping[ScramMechanism, ScramCredential]:
+    if count > 1:
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
+    credentials = image.scram_credentials.get(user)
+    if credentials is None:
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message)
+    return credentials

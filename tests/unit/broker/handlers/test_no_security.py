@@ -16,6 +16,7 @@ from minikafka.wire.messages.describe_user_scram_credentials import DescribeUser
 from minikafka.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from minikafka.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
+LONG = "x" * 32_767
 ABOUT_TOKENS = (
     CreateDelegationTokenRequest(),
     RenewDelegationTokenRequest(hmac=b"x"),
@@ -37,11 +38,12 @@ async def test_there_is_no_authorizer(client: Client) -> None:
 async def test_nobody_has_credentials(client: Client) -> None:
     everybody = await client.ask(DescribeUserScramCredentialsRequest(users=None))
     assert (everybody.error_code, everybody.results) == (0, [])
-    names = [UserName(name=name) for name in ("a", "b", "b")]
+    names = [UserName(name=name) for name in ("a", "b", "b", LONG)]
     answer = await client.ask(DescribeUserScramCredentialsRequest(users=names))
     assert {each.user: each.error_code for each in answer.results} == {
         "a": ErrorCode.RESOURCE_NOT_FOUND,
         "b": ErrorCode.DUPLICATE_RESOURCE,
+        LONG: ErrorCode.RESOURCE_NOT_FOUND,
     }
 
 
