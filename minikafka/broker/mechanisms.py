@@ -13,7 +13,7 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.threads import RunInThread
 from minikafka.broker.token_keys import TokenKeys
-from minikafka.config.jaas import Jaas
+from minikafka.config.jaas import CLOCK_SKEW, Jaas
 from minikafka.config.sasl import OAUTHBEARER, PLAIN, SaslSettings
 from minikafka.net.identity import Identity
 from minikafka.sasl.exchange import ServerExchange
@@ -112,6 +112,6 @@ def _unsecured(login: Jaas, clock: Clock) -> Validate:
         option("unsecuredValidatorPrincipalClaimName") or "sub",
         option("unsecuredValidatorScopeClaimName") or "scope",
         tuple((option("unsecuredValidatorRequiredScope") or "").split()),
-        int(option("unsecuredValidatorAllowableClockSkewMs") or 0),
+        int(option(CLOCK_SKEW) or 0),
     )
     return lambda token: demands.check(unsecured_claims(token), clock.wall_ms())

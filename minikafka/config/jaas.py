@@ -16,6 +16,8 @@ OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthB
 MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
 OF_BROKERS: Final = frozenset({"username", "password"})
 """Options by which Kafka's brokers log in to each other: nodes prove a secret instead."""
+CLOCK_SKEW: Final = "unsecuredValidatorAllowableClockSkewMs"
+"""Of a login by tokens that nobody signed."""
 _USER: Final = "user_"
 _LOGIN: Final = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL | re.IGNORECASE
@@ -76,6 +78,19 @@ def jaas(module: str) -> Kind[Jaas]:
         return login
 
     return Kind(ConfigType.PASSWORD, allowed, parse, lambda _value: "(hidden)")
+
+
+def unsecured_jaas() -> Kind[Jaas]:
+    """A login by tokens that nobody signed."""
+    login = jaas(OAUTHBEARER_MODULE)
+
+    def parse(raw: object) -> Jaas:
+        parsed = login.parse(raw)
+        if re.fullmatch("[0-9]{0,15}", parsed.options.get(CLOCK_SKEW, "")) is None:
+            raise ValueError(f"{login.allowed} ({CLOCK_SKEW} is a number of milliseconds)")
+        return parsed
+
+    return Kind(ConfigType.PASSWORD, login.allowed, parse, login.format)
 
 
 def scram_jaas() -> Kind[Jaas]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from minikafka.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, jaas, scram_jaas
+from minikafka.config.jaas import PLAIN_MODULE, jaas, scram_jaas, unsecured_jaas
 from minikafka.config.kinds import integer, long, nullable, text, words
 from minikafka.config.setting import Setting, SettingGroup
 
@@ -42,7 +42,7 @@ class SaslSettings(SettingGroup):
         nullable(scram_jaas()), None, name="scram-sha-512.sasl.jaas.config", doc=_SCRAM_LOGIN
     )
     oauthbearer_sasl_jaas_config = Setting(
-        nullable(jaas(OAUTHBEARER_MODULE)),
+        nullable(unsecured_jaas()),
         None,
         doc="""For OAUTHBEARER without sasl.oauthbearer.jwks.endpoint.url: tokens that nobody signed, as in Apache
         Kafka for tests only; a client names itself what it likes. Options: unsecuredValidatorPrincipalClaimName,

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from minikafka.config import BrokerConfig, ConfigError
-from minikafka.config.jaas import Jaas
+from minikafka.config.jaas import CLOCK_SKEW, Jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -111,6 +111,10 @@ def test_a_listener_is_found_by_the_name_that_the_environment_can_spell() -> Non
             "plain.sasl.jaas.config names no user at listener SASL_SSL",
         ),
         ({"plain_sasl_jaas_config": f'{PLAIN} required user_a="";'}, "each user_NAME has a name and a password"),
+        (
+            {"oauthbearer_sasl_jaas_config": f'OAuthBearerLoginModule required {CLOCK_SKEW}="5s";'},
+            f"{CLOCK_SKEW} is a number of milliseconds",
+        ),
         ({"plain_sasl_jaas_config": "x.ScramLoginModule required;"}, f"must be {PLAIN} required"),
         (
             {"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f'{SCRAM} required user_a="b";'},
