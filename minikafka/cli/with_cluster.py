@@ -6,10 +6,9 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import typer
 
@@ -76,13 +75,14 @@ def _finished(command: list[str], layout: ClusterLayout) -> tuple[int, bool]:
     """Run the command; its exit code as a shell gives it, and whether somebody ended it by hand: nobody looks at logs
     then. _NotBegunError: it cannot be run.
     """
-    try:
-        process = subprocess.Popen(command, env=environment(layout, os.environ))
-    except OSError as error:
-        raise _NotBegunError(f"cannot run {shlex.quote(command[0])}: {error.strerror}") from error
-    with _passing_on(process) as passed_on:
+    with _PassingOn() as passing_on:
+        try:
+            process = subprocess.Popen(command, env=environment(layout, os.environ))
+        except OSError as error:
+            raise _NotBegunError(f"cannot run {shlex.quote(command[0])}: {error.strerror}") from error
+        passing_on.begin(process)
         status = process.wait()
-    by_hand = not passed_on.isdisjoint((signal.SIGINT, signal.SIGHUP))
+    by_hand = not passing_on.came.isdisjoint((signal.SIGINT, signal.SIGHUP))
     return (status if status >= 0 else OF_SIGNALS - status), by_hand
 
 
@@ -97,24 +97,34 @@ def environment(layout: ClusterLayout, outside: Mapping[str, str]) -> dict[str, 
     return {name: value for name, value in outside.items() if name not in OF_ANOTHER} | told
 
 
-@contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
-    """The signals that came. The command decides what one does. Ctrl-C in a terminal reaches it, as it reaches this
-    process.
-    """
-    came: set[int] = set()
+class _PassingOn:
+    """Passes signals on to a command, which decides what one does. Ctrl-C in a terminal reaches it, as it reaches this
+    process. Those that are ignored, as below ``nohup``, stay so for both."""
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        came.add(number)
-        if number != signal.SIGINT or not _is_in_foreground():
+    def __init__(self) -> None:
+        self.came: set[int] = set()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._on_signal) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def begin(self, process: subprocess.Popen[bytes]) -> None:
+        """This is the command. What came while it was begun may not have reached it."""
+        self._process = process
+        for number in sorted(self.came):
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.came.add(number)
+        if self._process is not None and (number != signal.SIGINT or not _is_in_foreground()):
+            self._process.send_signal(number)
 
 
 def _is_in_foreground() -> bool:

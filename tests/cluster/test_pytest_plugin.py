@@ -206,6 +206,8 @@ signal.pause()
 """
     words = [sys.executable, "-m", "minikafka", "run", "--brokers", "1", "--", sys.executable, "-c", script]
     apart: dict[str, Any] = {"start_new_session": True, "env": os.environ | {"TMPDIR": str(tmp_path)}}
+    # A shell that runs this in the background has it ignored.
+    apart["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, **apart) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "up\n"
