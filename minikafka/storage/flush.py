@@ -165,8 +165,8 @@ class Flusher:
                 raise job.error
         self._synced_names_version = max(self._synced_names_version, job.names_version)
         self._unsynced = [path for path in self._unsynced if path not in job.small_files]
-        written = set(job.sealed)
-        self._sealed = [segment for segment in self._sealed if segment not in written]
+        done = set(job.sealed)
+        self._sealed = [segment for segment in self._sealed if segment not in done]
         if job.generation == log.generation:
             log.recovery_point = max(log.recovery_point, job.up_to_offset)
             log.segment_list.stored(job.listing)
