@@ -73,7 +73,7 @@ class Breakable(ABC):
     def slow(self, one: Party, other: Party, *, delay_ms: int = 0, bytes_per_s: int = 0) -> None:
         """Delay what is answered over a link, or let only so much pass; 0 and 0: as fast as ever."""
         changes = {"delay_ms": delay_ms, "bytes_per_s": bytes_per_s}
-        both = ((one, other), (other, one))
+        both = _both_ends(one, other)
         self._change_links([(node, peer, changes) for node, peer in both if isinstance(node, int)])
 
     def join(self, one: Party, other: Party) -> None:
@@ -84,7 +84,7 @@ class Breakable(ABC):
 
     def _joins(self, one: Party, other: Party) -> list[_Change]:
         whole = {"is_cut_in": False, "is_cut_out": False, "delay_ms": 0, "bytes_per_s": 0}
-        both = ((one, other), (other, one))
+        both = _both_ends(one, other)
         return [(node, peer, whole) for node, peer in both if isinstance(node, int) and self._is_up(node)]
 
     # -- the rest of a node -----------------------------------------------------------------------------------------
@@ -140,9 +140,9 @@ class Breakable(ABC):
         after: bool = False,
         client_id: str | None = None,
         times: int | None = None,
-        brokers: Iterable[int] = (),
+        brokers: Iterable[int] | None = None,
     ) -> dict[int, int]:
-        """Have requests of clients treated by a rule, by all brokers or some; one effect for each rule.
+        """Have requests of clients treated by a rule, by all brokers, or these; one effect for each rule.
 
         ``error``: answer with it; ``delay_ms``: answer late; ``drop``: do not answer; ``disconnect``: end the
         connection instead; ``duplicate``: answer twice; ``versions`` (``0-7``): be an older broker. With ``after`` the
@@ -164,7 +164,10 @@ class Breakable(ABC):
             raise ClusterError(f"a rule has one effect of {', '.join(effects)}; this one has {given}")
         body = {"do": "rule", "api": api, "effect": wanted[0], "error": error, "delay_ms": delay_ms}
         body |= {"versions": versions, "is_after": after, "client_id": client_id, "times": times}
-        answers = self._tell(brokers or self._nodes_layout.node_ids, body)
+        chosen = self._nodes_layout.node_ids if brokers is None else list(dict.fromkeys(brokers))
+        if not chosen:
+            raise ClusterError("a rule at which brokers? an empty list names none; without a list it is at all")
+        answers = self._tell(chosen, body)
         return {node: answer["number"] for node, answer in answers.items()}
 
     def remove_rule(self, numbers: Mapping[int, int]) -> None:
@@ -251,11 +254,16 @@ def _checked(answer: dict[str, Any] | BaseException) -> dict[str, Any]:
     return answer
 
 
-def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:
+def _both_ends(one: Party, other: Party) -> tuple[tuple[Party, Party], ...]:
+    """Each with the other. ClusterError: they are the same."""
     if one == other:
         raise ClusterError(f"there is no link from {one} to itself")
+    return (one, other), (other, one)
+
+
+def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:
     told: list[_Change] = []
-    for source, target in ((one, other),) if one_way else ((one, other), (other, one)):
+    for source, target in _both_ends(one, other)[: 1 if one_way else 2]:
         if isinstance(source, int):
             told.append((source, target, {"is_cut_out": True}))
         if isinstance(target, int):

@@ -190,7 +190,7 @@ def add_rule(
         after=after,
         client_id=client_id,
         times=times,
-        brokers=nodes or (),
+        brokers=nodes or None,
     )
     faults = cluster.faults(numbers)
     _show({node: [each for each in faults[node] if each.startswith(f"rule {numbers[node]}:")] for node in numbers})

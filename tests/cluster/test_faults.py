@@ -382,6 +382,8 @@ def test_an_answer_that_comes_twice_is_noticed_by_the_client(kafka: MiniKafka) -
     [
         (lambda kafka: kafka.rule("Prodce", drop=True), "clients have no API 'Prodce'; did you mean Produce"),
         (lambda kafka: kafka.rule("Produce", error="NOPE"), "Kafka has no error 'NOPE'"),
+        (lambda kafka: kafka.rule("Produce", drop=True, brokers=[]), "an empty list names none"),
+        (lambda kafka: kafka.slow(1, 1, delay_ms=5), "there is no link from 1 to itself"),
         (lambda kafka: kafka.rule("Produce"), "a rule has one effect of error, delay, .*; this one has none"),
         (lambda kafka: kafka.rule("Produce", drop=True, delay_ms=1), "this one has delay, drop"),
         (lambda kafka: kafka.rule("Produce", versions="x"), "'x' are no versions; write 3, 0-3 or 5"),

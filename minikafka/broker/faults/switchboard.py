@@ -140,8 +140,8 @@ def _parsed(body: Mapping[str, Any]) -> Rule:
     error = ErrorCode.NONE
     if effect is Effect.ERROR:
         name = str(body.get("error")).upper()
-        is_error = name in ErrorCode.__members__ and name != "NONE"
-        _check(is_error, f"Kafka has no error {name!r}{_meant(name, [*ErrorCode.__members__])}")
+        names = [each.name for each in ErrorCode if each]
+        _check(name in names, f"Kafka has no error {name!r}{_meant(name, names)}")
         _check(has_error(api.response_class), f"answers of {api.camel_name} have no room for an error")
         error = ErrorCode[name]
     versions = None
