@@ -33,6 +33,12 @@ def test_the_first_rule_that_fits_decides() -> None:
     assert take(rules, ApiKey.FETCH, "app-7") is None
 
 
+def test_brackets_of_a_client_id_stand_for_themselves() -> None:
+    rules = rules_of(Rule(ApiKey.PRODUCE, Effect.DROP, client_id="test_orders[1?-*]"))
+    assert take(rules, ApiKey.PRODUCE, "test_orders[12-snappy]") is not None
+    assert take(rules, ApiKey.PRODUCE, "test_orders1") is None
+
+
 def test_a_rule_is_gone_after_its_times() -> None:
     rules = rules_of(Rule(ApiKey.FETCH, Effect.DISCONNECT, times=2))
     assert [take(rules, ApiKey.FETCH, "c") is not None for _ in range(3)] == [True, True, False]
