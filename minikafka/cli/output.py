@@ -150,12 +150,12 @@ def _print_lists(console: Console, names: Sequence[str], rows: Iterable[Sequence
 
 def print_note(text: str) -> None:
     """One line to stderr, beside the data on stdout."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(without_controls(text) + "\n")
 
 
 def fail(message: str) -> NoReturn:
     """Say what went wrong and exit with 1."""
-    sys.stderr.write(f"minikafka: {message}\n")
+    sys.stderr.write(f"minikafka: {without_controls(message)}\n")
     raise SystemExit(1)
 
 

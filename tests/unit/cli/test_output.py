@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minikafka.cli.output import escaped, fail, moment, print_json, print_line, print_table, size, teller
+from minikafka.cli.output import escaped, fail, moment, print_json, print_line, print_note, print_table, size, teller
 from minikafka.cli.transaction import PRODUCERS
 
 
@@ -38,6 +38,14 @@ def test_a_name_gives_no_orders_to_a_terminal_or_a_table(capsys: pytest.CaptureF
     print_line("\x1b[2J\x9b2J")
     print_table(("group",), [(escaped(name),) for name in ("\x1b[2J", "[red]", "[/x]")])
     assert capsys.readouterr().out.split() == [r"\x1b[2J\x9b2J", "group", "─" * 7, r"\x1b[2J", "[red]", "[/x]"]
+
+
+def test_nor_does_one_in_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """The members for which offsets are not reset are named by their client ids."""
+    print_note("waiting for \x1b[2J")
+    with pytest.raises(SystemExit):
+        fail("group 'g' has members: \x1b[2J\x9b")
+    assert capsys.readouterr().err == "waiting for \\x1b[2J\nminikafka: group 'g' has members: \\x1b[2J\\x9b\n"
 
 
 def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -> None:
