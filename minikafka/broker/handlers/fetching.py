@@ -210,8 +210,11 @@ class Fetch(ABC):
         try:
             await work
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
-            log.error("fetch failed", why=one_line(error), exc_info=error)
-            self._context.connection.close()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        log.error("fetch failed", why=one_line(error), exc_info=error)
+        self._context.connection.close()
 
     # -- what consumers and followers differ in ---------------------------------------------------------------------
 
@@ -422,8 +425,11 @@ class Fetch(ABC):
 
     def _answer_anew(self) -> None:
         """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""
-        self._session.look_again()
-        self._read_all(self._answer)
+        try:
+            self._session.look_again()
+            self._read_all(self._answer)
+        except Exception as error:  # a bug, and others are to be woken by what woke this one
+            self._fail(error)
 
     def _answer(self) -> None:
         for cached, data in self._results:

@@ -12,11 +12,12 @@ from broker_client import NOW_MS, Client, batch, fetch_request, produce_request,
 from broker_node import CLUSTER_ID, SECRET, create_topic, delete_topic, eventually, in_time, led, listener_of, turns
 from broker_replicas import told
 
-from minikafka.broker.handlers.fetch import READS_PER_SAMPLE
+from minikafka.broker.handlers.fetch import READS_PER_SAMPLE, _ConsumerFetch
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
+from minikafka.net.channel import ChannelClosedError
 from minikafka.net.identity import Identity
 from minikafka.net.peer import PeerConnection
 from minikafka.replication.replica_condition import Condition
@@ -314,6 +315,34 @@ async def test_a_fetch_waits_for_bytes(topic_id: UUID, node: Node, client: Clien
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert values_in(fetched.records) == [b"d"]
     assert waiting_fetches(node) == 0
+
+
+async def test_a_bug_in_a_fetch_that_waited_is_its_clients_alone(
+    node: Node, client: Client, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client waited for ever, and who waited for what had moved in the same turn was not woken."""
+    most = _ConsumerFetch._max_bytes
+
+    def planted(self: _ConsumerFetch) -> int:
+        if self._context.client_id == "broken":
+            raise RuntimeError("planted")
+        return most(self)
+
+    for topic in "ab":
+        await create_topic(node, topic)
+    sound, writer = await dial(node), await dial(node)
+    client.client_id = "broken"
+    broken, whole = (
+        each.send_fetch(topic, max_wait_ms=LONG_MS, min_bytes=1) for each, topic in ((client, "a"), (sound, "b"))
+    )
+    await eventually(lambda: waiting_fetches(node) == 2, "both to be parked")
+    monkeypatch.setattr(_ConsumerFetch, "_max_bytes", planted)
+    written = [writer.send(produce_request(topic, batch(b"v")), 9) for topic in "ab"]
+    with pytest.raises(ChannelClosedError):
+        await in_time(broken)
+    assert values_in((await in_time(whole)).responses[0].partitions[0].records) == [b"v"]
+    for each in written:
+        await in_time(each)
 
 
 @pytest.mark.spec("D5")
