@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from minikafka.storage.clean_shutdown import CLEAN_SHUTDOWN_FILE
+from minikafka.storage.disk import OsLock
+from minikafka.storage.log_dir import LOCK_FILE
 
 _COPY: Final = "platter-of-"
 _UNFINISHED: Final = "unfinished-platter-of-"
@@ -49,11 +51,18 @@ class Platter:
         too, and does it once more then."""
         for directory in self._directories:
             copy = _beside(directory, _COPY)
-            if copy.is_dir() and not (directory / CLEAN_SHUTDOWN_FILE).exists():
+            if not copy.is_dir():
+                continue
+            try:
+                lock = OsLock(str(directory / LOCK_FILE))
+            except BlockingIOError:
+                continue  # another process runs there; this one is told so when it opens the directory
+            if not (directory / CLEAN_SHUTDOWN_FILE).exists():
                 _beside(directory, _LOSSES).write_text(str(_losses(directory) + 1))
                 _empty(directory)
                 _copy(copy, directory)
-        self.forget()
+            shutil.rmtree(copy)
+            lock.release()
 
     def boot_id(self, boot_id: str | None) -> str | None:
         """As it is after so many losses of power."""
@@ -84,8 +93,10 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _empty(directory: Path) -> None:
-    """It may be a mount, and stays."""
+    """It may be a mount, and stays, as does what keeps others out."""
     for each in directory.iterdir():
+        if each.name == LOCK_FILE:
+            continue
         if each.is_dir() and not each.is_symlink():
             shutil.rmtree(each)
         else:

@@ -8,6 +8,8 @@ import pytest
 
 from minikafka.broker.faults.disk import TroubledDisk
 from minikafka.broker.faults.platter import Platter
+from minikafka.storage.disk import OsLock
+from minikafka.storage.log_dir import LOCK_FILE
 
 
 @pytest.fixture
@@ -29,7 +31,8 @@ def lying_disk(data: Path) -> TroubledDisk:
 
 
 def files(data: Path) -> dict[str, str]:
-    return {str(path.relative_to(data)): path.read_text() for path in data.rglob("*") if path.is_file()}
+    found = {str(path.relative_to(data)): path.read_text() for path in data.rglob("*") if path.is_file()}
+    return {name: text for name, text in found.items() if name != LOCK_FILE}
 
 
 def test_a_node_that_was_killed_begins_with_what_was_kept_and_another_boot_id(data: Path) -> None:
@@ -54,6 +57,17 @@ def test_a_node_that_ended_in_order_has_lost_nothing(data: Path) -> None:
     (data / ".kafka_cleanshutdown").unlink()
     platter.lose()
     assert files(data)["t-0/0.log"] == "kept and lost"
+
+
+def test_a_second_process_takes_nothing_from_a_node_that_runs(data: Path) -> None:
+    """Who starts a node twice by mistake is told so; the node that runs had lost its files by then."""
+    running = OsLock(str(data / LOCK_FILE))
+    lying_disk(data)
+    Platter([str(data)]).lose()
+    assert files(data)["t-0/0.log"] == "kept and lost"
+    running.release()
+    Platter([str(data)]).lose()
+    assert files(data) == {"t-0/0.log": "kept"}
 
 
 def test_a_disk_that_was_mended_has_lost_nothing(data: Path) -> None:
