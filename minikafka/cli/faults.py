@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import re
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,6 +24,8 @@ LinkArgument = Annotated[
         metavar="A-B", help="Two nodes, or a node and clients: 1-2, 1-clients, clients-1.", show_default=False
     ),
 ]
+_LEFT: Final = re.compile(", ([0-9]+ more times|once more)$")
+"""How often a rule is still to be met, which differs from node to node."""
 rule_app = typer.Typer(no_args_is_help=True, help="Rules for requests of clients: errors, late or lost answers.")
 
 
@@ -202,10 +205,10 @@ def remove_rule(
     nodes: Nodes = None,
     directory: Directory = None,
 ) -> None:
-    """Take a rule away."""
+    """Take a rule away, at all nodes where it is."""
     cluster = open_cluster(directory)
-    chosen = nodes or cluster.responsive()
-    cluster.remove_rule(dict.fromkeys(chosen, number))
+    known = cluster.faults(nodes or cluster.responsive())
+    cluster.remove_rule(dict.fromkeys(nodes_of_rule(number, known, are_chosen=bool(nodes)), number))
     print_line(f"removed rule {number}")
 
 
@@ -229,6 +232,21 @@ def heal(nodes: Nodes = None, directory: Directory = None) -> None:
     chosen = nodes or cluster.responsive()
     cluster.mend(chosen)
     print_line("healed")
+
+
+def nodes_of_rule(number: int, known: dict[int, list[str]], *, are_chosen: bool) -> list[int]:
+    """Where a rule is, by the faults of nodes. ClusterError: nowhere. BadParameter: each node counts its rules by
+    itself, it is another one here than there, and nobody chose. Pure."""
+    from minikafka.chaos.layout import ClusterError
+
+    found = {node: each for node, faults in known.items() for each in faults if each.startswith(f"rule {number}:")}
+    if not found:
+        at = f" at node {', '.join(map(str, known))}" if are_chosen else ""
+        raise ClusterError(f"there is no rule {number}{at}; `minikafka chaos rule list` shows all")
+    if not are_chosen and len({_LEFT.sub("", each) for each in found.values()}) > 1:
+        rules = "; ".join(f"at node {node} {each}" for node, each in found.items())
+        raise typer.BadParameter(f"which of them? say --node N: {rules}", param_hint="RULE")
+    return list(found)
 
 
 def _parties(link: str) -> tuple[Party, Party]:
