@@ -435,8 +435,11 @@ class Segment:
         """Write what was made again in place of a damaged file, in any thread."""
         index = self.aborted
         self.has_aborted = True
-        if self._disk.exists(self.path(LOG_SUFFIX)):  # else retention took it away meanwhile
-            replace_file(self._disk, self.path(TRANSACTION_INDEX_SUFFIX), index.encode())
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if not len(index):
+            self._disk.unlink(path)  # an empty one passes for one that was damaged
+        elif self._disk.exists(self.path(LOG_SUFFIX)):  # else retention took it away meanwhile
+            replace_file(self._disk, path, index.encode())
 
     def _loaded_aborted(self) -> TransactionIndex:
         try:

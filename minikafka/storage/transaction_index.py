@@ -50,8 +50,8 @@ class TransactionIndex:
     @classmethod
     def decode(cls, base_offset: int, end_offset: int, data: Buffer) -> TransactionIndex:
         """The index in ``data``, of a segment with these bounds. DamagedIndexError if it cannot be."""
-        if len(data) % ENTRY.size:
-            raise DamagedIndexError(f"{len(data)} bytes are not a whole number of entries")
+        if not data or len(data) % ENTRY.size:
+            raise DamagedIndexError(f"{len(data)} bytes are no entries")
         index = cls()
         for version, producer_id, first_offset, last_offset, last_stable_offset in ENTRY.iter_unpack(data):
             if version != VERSION or producer_id < 0 or not 0 <= first_offset < last_offset:

@@ -132,6 +132,7 @@ ENTRY = Struct(">hqqqq")
 @pytest.mark.parametrize(
     "data",
     [
+        b"",
         b"\x00",
         bytes(34),
         ENTRY.pack(1, 7, 90, 104, 98),
@@ -201,7 +202,7 @@ def test_only_segments_in_which_a_transaction_was_aborted_have_the_file(
     assert indexes(disk, directory) == names[:1]
 
 
-@pytest.mark.parametrize("damage", ["none", "cut", "garbage", "a directory"])
+@pytest.mark.parametrize("damage", ["none", "cut", "emptied", "garbage", "a directory"])
 def test_a_closed_index_is_read_when_it_is_asked_for(
     open_log: OpenLog, disk: OsDisk, directory: str, damage: str
 ) -> None:
@@ -213,7 +214,7 @@ def test_a_closed_index_is_read_when_it_is_asked_for(
         disk.unlink(path)
         disk.mkdir(path)
     elif damage != "none":
-        disk.write_bytes(path, data[:-1] if damage == "cut" else bytes(len(data)))
+        disk.write_bytes(path, {"cut": data[:-1], "emptied": b"", "garbage": bytes(len(data))}[damage])
     assert log.aborted.between(0, 3) is None
     job = log.aborted.prepare(0, 4)
     assert job is not None
@@ -222,6 +223,20 @@ def test_a_closed_index_is_read_when_it_is_asked_for(
     assert log.aborted.between(0, 4) == FOUND
     assert log.aborted.prepare(0, 4) is None
     assert disk.read_bytes(path) == data, "it is there again"
+
+
+def test_an_empty_index_goes_where_nothing_was_aborted(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
+    across_segments(open_log).close()
+    disk.write_bytes(f"{directory}/00000000000000000003.txnindex", b"")
+    for _ in range(2):
+        log = open_log()
+        job = log.aborted.prepare(0, 7)
+        assert job is not None
+        job.run()
+        log.complete_read(job)
+        assert log.aborted.between(0, 7) == FOUND
+        log.close()
+        assert "00000000000000000003.txnindex" not in indexes(disk, directory)
 
 
 @pytest.mark.spec("T20")
