@@ -49,6 +49,7 @@ class Files:
         pem = Path(self.client).read_bytes()
         own: Any = load_pem_private_key(authority("good").private_key_pem.bytes(), None)
         now, names = datetime.now(UTC), x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, ODD_NAMES)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(own.public_key())  # Python 3.13 wants one
         issued = (
             x509.CertificateBuilder()
             .subject_name(x509.load_pem_x509_certificate(pem).subject)
@@ -58,6 +59,7 @@ class Files:
             .not_valid_before(now - timedelta(days=1))
             .not_valid_after(now + timedelta(days=1))
             .add_extension(names, critical=False)
+            .add_extension(issuer, critical=False)
             .sign(own, hashes.SHA256())
         )
         key = pem[: pem.index(b"-----BEGIN CERTIFICATE")]

@@ -370,8 +370,9 @@ async def test_a_record_whose_topic_is_found_when_the_producer_is_closed_does_no
         await producer.close()
 
     closing = asyncio.ensure_future(look_and_close())  # hears of the topic in the same turn, but first
+    sending = asyncio.ensure_future(producer.send_and_wait("t", b"a", partition=0))
     with pytest.raises(RuntimeError, match="not running"):
-        await asyncio.wait_for(producer.send_and_wait("t", b"a", partition=0), timeout=30)
+        await asyncio.wait_for(sending, timeout=30)
     await closing
 
 

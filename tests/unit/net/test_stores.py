@@ -190,7 +190,7 @@ def test_a_key_that_openssl_finds_too_small(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_is_no_name_of_a_file() -> None:
-    with pytest.raises(StoreError, match="it cannot be a file's name: embedded null byte"):
+    with pytest.raises(StoreError, match=r"it cannot be a file's name: .*embedded null"):
         load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), Store("ssl.keystore", "a\0b"))
 
 
