@@ -19,6 +19,7 @@ PROTOCOLS: Final = (
     "local replica",
     "judging",
     "transactions",
+    "consumer groups",
 )  # the pure machines that a sweep is about
 
 

@@ -11,7 +11,8 @@ whatever happens:
 - answers: every request is answered once (the driver checks), and in time;
 - deadlines: who is to give partitions up is removed some time if it does not;
 - liveness: when faults end, the members share out all partitions of their topics, evenly where all want the same, and
-  the group is Stable, and of the protocol that its members make it.
+  the group is Stable, and of the protocol that its members make it; after a rebalance timeout where one has nothing to
+  say (:meth:`World.has_nothing_to_say`).
 
 And from inside, after every step: :meth:`ConsumerGroup.check`; a naive reader of the log, a dictionary by key, has the
 same rows as the group's committed ones, and with the records under way the same as the group's own. It has the same
@@ -87,7 +88,8 @@ class ViolationError(AssertionError):
 
 @dataclass(eq=False)
 class Client:
-    """A consumer: one heartbeat at a time, as the Java client sends them, or as librdkafka does."""
+    """A consumer: one heartbeat at a time, as the Java client sends them, or as librdkafka does: it tells everything in
+    each, until it takes up its first partitions. Then a new subscription does not tell what it has."""
 
     name: str
     instance: str | None
@@ -99,6 +101,9 @@ class Client:
     told: Owned | None = None  # what it has told last; None: nothing that counts
     acks: bool = False  # it has taken up what it was told to, and says so, changed or not
     tells: bool = False  # in the request that it waits for
+    wishes: bool = False  # it has another subscription, and has not said so
+    tells_wishes: bool = False  # in the request that it waits for
+    has_begun: bool = False  # it has taken up partitions since it joined
     asks_again: bool = True  # with all that it wants and has, when an answer is lost; librdkafka does not
     alive: bool = True
     waits_for: str | None = None
@@ -114,7 +119,13 @@ class Client:
         """It has waited long enough for an answer."""
         if self.asks_again or self.tells:
             self.told = None
+        self.wishes |= self.tells_wishes
         self.waits_for = None
+
+    @property
+    def tells_everything(self) -> bool:
+        """True when its next heartbeat leaves nothing out."""
+        return self.told is None or self.epoch == 0 or not (self.asks_again or self.has_begun)
 
     def wants(self, topic: str) -> bool:
         """True when it subscribes to the topic."""
@@ -405,7 +416,7 @@ class World:
         client = self.some()
         if client is not None and self.same is None and client.classic is None:
             client.subscription = {"names": [], "regex": ""} | self.random.choice(SUBSCRIPTIONS)
-            client.told = None
+            client.wishes = True
             self.note(f"{client.name} wants {client.subscription}")
 
     def fail_over(self) -> None:
@@ -442,11 +453,12 @@ class World:
             self.ask_as_classic(client, client.classic)
             return
         epoch, told = client.epoch, client.owned if client.acks or client.told != client.owned else None
-        everything = client.told is None or epoch == 0
+        everything = client.tells_everything
         if everything:
             told = client.owned
+        client.tells_wishes, client.wishes = client.wishes or everything, False
         client.told, client.acks, client.tells = client.owned, False, told is not None
-        fields = dict(client.subscription) if everything else {}
+        fields = dict(client.subscription) if client.tells_wishes else {}
         client.waits_for = self.send(
             f"beat {client.name} {epoch} {sorted(index for _, index in told) if told is not None else '-'}",
             lambda token: self.driver.beat(
@@ -478,7 +490,7 @@ class World:
         if answer.error_code in AGAIN:
             self.remember(client)
             client.epoch, client.owned, client.target, client.told = 0, frozenset(), None, None
-            client.heard = -1
+            client.heard, client.has_begun = -1, False
         elif answer.error_code:
             client.told = None
         else:
@@ -562,6 +574,7 @@ class World:
             self.remember(client)
             found = frozenset(at for at in client.target if at in client.owned or self.driver.some.with_id(at[0]))
             client.acks |= client.asks_again or found != client.owned
+            client.has_begun |= bool(found)
             client.owned, client.target = found, None if found == client.target else client.target
             self.note(f"{client.name} has {sorted(index for _, index in client.owned)}")
 
@@ -758,7 +771,8 @@ class World:
             if number == 15:
                 self.change_topics()
             number += 1
-            if not {client.member_id for client in self.clients}.issuperset(self.members()) and number < ROUNDS_MAX:
+            others = set(self.members()) - {client.member_id for client in self.clients}
+            if (others or any(map(self.has_nothing_to_say, self.clients))) and number < ROUNDS_MAX:
                 joined = number
         self.clients = [client for client in self.clients if client.alive]  # others were fenced
         if not self.clients:
@@ -778,6 +792,17 @@ class World:
         if had != Counter(wanted):
             raise ViolationError(f"of {len(wanted)} partitions {len(had)} have an owner")
         self.check_even()
+
+    def has_nothing_to_say(self, client: Client) -> bool:
+        """True for a client as librdkafka that is to give up what it was told and did not begin with, and has all else:
+        nothing has changed for it. It may as well be about to begin, and says just as much then: so the coordinator has
+        to wait for its rebalance timeout, as Apache Kafka does. What is of a deleted topic need not be waited for."""
+        consumer = self.consumer()
+        if client.asks_again or not client.has_begun or consumer is None or client.target is not None:
+            return False
+        revoked = consumer.current(client.member_id).pending_revocation
+        pending = {(at, index) for at in revoked if self.driver.some.with_id(at) for index in revoked[at]}
+        return bool(pending) and client.told == client.owned and pending.isdisjoint(client.owned)
 
     def check_stable(self) -> None:
         """The group is stable, in the protocol of its members."""

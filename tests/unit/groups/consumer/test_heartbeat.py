@@ -125,6 +125,42 @@ def test_an_assignment_is_told_until_the_member_says_that_it_has_it(driver: Cons
     assert driver.beat("a", 1).member_epoch == 2, "that answer was lost, too"
 
 
+@pytest.mark.spec("G3")
+def test_a_member_that_has_not_begun_says_what_it_has_until_it_is_believed() -> None:
+    """librdkafka has not found topic u yet, and wants v instead: until it begins, it tells everything each time."""
+    driver = ConsumerDriver(topics={"u": 3, "v": 3})
+    driver.beat("a", names=["u"])
+    everything: dict[str, Any] = {"owned": frozenset(), "names": ["v"], "rebalance_ms": 300_000}
+    driver.beat("b", names=["u"])
+    told = driver.beat("a", 1, **everything)
+    assert (told.member_epoch, given(told)) == (1, frozenset()), "it may be about to begin with u"
+    assert parts(given(driver.beat("b", 2, names=["u"]))) is None
+    told = driver.beat("a", 1, **everything)
+    assert (told.member_epoch, parts(given(told))) == (3, [0, 1, 2])
+    assert parts(given(driver.beat("b", 2))) == [0, 1, 2]
+
+
+@pytest.mark.spec("G3", "G6")
+def test_who_says_nothing_may_still_begin_with_what_it_was_told() -> None:
+    """librdkafka hears of fewer partitions while it waits for the application to begin with more: it says nothing, and
+    begins with them later. One that has not found them says as little. Apache Kafka waits, too."""
+    driver = ConsumerDriver(topics={"t": 1, "u": 1})
+    had = given(driver.beat("a", names=["t"]))
+    driver.beat("a", 1, owned=had)
+    more = given(driver.beat("a", 1, names=["t", "u"]))
+    assert more is not None
+    assert len(more) == 2
+    driver.beat("b", names=["u"])
+    for _ in range(60):
+        assert driver.beat("a", 2, names=["t"]).member_epoch == 2
+        assert not given(driver.beat("b", 3))
+        driver.advance(4_900)
+    assert given(driver.beat("a", 2, owned=more)) == had, "now it has begun, and is to end"
+    driver.advance(6_100)
+    assert driver.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID, "five minutes are over"
+    assert given(driver.beat("b", 3)) == more - had
+
+
 @pytest.mark.spec("G5")
 def test_a_member_that_was_fenced_joins_again_under_its_id(driver: ConsumerDriver) -> None:
     driver.beat("a")
