@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from minikafka.chaos.history import History
@@ -11,6 +12,7 @@ from minikafka.chaos.rounds import afterwards
 from minikafka.chaos.rounds.loads import Clients
 from minikafka.chaos.rounds.observer import TIMEOUT_S
 from minikafka.chaos.rounds.trial import Options, Say, Trial
+from minikafka.client import Admin
 from minikafka.client.connections import parse_bootstrap_servers
 
 REPLICAS_MAX: Final = 3
@@ -26,12 +28,25 @@ class Visit(Trial):
         super().__init__(options, options.servers, self._look, history, say, clients)
 
     def prepare(self) -> None:
+        asyncio.run(self._connect())
         views = [view for view in self._look() if view is not None]
         if not views:
             raise ClusterError(f"none of {self.options.servers} answers")
+        left = {each.topic for view in views for each in view.partitions}.intersection(self.load.topics)
+        if left:
+            names = " ".join(sorted(left))
+            raise ClusterError(
+                f"there is {names} already, perhaps of an earlier run; delete it (minikafka topic delete {names}), as "
+                "each run reads all that its topics hold"
+            )
         replicas = min(REPLICAS_MAX, len(views[0].broker_ids))
         self.load.create_topics(replicas, max(1, replicas - 1))
         self.say(f"{len(views[0].broker_ids)} brokers; break them as you like for {self.options.duration_s:g} s")
+
+    async def _connect(self) -> None:
+        """A probe does not say why it has no answer; a client does. Raises KafkaError."""
+        async with Admin(self.load.cluster.servers, security=self.load.cluster.security):
+            pass
 
     def disturb(self) -> None:
         self.load.wait(self.options.duration_s)
