@@ -77,6 +77,11 @@ def _line(line: bytes, number: int) -> Line:
     """A line, of the event with that number. Raises HistoryError."""
     try:
         return _decode(line)
+    except msgspec.ValidationError as error:  # JSON, but one of another writer: it says what is wrong
+        raise HistoryError(f"no event of a history: {_shown(line)!r}: {error}", number) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        shown = line[:_SHOWN].decode(errors="replace").rstrip()
-        raise HistoryError(f"no event of a history: {shown!r}", number) from None
+        raise HistoryError(f"no event of a history: {_shown(line)!r}", number) from None
+
+
+def _shown(line: bytes) -> str:
+    return line[:_SHOWN].decode(errors="replace").rstrip()

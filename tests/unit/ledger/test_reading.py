@@ -51,7 +51,8 @@ def test_a_last_line_without_its_end_is_left_out_and_told() -> None:
         ([LINES[0].replace(b'"ok"', b'"maybe"')], 1, "no event of a history"),
         ([LINES[0].replace(b'"ok"', b'["ok"]')], 1, "no event of a history"),
         ([LINES[0].replace(b'"p":"p"', b'"p":7')], 1, "no event of a history"),
-        ([LINES[0].replace(b'"v":', b'"w":')], 1, "no event of a history"),
+        ([LINES[0].replace(b'"v":', b'"w":')], 1, "}': Object missing required field `v`"),
+        ([LINES[0].replace(b'"t":0', b'"t":0.5')], 1, "}': Expected `int`, got `float` - at `$.t`"),
     ],
 )
 def test_a_damaged_file_is_refused_by_its_line(lines: list[bytes], line: int, words: str) -> None:
