@@ -104,7 +104,7 @@ class ScramServer:
         self._decoys = decoys
         self._nonce = nonce
         self._first: tuple[ClientFirst, ServerFirst, ScramCredential] | None = None
-        self._is_known = False
+        self._found: ScramCredential | None = None
         self._is_over = False
         self.user: str | None = None
         self.expires_at_ms: int | None = None
@@ -126,8 +126,8 @@ class ScramServer:
             raise MalformedScramError("the nonce is too long")
         decoy = self._decoys.of(self._mechanism, first.user)
         found = None if first.has_token else self._find(first.user)
-        self._is_known = found is not None
         credential = decoy if found is None else found
+        self._found = found
         answer = ServerFirst(first.nonce + self._nonce, credential.salt, credential.iterations)
         self._first = (first, answer, credential)
         return str(answer)
@@ -145,7 +145,9 @@ class ScramServer:
         signed = auth_message(first.bare, str(answer), final.bare)
         client_key = xor(final.proof, self._mechanism.hmac(credential.stored_key, signed))
         is_proved = hmac.compare_digest(self._mechanism.hash(client_key), credential.stored_key)
-        if not (is_proved and self._is_known):
+        # Whoever held this message back while the user was removed, or got another password, is too late.
+        is_current = self._find(first.user) == self._found
+        if not (is_proved and is_current and self._found is not None):
             self._refuse()
         check_authorization_id(first.authorization_id, first.user)
         self.user = first.user

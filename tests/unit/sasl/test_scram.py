@@ -13,7 +13,7 @@ from sasl_exchanges import PASSWORDS, SECRET, SHA_256, SHA_512, converse, creden
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.sasl import scram
-from minikafka.sasl.scram import ScramMechanism, credential_of, name_of, salted_password, saslname
+from minikafka.sasl.scram import ScramCredential, ScramMechanism, credential_of, name_of, salted_password, saslname
 from minikafka.sasl.scram_client import SaltedPasswords, ScramClient
 from minikafka.sasl.scram_server import JAVAS, Decoys, ScramServer, Shape, shape_of
 
@@ -62,6 +62,19 @@ def test_a_wrong_password_and_an_unknown_user_are_told_the_same(user: str) -> No
     assert refusal(lambda: converse(scram_client(user, "wrong"), server)) == WRONG
     assert server.user is None
     assert refusal(lambda: server.receive(b"n,,n=alice,r=again")) == WRONG, "it is over"
+
+
+@pytest.mark.parametrize("now", [{}, {"alice": credential("another")}], ids=["removed", "another password"])
+def test_a_user_who_changed_during_an_exchange_gets_in_by_what_is_so_now(now: dict[str, ScramCredential]) -> None:
+    """A client may keep its last message back: for half a minute, or for ten when it logs in again."""
+    users = {"alice": credential("secret")}
+    client, server = scram_client("alice", "secret"), scram_server(users)
+    proof = client.receive(server.receive(client.first()))
+    assert proof is not None
+    users.clear()
+    users.update(now)
+    assert refusal(lambda: server.receive(proof)) == WRONG
+    assert server.user is None
 
 
 def test_an_unknown_user_takes_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
