@@ -83,7 +83,8 @@ class ChaosRun:
         if self.verdict.outcome == "broken":
             return f"The cluster broke its word: {self._broken()}."
         if self.failed:
-            return f"No record is wrong, but a check of the cluster failed: {self.failed[0].name}."
+            known = "" if self.verdict.ok else f" as far as is known ({self._unproved()})"
+            return f"No record is wrong{known}, but a check of the cluster failed: {self.failed[0].name}."
         if not self.verdict.ok:
             return f"Nothing wrong was found, but this proves nothing: {self._unproved()}."
         if self.succeeded < self.needed:

@@ -89,7 +89,8 @@ def ends_of(consumer: Consumer, topic: str) -> dict[int, int]:
 def read_all(cluster: Reached, topic: str, history: History, *, committed: bool) -> None:
     """Read a topic from the beginning to the end with a new consumer. Who gets no further for 30 s stops.
 
-    What it did not get then counts as unseen.
+    What it did not get then counts as unseen where the cluster still answers. A partition whose end nobody told was
+    not read to the end: of it nothing is known.
     """
     from confluent_kafka import KafkaError
 
@@ -113,7 +114,9 @@ def read_all(cluster: Reached, topic: str, history: History, *, committed: bool)
             is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             if is_end and offset >= unread.get(partition, 0):
                 unread.pop(partition, None)
-    history.append(process, "ok", f"drained{suffix}", names)
+    answering = ends_of(consumer, topic) if unread else ends
+    read = [place(topic, n) for n in sorted(ends) if n not in unread or n in answering]
+    history.append(process, "ok", f"drained{suffix}", read)
     consumer.close()
 
 

@@ -122,6 +122,8 @@ def test_what_nobody_read_is_not_proved() -> None:
     assert run.sentence.endswith(" acknowledged records were not looked for afterwards.")
     assert f"Not proved. {run.sentence}" in text_of(run)
     assert not run.ok
+    down = replace(run, findings=[Finding("records are taken again", False, "not within 60 s")])
+    assert " were not looked for afterwards), but a check of the cluster failed: records" in down.sentence
 
 
 def test_names_are_escaped() -> None:
