@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.chaos.rounds.loads import DRAIN_S, Load, Pace, Worker
@@ -316,7 +317,7 @@ class ConfluentClients:
     def __init__(self) -> None:
         import confluent_kafka
 
-        self.name = f"confluent-kafka {confluent_kafka.version()[0]}, librdkafka {confluent_kafka.libversion()[0]}"
+        self.name = f"confluent-kafka {version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}"
 
     def writer(self, name: str, load: Load, rate: float) -> Worker:
         """See ``loads.Clients``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 from confluent_kafka import Producer
@@ -69,3 +70,8 @@ def test_a_producer_that_gives_up_has_a_successor(kafka: MiniKafka) -> None:
     eventually(lambda: has("producer.2", "ok"), "the successor")
     load.stop_sending()
     assert any("its producer gave up: " in str(each.value) for each in load.history.events)
+
+
+def test_a_report_names_the_whole_version() -> None:
+    """It was "confluent-kafka 2"."""
+    assert f"confluent-kafka {version('confluent-kafka')}, librdkafka 2." in ConfluentClients().name
