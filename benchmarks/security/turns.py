@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -33,15 +33,25 @@ class Turn(NamedTuple):
 
 def turn(side: Side, topic: str, records: int) -> Turn:
     """With a topic of PARTITIONS that is there and empty."""
+    return Turn(*write(side, topic, records), *read(side, topic, records))
+
+
+def write(side: Side, topic: str, records: int) -> tuple[float, float]:
+    """Megabytes a second, and CPU seconds of all nodes."""
     producer = producer_with(side.connecting, topic, PARTITIONS)
+    return _measured(side, records, lambda: send(producer, topic, PARTITIONS, records))
+
+
+def read(side: Side, topic: str, records: int) -> tuple[float, float]:
+    """The same, by a consumer that connects first."""
+    return _measured(side, records, lambda: _read(side.connecting, topic, records))
+
+
+def _measured(side: Side, records: int, work: Callable[[], None]) -> tuple[float, float]:
     cpu_s, began = side.cpu_seconds(), time.monotonic()
-    send(producer, topic, PARTITIONS, records)
-    writing_s, writing_cpu_s = time.monotonic() - began, max(TICK_S, side.cpu_seconds() - cpu_s)
-    cpu_s, began = side.cpu_seconds(), time.monotonic()
-    _read(side.connecting, topic, records)
-    reading_s, reading_cpu_s = time.monotonic() - began, max(TICK_S, side.cpu_seconds() - cpu_s)
-    megabytes = records * RECORD_SIZE / 1e6
-    return Turn(megabytes / writing_s, writing_cpu_s, megabytes / reading_s, reading_cpu_s)
+    work()
+    taken_s = time.monotonic() - began
+    return records * RECORD_SIZE / 1e6 / taken_s, max(TICK_S, side.cpu_seconds() - cpu_s)
 
 
 def middle(turns: Sequence[Turn]) -> Turn:
