@@ -1,7 +1,8 @@
 """What the members of groups take in a node, whichever groups they are of: bounded, as all that clients may make up is.
 
-A group is bounded by itself, but a client may name as many groups as it likes. Members that are there go on. A new one,
-or more metadata, is refused with an error after which clients try again (docs/decisions/0025).
+A group is bounded by itself, but a client may name as many groups as it likes. Members that are there go on with what
+they have. A new one is refused, and so is one that is there and brings more metadata, with an error after which clients
+try again (docs/decisions/0025).
 """
 
 from __future__ import annotations
