@@ -68,6 +68,7 @@ class Invariants:
         self._leaders: dict[tuple[Where, int], tuple[int, int]] = {}
         self._committed: dict[Where, dict[int, Batch]] = {}
         self._committed_end: dict[Where, int] = {}
+        self._log_starts: dict[Where, int] = {}
         self._quorum_seen: dict[RaftNode, tuple[int, int, int | None]] = {}
         self._seen: dict[Partition, tuple[int, int, int, bool]] = {}  # what of a replica was checked already
         self._cursors: dict[tuple[int, int, Where], Cursor] = {}
@@ -144,6 +145,7 @@ class Invariants:
         if partition.replica.is_offline or partition.log.is_cutting:
             return  # a log that is being cut serves nothing; its high watermark falls when that is done
         where = (partition.topic_partition, partition.topic_id)
+        self._log_starts[where] = max(self._log_starts.get(where, 0), partition.log.log_start_offset)
         high_watermark, log_end_offset = partition.high_watermark, partition.log.log_end_offset
         if high_watermark > log_end_offset and partition.replica.cut is None:  # a thread is cutting it
             raise InvariantViolatedError(
@@ -217,7 +219,10 @@ class Invariants:
             self._compare(machine, directory, where, end)
 
     def _compare(self, machine: Machine, directory: str, where: Where, end: int) -> None:
-        """Compare the replica's batches below ``end`` with what is known to be committed; what is new is now known."""
+        """Compare the replica's batches below ``end`` with what is known to be committed; what is new is now known.
+
+        Not those below the log start: what was deleted before a follower came for it is not fetched any more.
+        """
         if self.is_damaged(machine, directory) or self.is_beyond(where[0]):
             return
         key = (machine.node_id, machine.incarnation, where)
@@ -236,8 +241,12 @@ class Invariants:
                 if header.next_offset > end:
                     break
                 batch = (header.last_offset, header.leader_epoch, header.crc)
-                is_kept = not machine.has_noise or not (
-                    is_state_of_coordinators(directory) or may_go(content[position : position + header.size_in_bytes])
+                is_kept = header.last_offset >= self._log_starts.get(where, 0) and not (
+                    machine.has_noise
+                    and (
+                        is_state_of_coordinators(directory)
+                        or may_go(content[position : position + header.size_in_bytes])
+                    )
                 )
                 known = committed.setdefault(header.base_offset, batch) if is_kept else batch
                 if known != batch:

@@ -311,7 +311,7 @@ def _drive(
     for task in (*reading, *keeping, *asking):
         task.cancel()
     if deletions is not None:
-        deletions.check()
+        simulator.run_until_done(workload.process("deleter").spawn(deletions.delete_some()), HEALING_S)
     if bookmarks is not None:
         bookmarks.check()
         simulator.run_until_done(workload.process("looker").spawn(bookmarks.look()), HEALING_S)

@@ -41,12 +41,13 @@ class CleanedLog(SyncedLog):
 
     is_cleaned = True
     noted = 0  # the high watermark of the last pass of the cleaner, on the disk before the new files
+    cleaned_to = 0  # it reads what is synced
 
     def clean(self, high_watermark):
         """Drop the records that a later one below the high watermark supersedes; returns their number."""
         last, count = {}, 0
-        self.noted = high_watermark
-        for at in reversed(range(min(high_watermark, self.synced) - self.log_start_offset)):
+        self.noted, self.cleaned_to = high_watermark, min(high_watermark, self.synced)
+        for at in reversed(range(self.cleaned_to - self.log_start_offset)):
             key = self.records[at][1] % KEYS
             if last.setdefault(key, at) != at and not isinstance(self.records[at], Dropped):
                 self.records[at] = Dropped(self.records[at])
@@ -56,10 +57,11 @@ class CleanedLog(SyncedLog):
     def truncate_to(self, offset):
         super().truncate_to(offset)
         self.noted = min(self.noted, self.log_end_offset)
+        self.cleaned_to = min(self.cleaned_to, self.log_end_offset)
 
     def restart_at(self, offset):
         super().restart_at(offset)
-        self.noted = offset
+        self.noted = self.cleaned_to = offset
 
     def lacks(self):
         """The newest records of keys that are not there."""
@@ -89,6 +91,10 @@ class JudgedCluster(LocalReplicaCluster):
         compaction = {self.clean: 12, self.elect_uncleanly: 4} if self.is_compacted else {}
         return {**super()._swarm(), self.crash: 3, self.restart: 4, fault: 10, **compaction}
 
+    @staticmethod
+    def durable_end(node):
+        return node.log.cleaned_to if isinstance(node.log, CleanedLog) else 0
+
     def start(self, node):
         if self.is_compacted:
             node.checkpoint = max(node.checkpoint, node.log.noted)
@@ -100,7 +106,8 @@ class JudgedCluster(LocalReplicaCluster):
         node = self.pick([node for node in self.nodes if not node.alive and node.log.records])
         if node is not None and self.ill is None and not self.damaged:
             self.ill, self.is_short = node, True
-            node.log.truncate_to(int(self.random() * node.log.log_end_offset))
+            left = int(self.random() * node.log.log_end_offset)
+            node.log.truncate_to(max(left, self.durable_end(node)))  # a loss below the recovery point shows
             node.checkpoint = min(node.checkpoint, node.log.log_end_offset)
             self.say("n{} loses its tail, its log now ends at {}", node.id, node.log.log_end_offset)
 

@@ -280,11 +280,16 @@ class PartitionCluster(Cluster):
         if node is not None:
             self.lost.add(node.id)
             self.powerless.add(node.id)
-            node.log.truncate_to(int(self.random() * (node.log.log_end_offset + 1)))
+            node.log.truncate_to(max(int(self.random() * (node.log.log_end_offset + 1)), self.durable_end(node)))
             node.checkpoint = 0
             self.end(node)
             self.checked = None
             self.say("n{} loses power, its log now ends at {}", node.id, node.log.log_end_offset)
+
+    @staticmethod
+    def durable_end(_node):
+        """What no power cut takes away."""
+        return 0
 
     @staticmethod
     def end(node):
