@@ -383,5 +383,5 @@ def _swap(log: Log, old: list[Segment], new: Segment) -> None:
     for segment in old:
         log.discard(segment)
     new.rename("")
-    loaded = log.loaded_segment(new.base_offset, new.size, old[-1].next_offset, has_aborted=new.has_aborted)
+    loaded = log.loaded_segment(new.base_offset, new.size, old[-1].next_offset, new.aborted_checksum)
     log.segments.swap(old, [loaded])

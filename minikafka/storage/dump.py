@@ -28,7 +28,7 @@ from minikafka.storage.producer_state import ProducerEntry
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment_names import LOG_SUFFIX, MAX_OFFSET, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from minikafka.storage.snapshots import decode_snapshot, marker_in
-from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
+from minikafka.storage.transaction_index import TransactionIndex
 
 
 class DumpedBatch(NamedTuple):
@@ -98,9 +98,9 @@ def _without_padding(data: bytes, entry_bytes: int) -> bytes:
     return data[: -(-len(data.rstrip(b"\0")) // entry_bytes) * entry_bytes]
 
 
-def dump_transaction_index(disk: Disk, path: str) -> list[AbortedTransaction]:
+def dump_transaction_index(disk: Disk, path: str) -> TransactionIndex:
     """The entries of a ``.txnindex`` file; DamagedIndexError when it cannot be one."""
-    return list(TransactionIndex.decode(base_offset_of(path), MAX_OFFSET, disk.read_bytes(path)))
+    return TransactionIndex.decode(base_offset_of(path), MAX_OFFSET, disk.read_bytes(path))
 
 
 def dump_producers(disk: Disk, path: str) -> list[ProducerEntry]:

@@ -195,7 +195,7 @@ class Flusher:
             self.close_segment(active)
             log.recovery_point = min(log.recovery_point, active.base_offset)
         self._preallocated = active
-        return self._prepare(syncs_names=self._has_changed)
+        return self._prepare(syncs_names=self._has_changed, is_last=True)
 
     def complete_close(self, job: FlushJob) -> None:
         """A clean end: everything is durable. The log cannot be used again."""
@@ -230,7 +230,7 @@ class Flusher:
         self._preallocated = active = self._log.segments.active
         return active, self._log.config.segment_bytes
 
-    def _prepare(self, *, syncs_names: bool) -> FlushJob:
+    def _prepare(self, *, syncs_names: bool, is_last: bool = False) -> FlushJob:
         log = self._log
         log.commit()
         assert not log.is_cutting, "the log is being cut"
@@ -250,7 +250,7 @@ class Flusher:
             paths=[path for file, path in files if file is None] + indexes,
             directories=[log.directory, dirname(log.directory)] if syncs_names else [],
             store_epochs=log.epochs.prepare_store(log.disk, log.directory),
-            listing=log.segment_list.prepare_store(log.segments),
+            listing=log.segment_list.prepare_store(log.segments, is_last=is_last),
             durable_end=log.durable_end,
             preallocated=self._preallocation(),
         )

@@ -66,6 +66,7 @@ from minikafka.storage.segment_names import LOG_SUFFIX
 from minikafka.storage.slice import LogSlice
 from minikafka.storage.snapshots import SnapshotFiles
 from minikafka.storage.timestamps import TimestampedOffset
+from minikafka.storage.transaction_index import NO_ABORTED
 
 __all__ = [
     "AppendInfo",
@@ -291,8 +292,8 @@ class Log:
         self.flusher.names_changed()
         return segment
 
-    def loaded_segment(self, base_offset: int, size: int, next_offset: int, *, has_aborted: bool = False) -> Segment:
-        """A closed segment of this log whose files are in place."""
+    def loaded_segment(self, base_offset: int, size: int, next_offset: int, aborted: int = NO_ABORTED) -> Segment:
+        """A closed segment of this log whose files are in place. ``aborted``: see :attr:`Segment.aborted_checksum`."""
         segment = Segment(
             self.disk,
             self.directory,
@@ -302,7 +303,7 @@ class Log:
             size=size,
             next_offset=next_offset,
         )
-        segment.has_aborted = has_aborted
+        segment.expect_aborted(aborted)
         return segment
 
     def discard(self, segment: Segment) -> None:

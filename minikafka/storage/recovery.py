@@ -134,7 +134,7 @@ class _Loader:
             is_believed = False
             self._cut(*damage)
             self.segments[-1].activate()
-        return self._loaded(is_believed)
+        return self._loaded(is_believed and not self.unindexed)
 
     def _may_differ(self) -> bool:
         """The other replicas may have more of it, or may have deleted what came back here."""
@@ -201,7 +201,7 @@ class _Loader:
         for base in log_files(self.disk, self.directory):
             size = self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}")
             self.segments.append(self._segment(base, size))
-            self.segments[-1].has_aborted = base in indexed
+            self.segments[-1].expect_aborted(self.segment_list.aborted_of(base), is_there=base in indexed)
         if self.last_stop.keeps_writes:
             listed = self.segment_list.durable
             drop_stray_segments(self.disk, self.segments, listed, self.recovery_point, self._may_begin_by())

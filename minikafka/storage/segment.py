@@ -34,7 +34,7 @@ from minikafka.storage.segment_names import (
     file_name,
 )
 from minikafka.storage.tail import Tail
-from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
+from minikafka.storage.transaction_index import NO_ABORTED, UNKNOWN_CHECKSUM, AbortedTransaction, TransactionIndex
 from minikafka.storage.verified import VerifiedBytes
 
 StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
@@ -46,6 +46,7 @@ class Segment:
     __slots__ = (
         "__weakref__",
         "_aborted",
+        "_aborted_checksum",
         "_cache",
         "_disk",
         "_file",
@@ -91,6 +92,7 @@ class Segment:
         self._file: File | None = None
         self._index: BatchIndex | None = None
         self._aborted: TransactionIndex | None = None
+        self._aborted_checksum = UNKNOWN_CHECKSUM  # that its file must have
         self._max_timestamp: TimeEntry | None = None  # outlives the index of a closed segment
         self._first_timestamp: int | None = None  # of a closed segment, once it was read
         self.tail: Tail | None = None  # None: closed
@@ -225,6 +227,7 @@ class Segment:
         index, path = self.index, self.path(TRANSACTION_INDEX_SUFFIX)
         if self.has_aborted:
             replace_file(self._disk, path, self.aborted.encode())  # a torn one may look like one with fewer entries
+            self._aborted_checksum = self.aborted.checksum
         else:
             self._disk.unlink(path)  # of the time before a cut
         self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())
@@ -280,7 +283,7 @@ class Segment:
             self._file, self._index = self._file or copy._file, copy._index
             self._cache.touch(self)
         if copy._aborted is not None and self.tail is None:
-            self._aborted = copy._aborted
+            self._aborted, self._aborted_checksum = copy._aborted, copy._aborted_checksum
             self._cache.touch(self)
 
     def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:
@@ -418,6 +421,18 @@ class Segment:
         return self._aborted
 
     @property
+    def aborted_checksum(self) -> int:
+        """See :attr:`TransactionIndex.checksum`; -1 before a file was read of which nothing is known."""
+        if self._aborted is not None:
+            return self._aborted.checksum
+        return self._aborted_checksum if self.has_aborted else NO_ABORTED
+
+    def expect_aborted(self, checksum: int, *, is_there: bool = False) -> None:
+        """Nothing was read yet: a file that differs is damage. ``is_there``: there is one, whatever is expected."""
+        self.has_aborted = is_there or checksum > NO_ABORTED
+        self._aborted_checksum = checksum
+
+    @property
     def aborted_in_memory(self) -> TransactionIndex | None:
         """The same, if nothing has to be read for it."""
         return self._aborted
@@ -440,6 +455,7 @@ class Segment:
             self._disk.unlink(path)  # an empty one passes for one that was damaged
         elif self._disk.exists(self.path(LOG_SUFFIX)):  # else retention took it away meanwhile
             replace_file(self._disk, path, index.encode())
+        self._aborted_checksum = index.checksum
 
     def _loaded_aborted(self) -> TransactionIndex:
         try:
@@ -448,4 +464,8 @@ class Segment:
             if is_passing(error):
                 raise
             raise DamagedIndexError(str(error)) from error
-        return TransactionIndex.decode(self.base_offset, self.next_offset, data)
+        index = TransactionIndex.decode(self.base_offset, self.next_offset, data)
+        if self._aborted_checksum not in (UNKNOWN_CHECKSUM, index.checksum):
+            raise DamagedIndexError("it is not the one that the list of segments has")
+        self._aborted_checksum = index.checksum
+        return index

@@ -1,17 +1,21 @@
-"""The file ``segments`` of a log: where its segments begin, and how large the closed ones are.
+"""The file ``segments`` of a log: where its segments begin, how large the closed ones are, and what was aborted there.
 
 A directory in which all files of a segment are missing looks like one in which retention or the cleaner was at work; a
 file that was cut between two batches looks whole. So a log lists what it has. The list is used one way: a segment that
 is listed and not there, or smaller, is damage. What is there and not listed is judged as if there were no list, and so
 is everything when the list itself cannot be read.
 
+A ``.txnindex`` that is missing, or was cut between two entries, looks right, too, and readers of committed records
+would get what it lacks. The list has its checksum; one that differs is made again from the batches.
+
 Hence the order of things. A segment is listed once its name is durable, and its size once all of it is: by a flush. It
-is taken off the list, durably, before its files go: by retention, a cut, the cleaner, a recovery; and so is the size of
-one that is to shrink. Until that is over, no flush puts it on again.
+is taken off the list, durably, before its files go: by retention, a cut, the cleaner, a recovery; and so is what it
+says of one that is to shrink. Until that is over, no flush puts it on again. The aborted transactions of the active
+segment are listed by an orderly stop; after any other one its batches tell them.
 
 A log with its first segment alone has no list: were that missing, nothing would be there. It gets one, though empty,
-before any of its files goes. So a log without a list begins where it always did, and one with two segments below its
-recovery point has one (``closed.check_unlisted``).
+before any of its files goes, and one when it stops orderly with aborted transactions. So a log without a list begins
+where it always did, and one with two segments below its recovery point has one (``closed.check_unlisted``).
 
 The first line is the CRC-32C of the rest, which has the form of Kafka's checkpoint files.
 """
@@ -27,16 +31,30 @@ from crc32c import crc32c
 from minikafka.event_log import get_logger
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_rows, parse_rows
 from minikafka.storage.disk import Disk
+from minikafka.storage.segment import Segment
 from minikafka.storage.segments import Segments
 from minikafka.storage.small_file import SmallFile, read_small_file
+from minikafka.storage.transaction_index import UNKNOWN_CHECKSUM
 
 SEGMENTS_FILE: Final = "segments"
 UNKNOWN_SIZE: Final = -1
 
-Sizes = dict[int, int]
-"""Bytes by base offset, oldest first; :data:`UNKNOWN_SIZE` of one that grows or may shrink."""
 
-_UNREADABLE: Final[Sizes] = {}
+class Listed(NamedTuple):
+    """What is known of a segment."""
+
+    size: int = UNKNOWN_SIZE
+    """Bytes; :data:`UNKNOWN_SIZE` of one that grows or may shrink."""
+    aborted: int = UNKNOWN_CHECKSUM
+    """Checksum of its aborted transactions, see :attr:`TransactionIndex.checksum`."""
+
+
+UNKNOWN: Final = Listed()
+
+Rows = dict[int, Listed]
+"""By base offset, oldest first."""
+
+_UNREADABLE: Final[Rows] = {}
 
 log = get_logger()
 
@@ -79,12 +97,16 @@ class SegmentList:
 
     def size_of(self, base_offset: int) -> int:
         """Bytes that the file of a segment has at least, as far as that is known."""
-        return self._durable.get(base_offset, UNKNOWN_SIZE)
+        return self._durable.get(base_offset, UNKNOWN).size
 
-    def prepare_store(self, segments: Segments) -> Listing:
-        """For a flush, which calls ``store`` last. Then :meth:`stored`."""
-        if self.is_stale(segments):
-            self._note(self._rows(segments))
+    def aborted_of(self, base_offset: int) -> int:
+        """The checksum of a segment's aborted transactions, as far as that is known."""
+        return self._durable.get(base_offset, UNKNOWN).aborted
+
+    def prepare_store(self, segments: Segments, *, is_last: bool = False) -> Listing:
+        """For a flush, which calls ``store`` last. Then :meth:`stored`. ``is_last``: nothing comes after it."""
+        if self.is_stale(segments) or (is_last and self._lacks_aborted(segments.active)):
+            self._note(self._rows(segments, is_last=is_last))
         return Listing(self._version, self._storing())
 
     def stored(self, listing: Listing) -> None:
@@ -105,10 +127,10 @@ class SegmentList:
         """The files of ``bases`` are to go, those of ``shrinking`` may be smaller soon; :meth:`gone` must follow."""
         gone, less = frozenset(bases), frozenset(shrinking)
         store = _nothing
-        if gone or self._has_size(less):
+        if gone or self._is_known(less):
             noted = self._noted or {}
             known = {base: self._durable[base] for base in noted if base in self._durable and base not in gone}
-            self._durable = {base: UNKNOWN_SIZE if base in less else size for base, size in known.items()}
+            self._durable = {base: UNKNOWN if base in less else row for base, row in known.items()}
             self._note(self._durable)
             store = self._storing()
         removal = Removal(gone, less, store)
@@ -133,47 +155,56 @@ class SegmentList:
         self._file = SmallFile(self._disk, f"{directory}/{SEGMENTS_FILE}")
         self._file.found(version)
 
-    def _has_size(self, bases: Iterable[int]) -> bool:
-        noted = self._noted or {}
-        known = (rows.get(base, UNKNOWN_SIZE) for base in bases for rows in (noted, self._durable))
-        return any(size != UNKNOWN_SIZE for size in known)
+    def _is_known(self, bases: Iterable[int]) -> bool:
+        return any(rows.get(base, UNKNOWN) != UNKNOWN for base in bases for rows in (self._noted or {}, self._durable))
 
-    def _note(self, rows: Sizes) -> None:
+    def _lacks_aborted(self, active: Segment) -> bool:
+        noted = (self._noted or {}).get(active.base_offset)
+        return active.has_aborted if noted is None else noted.aborted != active.aborted_checksum
+
+    def _note(self, rows: Rows) -> None:
         self._noted = rows
         self._version += 1
 
     def _storing(self) -> Callable[[], None]:
         return _nothing if self._noted is None else partial(_store, self._file, self._version, self._noted)
 
-    def _rows(self, segments: Segments) -> Sizes:
+    def _rows(self, segments: Segments, *, is_last: bool = False) -> Rows:
         gone = {base for removal in self._removals for base in removal.gone}
-        less = {base for removal in self._removals for base in removal.shrinking} | {segments.active.base_offset}
-        return {
-            segment.base_offset: UNKNOWN_SIZE if segment.base_offset in less else segment.size
-            for segment in segments
+        less = {base for removal in self._removals for base in removal.shrinking}
+        rows = {
+            segment.base_offset: UNKNOWN
+            if segment.base_offset in less
+            else Listed(segment.size, segment.aborted_checksum)
+            for segment in segments.closed
             if segment.base_offset not in gone
         }
+        active = segments.active
+        if active.base_offset not in gone:
+            noted = (self._noted or {}).get(active.base_offset, UNKNOWN).aborted  # it is no reason to store the list
+            rows[active.base_offset] = Listed(aborted=active.aborted_checksum if is_last else noted)
+        return rows
 
 
 def _nothing() -> None:
     """There is no list, or nothing to change."""
 
 
-def _store(file: SmallFile, version: int, rows: Sizes) -> None:
+def _store(file: SmallFile, version: int, rows: Rows) -> None:
     if version > file.durable_version:
-        content = format_rows((str(base), str(size)) for base, size in rows.items())
+        content = format_rows((str(base), str(row.size), str(row.aborted)) for base, row in rows.items())
         file.store(version, f"{crc32c(content):08x}\n".encode() + content)
 
 
-def parse_segments(data: bytes) -> Sizes:
-    """The list in the file; ValueError when it is damaged."""
+def parse_segments(data: bytes) -> Rows:
+    """The list in the file; ValueError when it is damaged. It may be of a version that listed sizes alone."""
     crc, _, content = data.partition(b"\n")
     if int(crc, 16) != crc32c(content):
         raise DamagedCheckpointError("the checksum is wrong")
-    return {int(base): int(size) for base, size in parse_rows(content)}
+    return {int(base): Listed(*map(int, known)) for base, *known in parse_rows(content)}
 
 
-def _read(disk: Disk, path: str) -> Sizes | None:
+def _read(disk: Disk, path: str) -> Rows | None:
     """None when there is no list; one that cannot be read tells nothing, and is made anew."""
     try:
         return parse_segments(read_small_file(disk, path))

@@ -16,6 +16,8 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
+
 from minikafka.model import NO_OFFSET
 from minikafka.records.batch import Buffer
 from minikafka.storage.index import DamagedIndexError
@@ -24,6 +26,9 @@ ENTRY: Final = Struct(">hqqqq")
 VERSION: Final = 0
 BLOCK: Final = 256
 """Entries."""
+UNKNOWN_CHECKSUM: Final = -1
+NO_ABORTED: Final = 0
+"""The checksum of no entries."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -38,10 +43,20 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Entries in the order of their markers."""
 
-    __slots__ = ("_block_firsts", "_first_offsets", "_last_offsets", "_last_stable_offsets", "_producer_ids")
+    __slots__ = (
+        "_block_checksums",
+        "_block_firsts",
+        "_checksum",
+        "_first_offsets",
+        "_last_offsets",
+        "_last_stable_offsets",
+        "_producer_ids",
+    )
 
     def __init__(self) -> None:
         self._block_firsts = array("q")  # the lowest first offset of each BLOCK entries
+        self._block_checksums = array("I")  # of the entries before
+        self._checksum = 0
         self._producer_ids = array("q")
         self._first_offsets = array("q")
         self._last_offsets = array("q")
@@ -74,6 +89,11 @@ class TransactionIndex:
         return len(self._last_offsets) * ENTRY.size
 
     @property
+    def checksum(self) -> int:
+        """CRC-32C of the content of the file; :data:`NO_ABORTED` only if there is none."""
+        return (self._checksum or 1) if self._last_offsets else NO_ABORTED
+
+    @property
     def last_stable_offset(self) -> int:
         """Of the log, with the last entry; -1 without one. No later entry is of a transaction that began before."""
         return self._last_stable_offsets[-1] if self._last_stable_offsets else NO_OFFSET
@@ -89,21 +109,29 @@ class TransactionIndex:
         """A further marker."""
         if len(self) % BLOCK == 0:
             self._block_firsts.append(aborted.first_offset)
+            self._block_checksums.append(self._checksum)
         elif aborted.first_offset < self._block_firsts[-1]:
             self._block_firsts[-1] = aborted.first_offset
         self._producer_ids.append(aborted.producer_id)
         self._first_offsets.append(aborted.first_offset)
         self._last_offsets.append(aborted.last_offset)
         self._last_stable_offsets.append(aborted.last_stable_offset)
+        self._checksum = crc32c(ENTRY.pack(VERSION, *aborted), self._checksum)
 
     def truncate(self, end_offset: int) -> None:
         """Forget markers from ``end_offset`` on."""
         keep = bisect_left(self._last_offsets, end_offset)
         for column in (self._producer_ids, self._first_offsets, self._last_offsets, self._last_stable_offsets):
             del column[keep:]
-        del self._block_firsts[keep // BLOCK :]
+        whole = keep // BLOCK
+        if whole < len(self._block_checksums):
+            self._checksum = self._block_checksums[whole]
+        del self._block_firsts[whole:], self._block_checksums[whole:]
         if keep % BLOCK:
-            self._block_firsts.append(min(self._first_offsets[keep - keep % BLOCK :]))
+            self._block_firsts.append(min(self._first_offsets[whole * BLOCK :]))
+            self._block_checksums.append(self._checksum)
+            for at in range(whole * BLOCK, keep):
+                self._checksum = crc32c(ENTRY.pack(VERSION, *self._entry(at)), self._checksum)
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The transactions with an offset in ``[start_offset, end_offset)``, by marker; later segments may have more.

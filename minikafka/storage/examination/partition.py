@@ -27,9 +27,10 @@ from minikafka.storage.examination.producers import ProducerCheck
 from minikafka.storage.examination.segment import SegmentExamination, Walk
 from minikafka.storage.log_ends import LogKey, Noted
 from minikafka.storage.meta import PARTITION_METADATA_FILE, read_topic_id
-from minikafka.storage.segment_list import SEGMENTS_FILE, Sizes, parse_segments
+from minikafka.storage.segment_list import SEGMENTS_FILE, UNKNOWN, Rows, parse_segments
 from minikafka.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, file_name, offset_in
 from minikafka.storage.small_file import read_small_file
+from minikafka.storage.transaction_index import UNKNOWN_CHECKSUM
 
 _KNOWN: Final = frozenset(
     (DURABLE_END_FILE, EPOCHS_FILE, PARTITION_METADATA_FILE, REFETCH_FILE, SEGMENTS_FILE, TORN_FILE)
@@ -154,7 +155,7 @@ class _PartitionExamination:
                 self._findings.damage(path, f"unreadable ({error}): how far the log was synced is not known")
             return None
 
-    def _listed(self) -> Sizes:
+    def _listed(self) -> Rows:
         path = f"{self._directory}/{SEGMENTS_FILE}"
         try:
             return parse_segments(read_small_file(self._disk, path))
@@ -174,26 +175,26 @@ class _PartitionExamination:
             self._findings.mended(path, f"unreadable ({error}); the epochs are read from the batches")
             return None
 
-    def _check_listed(self, listed: Sizes, segments: dict[int, int]) -> None:
+    def _check_listed(self, listed: Rows, segments: dict[int, int]) -> None:
         """A listed segment that is missing or too small is damage, unless the log starts after it anyway."""
         if self._facts.is_running:  # a segment is taken off the list before it goes
             again = self._listed()
-            listed = {base: min(size, again[base]) for base, size in listed.items() if base in again}
+            listed = {base: min(row, again[base]) for base, row in listed.items() if base in again}
         bounds = sorted({*listed, *segments})
         ends = dict(pairwise(bounds))
-        for base, size in listed.items():
+        for base, row in listed.items():
             path = f"{self._directory}/{file_name(base)}{LOG_SUFFIX}"
             if base in ends and ends[base] <= self._log_start:
                 continue
             if base not in segments:
                 if not (self._facts.is_running and self._disk.exists(path)):
                     self._findings.damage(path, "missing, and the list of segments has it", offset=base)
-            elif segments[base] < size:
-                self._findings.damage(path, f"{segments[base]} bytes; it had {size}", offset=base)
+            elif segments[base] < row.size:
+                self._findings.damage(path, f"{segments[base]} bytes; it had {row.size}", offset=base)
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
-    def _walk(self, files: _Files, listed: Sizes) -> int:
+    def _walk(self, files: _Files, listed: Rows) -> int:
         """Read all segments in order; the offset after the last batch that can be read."""
         bases = [*files.segments]
         facts = self._facts
@@ -234,7 +235,8 @@ class _PartitionExamination:
             elif next_base is not None and walk.expected < next_base:
                 self._check_gap(segment, walk, next_base, listed)
             is_complete = producers.is_complete and not facts.first_dirty.get(self._tp)
-            segment.compare_aborted(producers.take_aborted(), is_complete=is_complete, judges=judges)
+            checksum = UNKNOWN_CHECKSUM if facts.is_running else listed.get(base, UNKNOWN).aborted
+            segment.compare_aborted(producers.take_aborted(), checksum, is_complete=is_complete, judges=judges)
         producers.reach(walk.expected)
         if walk.first_gap is not None:
             first, last = walk.first_gap
@@ -291,7 +293,7 @@ class _PartitionExamination:
         finally:
             file.close()
 
-    def _check_gap(self, segment: SegmentExamination, walk: Walk, next_base: int, listed: Sizes) -> None:
+    def _check_gap(self, segment: SegmentExamination, walk: Walk, next_base: int, listed: Rows) -> None:
         """A segment that ends before the next begins lost its end, unless the cleaner may have taken it."""
         if next_base in listed or next_base <= self._recovery_point or self._facts.first_dirty.get(self._tp):
             walk.gaps += 1

@@ -21,7 +21,7 @@ from minikafka.storage.segment_names import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from minikafka.storage.transaction_index import AbortedTransaction
+from minikafka.storage.transaction_index import UNKNOWN_CHECKSUM, AbortedTransaction, TransactionIndex
 
 PROBLEMS_NAMED = 3
 """Of one index: more of them say the same."""
@@ -100,13 +100,21 @@ class SegmentExamination:
             raise error
         return BadBatchError(0, f"the file cannot be read ({error})")
 
-    def compare_aborted(self, expected: list[AbortedTransaction], *, is_complete: bool, judges: bool) -> None:
-        """The index of aborted transactions, against those that the batches tell. Only ``judges`` when it must be."""
+    def compare_aborted(
+        self, expected: list[AbortedTransaction], checksum: int, *, is_complete: bool, judges: bool
+    ) -> None:
+        """The index of aborted transactions, against those that the batches tell. Only ``judges`` when it must be.
+
+        ``checksum``: of the list of segments.
+        """
         path = self._stem + TRANSACTION_INDEX_SUFFIX
         try:
-            said = dump_transaction_index(self._disk, path) if self._disk.exists(path) else []
+            said = dump_transaction_index(self._disk, path) if self._disk.exists(path) else TransactionIndex()
         except (DamagedIndexError, OSError) as error:
             self._tell_unreadable(path, error)
+            return
+        if judges and checksum not in (UNKNOWN_CHECKSUM, said.checksum):
+            self._findings.mended(path, "not the one that was written; made again from the batches")
             return
         if not (judges and is_complete):
             return

@@ -33,9 +33,10 @@ from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import Noted
 from minikafka.storage.producer_state import ProducerState
+from minikafka.storage.segment import Segment
 from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from minikafka.storage.snapshots import marker_in, replay_segment
-from minikafka.storage.transaction_index import AbortedTransaction
+from minikafka.storage.transaction_index import ENTRY, NO_ABORTED, AbortedTransaction
 
 STEPS: Final = 45
 WHERE: Final = TopicPartition("orders", 0)
@@ -196,6 +197,8 @@ class Schedule:
     def stop_and_start(self) -> None:
         start, end = self.log.log_start_offset, self.log.log_end_offset
         self.log.close()
+        if self.rng.random() < 0.3:
+            self._damage([one for one in self.log.segments if one.has_aborted])
         self.noted_start = start
         self.log = self._opened(LastStop(is_clean=True, recovery_point=end, log_start_offset=start))
         self._lost()
@@ -256,16 +259,32 @@ class Schedule:
             producers.remove_expired(0, 0)
 
     def damage(self) -> None:
-        """An index of aborted transactions that no crash leaves: of a closed, flushed segment."""
+        """An index of aborted transactions that no crash leaves: of a closed, flushed segment.
+
+        Of one that took the place of others nothing is known before the next flush.
+        """
         self.forget()
-        found = [one for one in self.log.segments.closed if one.has_aborted and one.is_index_written]
-        if not found:
+        closed = [one for one in self.log.segments.closed if one.is_index_written]
+        self._damage([one for one in closed if self.log.segment_list.aborted_of(one.base_offset) > NO_ABORTED])
+
+    def _damage(self, segments: list[Segment]) -> None:
+        if not segments:
             return
-        path = self.rng.choice(found).path(TRANSACTION_INDEX_SUFFIX)
-        data = bytearray(self.machine.disk.read_bytes(path))
-        data = data[:-1] if self.rng.random() < 0.5 or not data else bytearray(len(data))
-        self.machine.disk.write_bytes(path, data)
-        self.machine.disk.fsync_path(path)
+        disk, path = self.machine.disk, self.rng.choice(segments).path(TRANSACTION_INDEX_SUFFIX)
+        data = bytearray(disk.read_bytes(path)) if disk.exists(path) else bytearray()
+        way = self.rng.choice(["a byte less", "zeros", "an entry less", "another number", "none"])
+        if way == "none" or not data:
+            disk.unlink(path)
+            disk.fsync_dir("/orders-0")
+            return
+        if way == "another number":
+            data[9] ^= 1  # of the first producer's id
+        elif way == "zeros":
+            data = bytearray(len(data))
+        else:
+            del data[-1 if way == "a byte less" else -ENTRY.size :]
+        disk.write_bytes(path, data)
+        disk.fsync_path(path)
 
     def follow(self) -> None:
         """The follower comes back, gets all of it, or some, and is asked the same."""

@@ -82,12 +82,21 @@ def test_every_damage_is_seen(left: SimulatedDisk) -> None:
 
 @pytest.mark.parametrize("name", ["00000000000000000000.txnindex", "00000000000000000012.txnindex"])
 def test_an_index_of_aborted_transactions_that_is_gone_is_seen(name: str) -> None:
-    """A start takes it for one of a segment in which nothing was aborted, and readers would get what was."""
     disk = leave("stopped")[0].mount()
     disk.unlink(f"{ROOT}/{WHERE}/{name}")
     (found,) = examine(disk)
-    assert (found.severity, found.path) == (Severity.DAMAGE, f"{ROOT}/{WHERE}/{name}")
-    assert "is not in it: readers of committed records get its records" in found.what
+    assert (found.severity, found.path) == (Severity.MENDED, f"{ROOT}/{WHERE}/{name}")
+    assert found.what == "not the one that was written; made again from the batches"
+
+
+def test_an_index_of_aborted_transactions_that_is_gone_with_the_list_is_damage() -> None:
+    """A start takes it for one of a segment in which nothing was aborted, and readers would get what was."""
+    disk = leave("stopped")[0].mount()
+    disk.unlink(f"{ROOT}/{WHERE}/00000000000000000012.txnindex")
+    disk.unlink(f"{ROOT}/{WHERE}/segments")
+    found = [each for each in examine(disk) if each.path.endswith(".txnindex")]
+    assert [each.severity for each in found] == [Severity.DAMAGE]
+    assert "is not in it: readers of committed records get its records" in found[0].what
 
 
 def start_finds_damage(disk: Disk) -> bool:

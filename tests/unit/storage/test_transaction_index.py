@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from at_once import delete_old_segments
+from crc32c import crc32c
 from storage_batches import NOW_MS, OpenLog, append, stage
 
 from minikafka.errors import KafkaError
@@ -22,7 +23,7 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.index import DamagedIndexError
 from minikafka.storage.log import Log
 from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
+from minikafka.storage.transaction_index import NO_ABORTED, AbortedTransaction, TransactionIndex
 
 KAFKA = Path(__file__).parents[2] / "golden" / "transactions" / "kafka_aborted.txnindex"
 """What Apache Kafka 4.3.1's TransactionIndex writes of ENTRIES."""
@@ -94,6 +95,7 @@ def test_blocks_of_entries_are_passed_over_and_none_that_counts(monkeypatch: pyt
             start, end = sorted(random.choices(range(cut_at + 5), k=2))
             left = [each for each in entries if start <= each.last_offset < cut_at and each.first_offset < end]
             assert index.between(start, end) == left
+        assert index.checksum == crc32c(index.encode())
 
 
 def test_a_transaction_that_stays_open_does_not_make_the_search_long() -> None:
@@ -124,6 +126,11 @@ def test_markers_from_an_offset_on_are_cut() -> None:
     index = index_of(*ENTRIES)
     index.truncate(110)
     assert list(index) == [FIRST]
+
+
+def test_the_checksum_is_that_of_the_file() -> None:
+    assert index_of(*ENTRIES).checksum == crc32c(KAFKA.read_bytes())
+    assert TransactionIndex().checksum == NO_ABORTED
 
 
 ENTRY = Struct(">hqqqq")
@@ -202,7 +209,46 @@ def test_only_segments_in_which_a_transaction_was_aborted_have_the_file(
     assert indexes(disk, directory) == names[:1]
 
 
-@pytest.mark.parametrize("damage", ["none", "cut", "emptied", "garbage", "a directory"])
+def damaged(disk: OsDisk, path: str, damage: str) -> None:
+    data = bytearray(disk.read_bytes(path))
+    if damage in ("removed", "a directory"):
+        disk.unlink(path)
+    if damage == "a directory":
+        disk.mkdir(path)
+    if damage == "another producer":
+        data[9] ^= 1
+    changed = {
+        "cut": data[:-1],
+        "an entry less": data[: -ENTRY.size],
+        "emptied": b"",
+        "garbage": bytes(len(data)),
+        "another producer": data,
+    }
+    if damage in changed:
+        disk.write_bytes(path, changed[damage])
+
+
+DAMAGE = ["none", "cut", "an entry less", "removed", "emptied", "garbage", "another producer", "a directory"]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_an_active_index_is_read_at_a_start(open_log: OpenLog, disk: OsDisk, directory: str, damage: str) -> None:
+    log = open_log()
+    for producer_id in (7, 8):
+        write(log, producer_id)
+        end(log, producer_id)
+    log.close()
+    damaged(disk, f"{directory}/00000000000000000000.txnindex", damage)
+    log = open_log()
+    assert log.aborted.between(0, 4) == [AbortedTransaction(7, 0, 1, 2), AbortedTransaction(8, 2, 3, 4)]
+    log.flush()
+    log.close()
+    log = open_log()
+    damaged(disk, f"{directory}/00000000000000000000.txnindex", "removed")
+    assert len(log.aborted.between(0, 4) or []) == 2
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_closed_index_is_read_when_it_is_asked_for(
     open_log: OpenLog, disk: OsDisk, directory: str, damage: str
 ) -> None:
@@ -210,11 +256,7 @@ def test_a_closed_index_is_read_when_it_is_asked_for(
     path = f"{directory}/00000000000000000004.txnindex"
     data = disk.read_bytes(path)
     log = open_log()
-    if damage == "a directory":
-        disk.unlink(path)
-        disk.mkdir(path)
-    elif damage != "none":
-        disk.write_bytes(path, {"cut": data[:-1], "emptied": b"", "garbage": bytes(len(data))}[damage])
+    damaged(disk, path, damage)
     assert log.aborted.between(0, 3) is None
     job = log.aborted.prepare(0, 4)
     assert job is not None
