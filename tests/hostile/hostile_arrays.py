@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from minikafka.wire.api import CLIENTS, ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.layout import FIXED, Column, is_flexible, layout_of
 from minikafka.wire.schema import ZERO_UUID, Message
+
+SOME: Final = 10_000
+"""What is said where one value does: a name, a time-out in ms."""
 
 
 class Array(NamedTuple):
@@ -25,10 +29,27 @@ class Array(NamedTuple):
 
     def body(self, *counts: int) -> bytes:
         """A request with so many elements on each level of the path; everything in them is zero, empty or null."""
-        request = _filled(self.key.request_class, list(zip(self.path, counts, strict=True)))
+        return self._encoded(_filled(self.key.request_class, list(zip(self.path, counts, strict=True))))
+
+    def _encoded(self, request: Message) -> bytes:
         if self.key is ApiKey.PRODUCE:
             request.acks = 1  # type: ignore[attr-defined]  # with 0 nothing is answered
         return encode(request, self.version)
+
+    def body_of_distinct(self, count: int) -> bytes:
+        """One element on each level above, and ``count`` that differ in everything that they say."""
+        request = self.key.request_class()
+        _distinguish(request, self.version, SOME, of=("string",))
+        message, structs = request, [*self.path]
+        for column in structs[:-1]:
+            assert column.struct is not None
+            element = column.struct()
+            _distinguish(element, self.version, SOME)
+            setattr(message, column.name, [element])
+            message = element
+        last = self.path[-1]
+        setattr(message, last.name, [_distinct(last, self.version, number) for number in range(count)])
+        return self._encoded(request)
 
     def body_with_count(self, count: int) -> bytes:
         """One element on each level above, and none in the array, which says that it has ``count``: an int32, or what
@@ -74,6 +95,35 @@ def _element(column: Column, below: list[tuple[Column, int]]) -> Any:
     zeros = {"string": "", "bytes": b"", "records": b"", "uuid": ZERO_UUID}
     assert column.primitive in zeros or column.primitive in FIXED
     return zeros.get(column.primitive, 0)
+
+
+def _distinct(column: Column, version: int, number: int) -> Any:
+    if column.struct is None:
+        return _value(column.primitive, number)
+    element = column.struct()
+    _distinguish(element, version, number)
+    return element
+
+
+def _distinguish(message: Message, version: int, number: int, *, of: Sequence[str] = ()) -> None:
+    """Give each field a value of its own; only those ``of`` these types, if any are given, and time-outs."""
+    for column in layout_of(type(message), version).columns:
+        is_wanted = not of or column.primitive in of or column.name.endswith("timeout_ms")
+        if is_wanted and column.struct is None and not column.field.array and column.primitive != "records":
+            setattr(message, column.name, _value(column.primitive, number))
+
+
+def _value(primitive: str, number: int) -> Any:
+    match primitive:
+        case "string":
+            return f"{number:x}"
+        case "bytes":
+            return b"%x" % number
+        case "uuid":
+            return UUID(int=number + 1)
+        case "bool" | "int8":
+            return number % 2
+    return number
 
 
 def _uvarint(value: int) -> bytes:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX
+from minikafka.wire.messages.alter_configs import AlterableConfig as ReplacingConfig
+from minikafka.wire.messages.alter_configs import AlterConfigsRequest
+from minikafka.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from minikafka.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
@@ -16,7 +19,11 @@ from minikafka.wire.messages.describe_log_dirs import DescribableLogDirTopic, De
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
-from minikafka.wire.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.wire.messages.offset_commit import (
@@ -50,6 +57,18 @@ Request = tuple[Callable[[], Message], int]
 def names(count: int) -> list[str]:
     """Short and distinct."""
     return [f"{number:x}" for number in range(count)]
+
+
+def changed(setting: str) -> list[AlterConfigsResource]:
+    """Of more brokers than there are, a fourth of the largest request: each element brings one more."""
+    configs = [AlterableConfig(name=setting, value="1")]
+    return [AlterConfigsResource(resource_type=4, resource_name=name, configs=configs) for name in names(HALF // 2)]
+
+
+def replaced(setting: str) -> list[ReplacedResource]:
+    """The same in the older request."""
+    configs = [ReplacingConfig(name=setting, value="1")]
+    return [ReplacedResource(resource_type=4, resource_name=name, configs=configs) for name in names(HALF // 2)]
 
 
 def list_offsets(timestamp: int) -> Message:
@@ -150,6 +169,16 @@ LARGEST: Final[dict[str, Request]] = {
     "IncrementalAlterConfigs": (
         lambda: IncrementalAlterConfigsRequest(
             resources=[AlterConfigsResource(resource_type=2, resource_name=name) for name in names(MOST)]
+        ),
+        1,
+    ),
+    "AlterConfigs, half of them about certificates": (
+        lambda: AlterConfigsRequest(resources=[*replaced("log.retention.ms"), *replaced("ssl.keystore.location")]),
+        2,
+    ),
+    "IncrementalAlterConfigs, half of them about certificates": (
+        lambda: IncrementalAlterConfigsRequest(
+            resources=[*changed("log.retention.ms"), *changed("ssl.keystore.location")]
         ),
         1,
     ),

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spec("P6")
 
 ARRAYS = arrays()
 ELEMENTS = 2_000
+DISTINCT = 5_000
 BAD_COUNTS = {"huge": 2**31 - 1, "negative": -2, "lowest": -(2**31), "one more than there are bytes": 1000}
 
 
@@ -52,6 +53,19 @@ def test_nested_arrays_are_answered(target: Target) -> None:
     """All levels have as many elements as each other."""
     nested = [array for array in ARRAYS if len(array.path) > 1]
     answer_all(target, [(array, [round(ELEMENTS ** (1 / len(array.path)))] * len(array.path)) for array in nested])
+
+
+def test_elements_that_differ_are_answered(target: Target) -> None:
+    """As many as a request may well have, each with a name or number of its own: nothing looks at each for each."""
+    with target.wire() as wire:
+        for array in ARRAYS:
+            if array.path[-1].primitive == "bool":
+                continue
+            try:
+                wire.send_body(array.key, array.version, array.body_of_distinct(DISTINCT))
+                wire.receive_frame()
+            except ClosedError:
+                pytest.fail(f"{array.name} of {DISTINCT} elements closed the connection")
 
 
 def answer_all(target: Target, asked: list[tuple[Array, list[int]]]) -> None:

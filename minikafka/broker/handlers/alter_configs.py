@@ -50,8 +50,11 @@ async def handle(
 
         return await with_keys_taken_up(resources, look, ask, keys, metadata, validate_only=request.validate_only)
 
-    of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]
-    of_others = [each for each in request.resources if each not in of_keys]
+    of_keys: list[AlterConfigsResource] = []
+    of_others: list[AlterConfigsResource] = []
+    for each in request.resources:
+        is_of_keys = each.resource_type == BROKER and keys.concerns(each.configs)
+        (of_keys if is_of_keys else of_others).append(each)
     responses: list[AlterConfigsResourceResponse] = []
     for resources, alter in ((of_others, ask), (of_keys, ask_about_keys)):
         named = portions(resources, lambda each: (each.resource_type, each.resource_name))

@@ -58,9 +58,16 @@ async def handle(
     async def alter_loggers(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
         return _altered(resources, config.node_id, logger, validate_only=request.validate_only)
 
-    of_loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
-    of_keys = [each for each in request.resources if each.resource_type == BROKER and keys.concerns(each.configs)]
-    of_settings = [each for each in request.resources if each.resource_type != BROKER_LOGGER and each not in of_keys]
+    of_loggers: list[AlterConfigsResource] = []
+    of_keys: list[AlterConfigsResource] = []
+    of_settings: list[AlterConfigsResource] = []
+    for each in request.resources:
+        if each.resource_type == BROKER_LOGGER:
+            of_loggers.append(each)
+        elif each.resource_type == BROKER and keys.concerns(each.configs):
+            of_keys.append(each)
+        else:
+            of_settings.append(each)
     responses: list[AlterConfigsResourceResponse] = []
     for resources, alter in ((of_settings, ask), (of_keys, ask_about_keys), (of_loggers, alter_loggers)):
         if resources:
