@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 PER_REQUEST: Final = 500
 """Most entries of a client's request in one request to the controller, which carries it out in one turn."""
+CHARACTERS_PER_REQUEST: Final = 100_000
+"""The same of the values of settings. A list of replicas takes 0.2 us a character to read, several times."""
 
 
 async def paced(items: Iterable[T], at_once: int, context: RequestContext) -> AsyncIterator[T]:
@@ -52,14 +54,19 @@ class PerTurn:
         self._next.set()
 
 
-def portions(items: Iterable[T], key_of: Callable[[T], Hashable]) -> list[list[T]]:
+def portions(
+    items: Iterable[T], key_of: Callable[[T], Hashable], characters_of: Callable[[T], int] = lambda _: 0
+) -> list[list[T]]:
     """The items of each request. Items of one key stay together, so that duplicates are refused."""
     groups: dict[Hashable, list[T]] = {}
     for item in items:
         groups.setdefault(key_of(item), []).append(item)
     found: list[list[T]] = [[]]
+    characters = 0
     for group in groups.values():
-        if len(found[-1]) >= PER_REQUEST:
+        if len(found[-1]) >= PER_REQUEST or characters >= CHARACTERS_PER_REQUEST:
             found.append([])
+            characters = 0
         found[-1] += group
+        characters += sum(map(characters_of, group))
     return found

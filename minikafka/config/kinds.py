@@ -7,7 +7,7 @@ allowed; and prints a value as DescribeConfigs and the reference page show it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import ip_address
@@ -16,6 +16,9 @@ from typing import Any, Final, Generic, TypeVar
 from minikafka.model import Endpoint
 
 T = TypeVar("T")
+
+ALL_REPLICAS: Final = "*"
+_REPLICAS: Final = re.compile(r"[0-9]{1,9}:[0-9]{1,9}(?:,[0-9]{1,9}:[0-9]{1,9})*")
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -282,36 +285,42 @@ def voters() -> Kind[Mapping[int, Endpoint]]:
 
 
 class ReplicaList:
-    """Some replicas of a topic, as ``partition:broker``; or all of them (KIP-73)."""
+    """Some replicas of a topic, as ``partition:broker``; or all of them (KIP-73).
 
-    __slots__ = ("_listed", "has_all")
+    It may have thousands, is read with all settings of its topic, and asked for few: so the text is taken apart when
+    it is asked.
+    """
 
-    def __init__(self, listed: Iterable[tuple[int, int]] = (), *, has_all: bool = False) -> None:
-        self._listed = dict.fromkeys(listed)
-        self.has_all = has_all
+    __slots__ = ("_listed", "_text")
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+        self._listed: frozenset[tuple[int, int]] | None = None
 
     def has(self, partition: int, broker_id: int) -> bool:
         """True when the replica is one of them."""
-        return self.has_all or (partition, broker_id) in self._listed
+        if self._text == ALL_REPLICAS:
+            return True
+        if self._listed is None:
+            pairs = (item.split(":") for item in self)
+            self._listed = frozenset((int(partition), int(broker_id)) for partition, broker_id in pairs)
+        return (partition, broker_id) in self._listed
 
     def __iter__(self) -> Iterator[str]:
         """As they are written, one by one."""
-        if self.has_all:
-            yield "*"
-        for partition, broker_id in self._listed:
-            yield f"{partition}:{broker_id}"
+        return iter(self._text.split(",") if self._text else ())
 
     def __bool__(self) -> bool:
-        return self.has_all or bool(self._listed)
+        return bool(self._text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReplicaList) and str(self) == str(other)
+        return isinstance(other, ReplicaList) and self._text == other._text
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self._text)
 
     def __str__(self) -> str:
-        return ",".join(self)
+        return self._text
 
 
 def replica_list() -> Kind[ReplicaList]:
@@ -319,13 +328,10 @@ def replica_list() -> Kind[ReplicaList]:
     allowed = "a list of partition:broker, or *"
 
     def parse(raw: object) -> ReplicaList:
-        if raw == "*" or raw == ["*"]:
-            return ReplicaList(has_all=True)
-        items = _items(raw)
-        if not all(re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", item) for item in items):
+        text = raw if isinstance(raw, str) and _REPLICAS.fullmatch(raw) else ",".join(_items(raw))
+        if text and text != ALL_REPLICAS and not _REPLICAS.fullmatch(text):
             raise ValueError(allowed)
-        pairs = (item.split(":") for item in items)
-        return ReplicaList((int(partition), int(broker_id)) for partition, broker_id in pairs)
+        return ReplicaList(text)
 
     return Kind(ConfigType.LIST, allowed, parse)
 

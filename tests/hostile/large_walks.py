@@ -63,6 +63,10 @@ class Walk(NamedTuple):
     """It costs as much when it is sent again."""
 
 
+REPLICAS: Final = ",".join(f"{partition}:1" for partition in range(4_500))
+"""Nearly as long as a string may be."""
+
+
 def one(version: int, make: Callable[[], Message]) -> Walk:
     return Walk(version, lambda: [make()])
 
@@ -226,6 +230,12 @@ WALKS: Final[dict[str, Walk]] = {
     ),
     "A setting of all topics": one(
         1, lambda: alter_configs(ConfigResourceType.TOPIC, TOPICS, "retention.ms", "7200000")
+    ),
+    "A long list of many topics": one(
+        1,
+        lambda: alter_configs(
+            ConfigResourceType.TOPIC, TOPICS[:300], "leader.replication.throttled.replicas", REPLICAS
+        ),
     ),
     "DeleteTopics, with offsets": once(
         6, lambda: DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in TOPICS[:300]], timeout_ms=30_000)

@@ -57,13 +57,17 @@ async def handle(
         (of_keys if is_of_keys else of_others).append(each)
     responses: list[AlterConfigsResourceResponse] = []
     for resources, alter in ((of_others, ask), (of_keys, ask_about_keys)):
-        named = portions(resources, lambda each: (each.resource_type, each.resource_name))
+        named = portions(resources, lambda each: (each.resource_type, each.resource_name), _characters)
         responses += await asked_in_portions(named, alter, _refused)
     return AlterConfigsResponse(responses=responses)
 
 
 def _set_by(resource: AlterConfigsResource) -> dict[str, str]:
     return {config.name: config.value for config in resource.configs if config.value is not None}
+
+
+def _characters(resource: AlterConfigsResource) -> int:
+    return sum(len(config.value or "") for config in resource.configs)
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

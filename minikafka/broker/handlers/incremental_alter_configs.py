@@ -71,7 +71,7 @@ async def handle(
     responses: list[AlterConfigsResourceResponse] = []
     for resources, alter in ((of_settings, ask), (of_keys, ask_about_keys), (of_loggers, alter_loggers)):
         if resources:
-            named = portions(resources, lambda each: (each.resource_type, each.resource_name))
+            named = portions(resources, lambda each: (each.resource_type, each.resource_name), _characters)
             responses += await asked_in_portions(named, alter, _refused)
     return IncrementalAlterConfigsResponse(responses=responses)
 
@@ -93,6 +93,10 @@ def _altered(
             response = _refused(resource, error)
         responses[name] = response
     return list(responses.values())
+
+
+def _characters(resource: AlterConfigsResource) -> int:
+    return sum(len(config.value or "") for config in resource.configs)
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

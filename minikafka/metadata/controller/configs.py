@@ -317,7 +317,7 @@ def _check_known(resource: ConfigResource, name: str) -> Setting[Any]:
 
 
 def _combined(present: tuple[str, ...], value: str, op: int) -> str:
-    items = [item.strip() for item in value.split(",")]
+    items = dict.fromkeys(item.strip() for item in value.split(","))
     if op == AlterConfigOp.SUBTRACT:
         return ",".join(item for item in present if item not in items)
-    return ",".join([*present, *(item for item in items if item not in present)])
+    return ",".join(dict.fromkeys([*present, *items]))
