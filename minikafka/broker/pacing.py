@@ -16,7 +16,7 @@ T = TypeVar("T")
 PER_REQUEST: Final = 500
 """Most entries of a client's request in one request to the controller, which carries it out in one turn."""
 CHARACTERS_PER_REQUEST: Final = 100_000
-"""The same of the values of settings. A list of replicas takes 0.2 us a character to read, several times."""
+"""The same of names and values of settings. A list of replicas takes 0.2 us a character to read, several times."""
 
 
 async def paced(items: Iterable[T], at_once: int, context: RequestContext) -> AsyncIterator[T]:

@@ -152,6 +152,8 @@ def parse_settings(rows: Mapping[str, Setting[Any]], given: Mapping[str, object]
     return values
 
 
+LONGEST_COMPARED: Final = 100
+"""Characters of a name that is compared with those that there are."""
 _NOW: Final = {"broker.id": "node.id", "zookeeper.connect": "controller.quorum.voters"}
 """Settings of Kafka before KRaft, where another name is nearer than the one that is meant."""
 
@@ -160,7 +162,13 @@ def find_row(rows: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
     """The row of that name; ConfigError suggests the nearest one."""
     row = rows.get(name)
     if row is None:
-        near = [_NOW[name]] if name in _NOW else difflib.get_close_matches(name, rows, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = _NOW.get(name) or _nearest(rows, name)
+        hint = f"; did you mean {near}?" if near else ""
         raise ConfigError([f"setting {name!r} not found{hint}"])
     return row
+
+
+def _nearest(rows: Iterable[str], name: str) -> str | None:
+    if len(name) > LONGEST_COMPARED:  # a stranger's, of 32 KB: it is none of them
+        return None
+    return next(iter(difflib.get_close_matches(name, rows, n=1, cutoff=0.6)), None)

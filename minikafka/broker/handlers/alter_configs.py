@@ -67,7 +67,7 @@ def _set_by(resource: AlterConfigsResource) -> dict[str, str]:
 
 
 def _characters(resource: AlterConfigsResource) -> int:
-    return sum(len(config.value or "") for config in resource.configs)
+    return sum(len(config.name) + len(config.value or "") for config in resource.configs)
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
