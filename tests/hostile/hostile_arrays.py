@@ -36,8 +36,9 @@ class Array(NamedTuple):
             request.acks = 1  # type: ignore[attr-defined]  # with 0 nothing is answered
         return encode(request, self.version)
 
-    def body_of_distinct(self, count: int) -> bytes:
-        """One element on each level above, and ``count`` that differ in everything that they say."""
+    def body_of_distinct(self, count: int, length: int = 1) -> bytes:
+        """One element on each level above, and ``count`` that differ in everything that they say, names of at least
+        ``length`` characters."""
         request = self.key.request_class()
         _distinguish(request, self.version, SOME, of=("string",))
         message, structs = request, [*self.path]
@@ -48,7 +49,7 @@ class Array(NamedTuple):
             setattr(message, column.name, [element])
             message = element
         last = self.path[-1]
-        setattr(message, last.name, [_distinct(last, self.version, number) for number in range(count)])
+        setattr(message, last.name, [_distinct(last, self.version, number, length) for number in range(count)])
         return self._encoded(request)
 
     def body_with_count(self, count: int) -> bytes:
@@ -97,28 +98,28 @@ def _element(column: Column, below: list[tuple[Column, int]]) -> Any:
     return zeros.get(column.primitive, 0)
 
 
-def _distinct(column: Column, version: int, number: int) -> Any:
+def _distinct(column: Column, version: int, number: int, length: int) -> Any:
     if column.struct is None:
-        return _value(column.primitive, number)
+        return _value(column.primitive, number, length)
     element = column.struct()
-    _distinguish(element, version, number)
+    _distinguish(element, version, number, length)
     return element
 
 
-def _distinguish(message: Message, version: int, number: int, *, of: Sequence[str] = ()) -> None:
+def _distinguish(message: Message, version: int, number: int, length: int = 1, *, of: Sequence[str] = ()) -> None:
     """Give each field a value of its own; only those ``of`` these types, if any are given, and time-outs."""
     for column in layout_of(type(message), version).columns:
         is_wanted = not of or column.primitive in of or column.name.endswith("timeout_ms")
         if is_wanted and column.struct is None and not column.field.array and column.primitive != "records":
-            setattr(message, column.name, _value(column.primitive, number))
+            setattr(message, column.name, _value(column.primitive, number, length))
 
 
-def _value(primitive: str, number: int) -> Any:
+def _value(primitive: str, number: int, length: int) -> Any:
     match primitive:
         case "string":
-            return f"{number:x}"
+            return f"{number:0{length}x}"
         case "bytes":
-            return b"%x" % number
+            return f"{number:0{length}x}".encode()
         case "uuid":
             return UUID(int=number + 1)
         case "bool" | "int8":

@@ -79,7 +79,7 @@ def test_every_problem_is_named_at_once() -> None:
 def test_a_name_of_a_stranger_that_is_too_long_to_be_one_is_compared_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred of 30 KB took 160 ms of a turn."""
     monkeypatch.setattr(difflib, "get_close_matches", lambda *_, **__: pytest.fail("compared"))
-    with pytest.raises(ConfigError, match="not found$"):
+    with pytest.raises(ConfigError, match=r"not found$"):
         BrokerConfig({"min.insync.replicas" * 10: "1"})
 
 
