@@ -276,14 +276,16 @@ class Segment:
     def learn(self, copy: Segment, *, keeps_index: bool) -> None:
         """Keep what a :meth:`snapshot` came to know by reading."""
         self._max_timestamp = self._max_timestamp or copy._max_timestamp
-        if self.tail is None and copy._first_timestamp is not None:
-            self._first_timestamp = copy._first_timestamp
         self.verified = self.verified.plus(copy.verified.begin, copy.verified.end)
-        if keeps_index and self.tail is None:
+        if self.tail is not None or copy.tail is not None:
+            return  # what was copied while it was active may lack batches that it was closed with
+        if copy._first_timestamp is not None:
+            self._first_timestamp = copy._first_timestamp
+        if keeps_index:
             self._file, self._index = self._file or copy._file, copy._index
             self._cache.touch(self)
-        if copy._aborted is not None and self.tail is None:
-            self._aborted, self._aborted_checksum = copy._aborted, copy._aborted_checksum
+        if copy._aborted is not None:
+            self._aborted, self._aborted_checksum = copy._aborted, copy._aborted.checksum
             self._cache.touch(self)
 
     def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:

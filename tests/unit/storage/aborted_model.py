@@ -15,13 +15,15 @@ invariants, looked at after each step:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from at_once import complete_compaction, delete_old_segments
 from storage_batches import NOW_MS, batch, stage
 from storage_machine import Machine
 
+from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
@@ -30,7 +32,7 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import EndsMayBeGone
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.last_stop import LastStop
-from minikafka.storage.log import Log
+from minikafka.storage.log import Log, ReadJob
 from minikafka.storage.log_ends import Noted
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.segment import Segment
@@ -103,6 +105,8 @@ class Schedule:
         self.forgot_replication = 0
         """Markers below are not known to be above the high watermark any more: the log was loaded since."""
         self.doing = ""
+        self.reader = Random(-seed)
+        self.looking_up: ReadJob[Any] | None = None
 
     def _opened(self, last_stop: LastStop) -> Log:
         return Log.open(self.machine.disk, "/orders-0", WHERE, self.config, last_stop=last_stop)
@@ -129,8 +133,19 @@ class Schedule:
         for act in self.rng.choices(list(acts), list(acts.values()), k=STEPS):
             self.doing = act.__name__
             act()
+            self._look_up()
             self.check(self.log, self.high_watermark)
             self._check_producers()
+
+    def _look_up(self) -> None:
+        """Somebody asks for a time, which takes a thread a while: the answer comes some steps later."""
+        if self.looking_up is None and self.reader.random() < 0.2:
+            self.looking_up = self.log.prepare_timestamp_lookup(self.reader.choice((0, NOW_MS, NOW_MS + 1)))
+            self.looking_up.run()
+        elif self.looking_up is not None and self.reader.random() < 0.3:
+            with suppress(KafkaError):  # the log was cut or opened anew
+                self.log.complete_read(self.looking_up)
+            self.looking_up = None
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

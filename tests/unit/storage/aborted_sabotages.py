@@ -131,6 +131,18 @@ def any_index_that_can_be_one_is_believed(segment: Any, _checksum: int, *, is_th
     segment.has_aborted = is_there
 
 
+@SUITE.plants()
+def a_job_from_before_a_segment_was_closed_tells_what_was_aborted(patch: Any) -> None:
+    """What was aborted between the beginning of the job and the end of the segment is forgotten."""
+    learn = Segment.learn
+
+    def learn_all(segment: Any, copy: Any, *, keeps_index: bool) -> None:
+        copy.tail = None
+        learn(segment, copy, keeps_index=keeps_index)
+
+    patch.setattr(Segment, "learn", learn_all)
+
+
 @SUITE.replaces(SegmentList, "_lacks_aborted")
 def an_orderly_stop_lists_closed_segments_only(_list: Any, _active: Any) -> bool:
     """The last index, which most logs have alone, is believed whatever it says."""

@@ -136,6 +136,25 @@ def test_a_look_up_after_a_restart_loads_indexes_in_its_thread(open_log: OpenLog
     assert len(reads) < 10, "the largest timestamps are remembered"
 
 
+def test_a_segment_keeps_the_indexes_that_it_was_closed_with(open_log: OpenLog) -> None:
+    """Those of a job are older if it began before: times behind were not found any more, and retention came early."""
+    settings = {"index_interval_bytes": 1}
+    log = restarted(open_log, **settings)
+    for at in range(3_000):  # more than the tail has
+        append(log, b"x", timestamp=NOW_MS + 20 + at)
+    job = cold(log, 0)
+    job.run()
+    append(log, b"last", timestamp=NOW_MS + 9_999)
+    log.roll()
+    log.complete_read(job)
+    log.close()
+    log = open_log(**settings)
+    assert log.segments[0].max_timestamp == (NOW_MS + 9_999, 3_020)
+    found = offset_for_timestamp(log, NOW_MS + 9_000)
+    assert found is not None
+    assert found.offset == 3_020
+
+
 def test_retention_learns_ages_in_a_thread(open_log: OpenLog, reads: list[str]) -> None:
     settings = {**MANY, "retention_ms": 10}
     log = restarted(open_log, **settings)

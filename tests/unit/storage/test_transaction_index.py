@@ -315,6 +315,41 @@ def test_a_job_reads_no_further_than_it_must(open_log: OpenLog) -> None:
     assert log.aborted.between(0, 3) is None
 
 
+def test_a_job_from_before_a_segment_was_closed_tells_nothing_of_it(open_log: OpenLog) -> None:
+    """What was aborted meanwhile was forgotten, and written without: readers of committed records got it for good."""
+    log = open_log()
+    write(log, 7)
+    end(log, 7)
+    write(log, 8)
+    job = log.prepare_timestamp_lookup(NOW_MS)
+    job.run()
+    end(log, 8)
+    log.roll()
+    log.complete_read(job)
+    told = [AbortedTransaction(7, 0, 1, 2), AbortedTransaction(8, 2, 3, 4)]
+    assert log.aborted.between(0, 4) == told
+    log.close()
+    assert list(open_log().segments[0].aborted) == told
+
+
+def test_a_job_from_before_an_index_was_written_does_not_take_it_for_another(
+    open_log: OpenLog, disk: OsDisk, directory: str
+) -> None:
+    """It was made again at each start, since the list had the checksum of none."""
+    log = across_segments(open_log)
+    write(log, 10)
+    end(log, 10)
+    log.roll()
+    job = log.prepare_timestamp_lookup(NOW_MS + 1)
+    job.run()
+    log.flush()
+    log.complete_read(job)
+    for segment in log.segments.closed:
+        segment.cool()
+    data = disk.read_bytes(f"{directory}/00000000000000000007.txnindex")
+    assert log.segments[3].aborted_checksum == crc32c(data)
+
+
 def test_a_damaged_segment_tells_nothing_of_aborted_transactions(open_log: OpenLog, disk: OsDisk) -> None:
     log = across_segments(open_log)
     log.close()
