@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 STALL_S: Final = 30.0
+ASK_S: Final = 10.0
 AT_ONCE: Final = 2_000
 TICK_S: Final = 0.02
 CLIENT_ID: Final = "chaos"
@@ -72,17 +74,22 @@ def _bytes(given: str | bytes | None) -> bytes | None:
 
 
 def ends_of(consumer: Consumer, topic: str) -> dict[int, int]:
-    """Where each partition ends for this consumer: its last stable offset, if that is read_committed."""
+    """Where each partition ends for this consumer: its last stable offset, if that is read_committed.
+
+    Who is not told of all of them within 30 s asks no more.
+    """
     from confluent_kafka import KafkaException, TopicPartition
 
     ends: dict[int, int] = {}
     deadline = time.monotonic() + STALL_S
-    while len(ends) < PARTITIONS and time.monotonic() < deadline:
-        for n in range(PARTITIONS):
-            try:
-                ends[n] = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1]
-            except KafkaException:
-                time.sleep(TICK_S)
+    asked = deque(range(PARTITIONS))
+    while asked and (left_s := deadline - time.monotonic()) > 0:
+        n = asked.popleft()
+        try:
+            ends[n] = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=min(ASK_S, left_s))[1]
+        except KafkaException:
+            asked.append(n)
+            time.sleep(TICK_S)
     return ends
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaException
 
 from minikafka.chaos.history import History
 from minikafka.chaos.rounds import reading
@@ -38,3 +39,17 @@ def test_only_what_was_read_to_the_end_is_drained(
     reading.read_all(Reached("127.0.0.1:1"), TOPIC, history, committed=False)
     assert history.events[-1].function == "drained"
     assert history.events[-1].value == [place(TOPIC, n) for n in drained]
+
+
+def test_who_is_told_no_ends_asks_for_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asked each partition for 10 s more when its time was over: a dead cluster was waited for twice as long."""
+    clock = SimpleNamespace(now_s=0.0)
+
+    def dead(_: object, timeout: float) -> tuple[int, int]:
+        clock.now_s += timeout
+        raise KafkaException
+
+    monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: clock.now_s, sleep=lambda _: None))
+    consumer = SimpleNamespace(get_watermark_offsets=dead)
+    assert reading.ends_of(consumer, TOPIC) == {}  # type: ignore[arg-type]
+    assert clock.now_s == reading.STALL_S
