@@ -206,7 +206,7 @@ class Breakable(ABC):
 
     def _check(self, nodes: Iterable[Party]) -> None:
         for node in nodes:
-            if node not in self._nodes_layout.node_ids:
+            if isinstance(node, bool) or node not in self._nodes_layout.node_ids:  # True is 1 in Python
                 names = ", ".join(map(str, self._nodes_layout.node_ids))
                 raise ClusterError(f"node {node!r} not found; the nodes of this cluster are {names}")
 

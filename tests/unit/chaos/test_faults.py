@@ -40,3 +40,9 @@ def test_a_busy_node_is_not_asked_anew_each_second(tmp_path: Path) -> None:
         server.accept()[0].close()
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+def test_true_is_no_node(tmp_path: Path) -> None:
+    """It passed for node 1, and the other end of the link refused it: the cut was half there."""
+    with pytest.raises(ClusterError, match="node True not found"):
+        Busy(ClusterLayout.create(tmp_path / "c", 2, free_base_port(2), {})).cut(True, 2)
