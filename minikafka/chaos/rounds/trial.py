@@ -73,7 +73,7 @@ class Options:
         load = f"--duration {self.duration_s:.12g} --workload {self.load} --rate {self.rate}{whose}"
         if self.servers is not None:
             how = "" if self.command_config is None else f"--command-config {shlex.quote(str(self.command_config))} "
-            return f"minikafka chaos run -b {shlex.quote(self.servers)} {how}{load}"
+            return f"minikafka chaos run -b {shlex.quote(self.servers)} {how}--seed {self.seed} {load}"
         chosen = "" if self.kinds == tuple(KINDS) else f" --faults {','.join(self.kinds)}"
         target = "" if self.target == TARGETS[0] else f" --target {self.target}"
         return f"minikafka chaos run --seed {self.seed} {load}{chosen}{target}"

@@ -23,3 +23,9 @@ def test_the_command_of_a_round_plans_it_again(kinds: tuple[str, ...]) -> None:
 
 def test_servers_with_a_space_are_one_word() -> None:
     assert "a:1, b:2" in shlex.split(Options(5, servers="a:1, b:2").command)
+
+
+def test_the_seed_of_a_round_on_another_cluster_is_in_its_command() -> None:
+    """The load draws from it, say the protocol of its group."""
+    words = shlex.split(Options(5, load="group", servers="a:1").command)
+    assert words[words.index("--seed") + 1] == "5"
