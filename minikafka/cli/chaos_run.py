@@ -33,7 +33,13 @@ TARGETS = ("processes", "compose")
 
 def run(
     duration: Annotated[
-        float, typer.Option(metavar="S", help="Seconds of load in each round.", min=5, max=86_400)
+        float,
+        typer.Option(
+            metavar="S",
+            help="Seconds of load in each round. Its history is in memory, about 2 GB for a million records.",
+            min=5,
+            max=86_400,
+        ),
     ] = 60,
     seed: Annotated[
         int | None, typer.Option(help="Of the first round; each later one has the next.", show_default="random")

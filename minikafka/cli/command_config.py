@@ -21,16 +21,25 @@ VARIABLE: Final = "MINIKAFKA_COMMAND_CONFIG"
 PARAMETER: Final = "command_config"
 _AFTER: Final = "bootstrap"
 """The parameter of the verbs that talk to a cluster."""
+_DIRECTORY: Final = "directory"
+"""The parameter of those that find a local one, too."""
 
-CommandConfig = Annotated[
-    Path | None,
-    typer.Option(
-        OPTION,
-        metavar="FILE",
-        help="client.properties of Kafka: security.protocol, ssl.*, sasl.*.",
-        show_default=f"${VARIABLE}, else that of the cluster of --dir, if it is secure",
-    ),
-]
+
+def _option(default: str) -> Any:
+    return Annotated[
+        Path | None,
+        typer.Option(
+            OPTION,
+            metavar="FILE",
+            help="client.properties of Kafka: security.protocol, ssl.*, sasl.*.",
+            show_default=default,
+        ),
+    ]
+
+
+_OF_ANY = _option(f"${VARIABLE}")
+_OF_OURS = _option(f"${VARIABLE}, else that of the cluster of --dir, if it is secure")
+
 _given: Final[ContextVar[Path | None]] = ContextVar(PARAMETER, default=None)
 
 
@@ -63,7 +72,8 @@ def _taking_it(verb: Callable[..., Any], signature: inspect.Signature) -> Callab
         give_command_config(given.pop(PARAMETER))
         return verb(**given)
 
-    option = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CommandConfig)
+    annotation = _OF_OURS if _DIRECTORY in signature.parameters else _OF_ANY
+    option = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
     parameters.insert(list(signature.parameters).index(_AFTER) + 1, option)
     changed: Any = taking_it

@@ -15,18 +15,31 @@ from minikafka.cli.command_config import give_command_config
 from minikafka.cli.options import target
 
 
-def verbs(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
+def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(command, TyperGroup):
         for name, inner in command.commands.items():
-            yield from verbs(inner, f"{path} {name}".strip())
+            yield from commands(inner, f"{path} {name}".strip())
     else:
-        yield path, {option for param in command.params for option in param.opts}
+        yield path, command
+
+
+def verbs(command: Any) -> Iterator[tuple[str, set[str]]]:
+    for path, each in commands(command):
+        yield path, {option for param in each.params for option in param.opts}
 
 
 def test_every_verb_that_talks_to_a_cluster_takes_it() -> None:
     talking = {path for path, options in verbs(COMMAND) if "--bootstrap-server" in options}
     assert talking == {path for path, options in verbs(COMMAND) if "--command-config" in options}
     assert {"produce", "consume", "topic list", "pipeline archive", "chaos run"} <= talking
+
+
+def test_a_default_is_of_a_directory_only_where_one_can_be_named() -> None:
+    """`chaos run` spoke of --dir, and has none."""
+    for path, command in commands(COMMAND):
+        defaults = [str(param.show_default) for param in command.params if "--command-config" in param.opts]
+        takes_one = any("--dir" in param.opts for param in command.params)
+        assert all(("--dir" in default) is takes_one for default in defaults), path
 
 
 @pytest.fixture
