@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from minikafka.chaos.rounds.kinds import KINDS, drawn
+from minikafka.broker.faults.switchboard import _parsed
+from minikafka.chaos.layout import ClusterLayout
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.rounds.kinds import KINDS, RULED, drawn
 from minikafka.chaos.rounds.plan import ALONE, FIRST_S, QUIET_S, SPELL_S, plan
 from minikafka.chaos.rounds.round import NEW
 from minikafka.chaos.rounds.trial import LOADS, TARGETS
@@ -62,3 +68,19 @@ def test_each_load_meets_a_rule_for_requests() -> None:
         rules = drawn(random.Random(seed))
         assert {api for api, _ in rules} & {"Produce", "Fetch"}
         assert len({id(rule) for rule in rules}) == 3
+
+
+def test_a_node_takes_each_rule_for_requests() -> None:
+    """And groups of either protocol have rules for their heartbeats: those of the newer one had none."""
+    told: list[dict[str, Any]] = []
+
+    class Told(LocalCluster):
+        def _tell(self, nodes: Iterable[int], body: dict[str, Any]) -> dict[int, dict[str, Any]]:
+            told.append(body)
+            return {}
+
+    cluster = Told(ClusterLayout(Path("c"), "id", 9092, [1], {}))
+    for api, rule in RULED:
+        cluster.rule(api, **rule)
+    names = {_parsed(body).api.camel_name for body in told}
+    assert {"Heartbeat", "ConsumerGroupHeartbeat"} <= names == {api for api, _ in RULED}
