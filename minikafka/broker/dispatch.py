@@ -136,7 +136,7 @@ class Dispatcher:
             reply = connection.open_reply(requests)
             context = RequestContext(connection, reply, key, version, correlation_id, client_id)
             quotas = self._client_quotas
-            if quotas is not None and REQUEST_PERCENTAGE in quotas.bound_keys:
+            if quotas is not None and REQUEST_PERCENTAGE in quotas.bound_keys and not _is_login(connection, key):
                 self._handle_measured(quotas, direct, frame, position, context)
             elif direct is not None:
                 direct(frame, position, context)
@@ -236,3 +236,8 @@ class Dispatcher:
     ) -> None:
         reply = connection.open_reply(self._requests_for_versions)
         reply.send([self._api_versions.answer(frame, position, version, correlation_id)])
+
+
+def _is_login(connection: Connection, key: int) -> bool:
+    """Of who is not in yet. It counts for nobody: a stranger may call itself by anybody's client id."""
+    return key in AUTHENTICATION and connection.is_stranger

@@ -43,6 +43,7 @@ from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import encode_request
 from minikafka.wire.messages.api_versions import ApiVersionsRequest
 from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
 from minikafka.wire.messages.metadata import MetadataRequest
 from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -333,6 +334,21 @@ async def test_quotas_hold_for_the_user_who_logs_in(start_secure: StartNode, dia
         assert codes == ([0, ErrorCode.THROTTLING_QUOTA_EXCEEDED] if user == "alice" else [0, 0])
     assert throttled["alice"] > 1_000
     assert throttled["bob"] == 0
+
+
+async def test_a_login_is_charged_to_nobody(start_secure: StartNode, dial: Dial) -> None:
+    """A stranger with the client id of others would use up what these may take of a node's time."""
+    node = await start_secure()
+    async with Admin(servers(node, "CLIENT")) as admin:
+        await admin.alter_quotas(QuotaEntity(client_id="shop", has_client_id=True), {"request_percentage": 0.001})
+    stranger, user = [await dial(node, SASL) for _ in range(2)]
+    stranger.client_id = user.client_id = "shop"
+    await stranger.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+    await stranger.ask(SaslAuthenticateRequest(auth_bytes=b"n,,n=nobody,r=nonce"), 2)
+    await log_in(user)
+    first, second = [(await user.ask(DescribeClusterRequest())).throttle_time_ms for _ in range(2)]
+    assert first == 0
+    assert second > 0, "the first took more than ten microseconds"
 
 
 async def test_users_are_the_same_at_each_node(start_secure: StartNode, join: Join, dial: Dial) -> None:
