@@ -31,7 +31,6 @@ from crc32c import crc32c
 from minikafka.event_log import get_logger
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_rows, parse_rows
 from minikafka.storage.disk import Disk
-from minikafka.storage.segment import Segment
 from minikafka.storage.segments import Segments
 from minikafka.storage.small_file import SmallFile, read_small_file
 from minikafka.storage.transaction_index import UNKNOWN_CHECKSUM
@@ -105,8 +104,10 @@ class SegmentList:
 
     def prepare_store(self, segments: Segments, *, is_last: bool = False) -> Listing:
         """For a flush, which calls ``store`` last. Then :meth:`stored`. ``is_last``: nothing comes after it."""
-        if self.is_stale(segments) or (is_last and self._lacks_aborted(segments.active)):
-            self._note(self._rows(segments, is_last=is_last))
+        rows = self._other_rows(segments, is_last=is_last)
+        if rows is not None:
+            self._note(rows)
+            self._looked_at = segments.version
         return Listing(self._version, self._storing())
 
     def stored(self, listing: Listing) -> None:
@@ -116,12 +117,7 @@ class SegmentList:
 
     def is_stale(self, segments: Segments) -> bool:
         """True when these segments are there, and the list does not say so."""
-        if self._looked_at == segments.version or (self._noted is None and len(segments) < 2):
-            return False
-        if self._noted != self._rows(segments):
-            return True
-        self._looked_at = segments.version
-        return False
+        return self._other_rows(segments) is not None
 
     def take_off(self, bases: Iterable[int], shrinking: Iterable[int] = ()) -> Removal:
         """The files of ``bases`` are to go, those of ``shrinking`` may be smaller soon; :meth:`gone` must follow."""
@@ -158,9 +154,20 @@ class SegmentList:
     def _is_known(self, bases: Iterable[int]) -> bool:
         return any(rows.get(base, UNKNOWN) != UNKNOWN for base in bases for rows in (self._noted or {}, self._durable))
 
-    def _lacks_aborted(self, active: Segment) -> bool:
-        noted = (self._noted or {}).get(active.base_offset)
-        return active.has_aborted if noted is None else noted.aborted != active.aborted_checksum
+    def _other_rows(self, segments: Segments, *, is_last: bool = False) -> Rows | None:
+        """What the list should say instead. None: it is right; or there need not be one.
+
+        A stop looks in any case: an index may have been made again since, and not quite as it was.
+        """
+        if not is_last and self._looked_at == segments.version:
+            return None
+        if self._noted is None and len(segments) < 2 and not (is_last and segments.active.has_aborted):
+            return None
+        rows = self._rows(segments, is_last=is_last)
+        if rows != self._noted:
+            return rows
+        self._looked_at = segments.version
+        return None
 
     def _note(self, rows: Rows) -> None:
         self._noted = rows
@@ -170,19 +177,17 @@ class SegmentList:
         return _nothing if self._noted is None else partial(_store, self._file, self._version, self._noted)
 
     def _rows(self, segments: Segments, *, is_last: bool = False) -> Rows:
-        gone = {base for removal in self._removals for base in removal.gone}
-        less = {base for removal in self._removals for base in removal.shrinking}
-        rows = {
-            segment.base_offset: UNKNOWN
-            if segment.base_offset in less
-            else Listed(segment.size, segment.aborted_checksum)
-            for segment in segments.closed
-            if segment.base_offset not in gone
-        }
+        noted, rows = self._noted or {}, {}
+        for segment in segments.closed:  # there may be tens of thousands: rows that are right are not made again
+            row, known = noted.get(segment.base_offset), (segment.size, segment.aborted_checksum)
+            rows[segment.base_offset] = row if row is not None and row == known else Listed(*known)
         active = segments.active
-        if active.base_offset not in gone:
-            noted = (self._noted or {}).get(active.base_offset, UNKNOWN).aborted  # it is no reason to store the list
-            rows[active.base_offset] = Listed(aborted=active.aborted_checksum if is_last else noted)
+        aborted = noted.get(active.base_offset, UNKNOWN).aborted  # it is no reason to store the list
+        rows[active.base_offset] = Listed(aborted=active.aborted_checksum if is_last else aborted)
+        for removal in self._removals:
+            rows.update((base, UNKNOWN) for base in removal.shrinking if base in rows)
+            for base in removal.gone:
+                rows.pop(base, None)
         return rows
 
 

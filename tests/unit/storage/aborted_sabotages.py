@@ -143,10 +143,11 @@ def a_job_from_before_a_segment_was_closed_tells_what_was_aborted(patch: Any) ->
     patch.setattr(Segment, "learn", learn_all)
 
 
-@SUITE.replaces(SegmentList, "_lacks_aborted")
-def an_orderly_stop_lists_closed_segments_only(_list: Any, _active: Any) -> bool:
+@SUITE.plants()
+def an_orderly_stop_lists_closed_segments_only(patch: Any) -> None:
     """The last index, which most logs have alone, is believed whatever it says."""
-    return False
+    prepare_store = SegmentList.prepare_store
+    patch.setattr(SegmentList, "prepare_store", lambda listed, segments, *, is_last: prepare_store(listed, segments))
 
 
 @SUITE.plants()

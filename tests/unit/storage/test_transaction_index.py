@@ -22,6 +22,7 @@ from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.index import DamagedIndexError
 from minikafka.storage.log import Log
+from minikafka.storage.segment_list import SEGMENTS_FILE, parse_segments
 from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from minikafka.storage.transaction_index import NO_ABORTED, AbortedTransaction, TransactionIndex
 
@@ -265,6 +266,23 @@ def test_a_closed_index_is_read_when_it_is_asked_for(
     assert log.aborted.between(0, 4) == FOUND
     assert log.aborted.prepare(0, 4) is None
     assert disk.read_bytes(path) == data, "it is there again"
+
+
+def test_what_was_made_again_is_listed_by_the_next_stop(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
+    """If it differs from what was lost, or the list was an older one, each start made it again."""
+    across_segments(open_log).close()
+    path = f"{directory}/{SEGMENTS_FILE}"
+    rows = parse_segments(disk.read_bytes(path))
+    content = disk.read_bytes(path).replace(b" %d\n" % rows[0].aborted, b" 1\n").partition(b"\n")[2]
+    disk.write_bytes(path, b"%08x\n" % crc32c(content) + content)
+    log = open_log()
+    log.flush()
+    job = log.aborted.prepare(0, 2)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    log.close()
+    assert parse_segments(disk.read_bytes(path)) == rows
 
 
 def test_an_empty_index_goes_where_nothing_was_aborted(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
