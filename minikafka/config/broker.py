@@ -346,18 +346,29 @@ def _check_bounds(config: BrokerConfig) -> Iterator[str]:
     """Somebody must be able to connect. The bounds of what a group may set hold for what it falls back to."""
     if not config.max_connections_per_ip and not config.max_connections_per_ip_overrides:
         yield NOBODY_CONNECTS
-    for least, default, most in (
-        (
-            BrokerConfig.group_consumer_min_session_timeout_ms,
-            BrokerConfig.group_consumer_session_timeout_ms,
-            BrokerConfig.group_consumer_max_session_timeout_ms,
-        ),
-        (
-            BrokerConfig.group_consumer_min_heartbeat_interval_ms,
-            BrokerConfig.group_consumer_heartbeat_interval_ms,
-            BrokerConfig.group_consumer_max_heartbeat_interval_ms,
-        ),
-    ):
-        low, value, high = (getattr(config, row.attribute) for row in (least, default, most))
+    yield from out_of_bounds(config)
+
+
+BOUNDS: Final = {
+    BrokerConfig.group_consumer_session_timeout_ms: (
+        BrokerConfig.group_consumer_min_session_timeout_ms,
+        BrokerConfig.group_consumer_max_session_timeout_ms,
+    ),
+    BrokerConfig.group_consumer_heartbeat_interval_ms: (
+        BrokerConfig.group_consumer_min_heartbeat_interval_ms,
+        BrokerConfig.group_consumer_max_heartbeat_interval_ms,
+    ),
+    BrokerConfig.group_consumer_assignment_interval_ms: (
+        BrokerConfig.group_consumer_min_assignment_interval_ms,
+        BrokerConfig.group_consumer_max_assignment_interval_ms,
+    ),
+}
+"""By setting that groups may have of their own, the settings that bound it."""
+
+
+def out_of_bounds(config: BrokerConfig) -> Iterator[str]:
+    """What groups fall back to and would not be allowed to set: one sentence each."""
+    for row, (least, most) in BOUNDS.items():
+        value, low, high = (getattr(config, each.attribute) for each in (row, least, most))
         if not low <= value <= high:
-            yield f"{default.name} = {value}: must be from {low} ({least.name}) to {high} ({most.name})"
+            yield f"{row.name} = {value}: must be from {low} ({least.name}) to {high} ({most.name})"

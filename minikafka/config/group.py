@@ -1,16 +1,14 @@
 """The settings a group may have of its own (KIP-848), each with the node's setting it falls back to.
 
-Those of share groups and of streams groups are not there, as their protocols are not; nor is
-``consumer.assignment.interval.ms``: a target assignment is made as soon as it is needed.
+Those of share groups and of streams groups are not there, as their protocols are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from minikafka.config.broker import BrokerConfig
-from minikafka.config.overrides import OwnConfig, like
+from minikafka.config.broker import BOUNDS, BrokerConfig
+from minikafka.config.overrides import OwnConfig, OwnSetting, like
 from minikafka.config.setting import ConfigSource, Setting
 
 
@@ -22,6 +20,7 @@ class GroupConfig(OwnConfig):
 
     consumer_session_timeout_ms = like(BrokerConfig.group_consumer_session_timeout_ms)
     consumer_heartbeat_interval_ms = like(BrokerConfig.group_consumer_heartbeat_interval_ms)
+    consumer_assignment_interval_ms = like(BrokerConfig.group_consumer_assignment_interval_ms)
 
     def bounded(self, row: Setting[int]) -> int:
         """The value within the bounds of the node, which may have changed since it was set."""
@@ -36,7 +35,7 @@ class GroupConfig(OwnConfig):
         for name in self._own:
             value, least, most = self._value_and_bounds(self.rows()[name])
             if not least <= value <= most:
-                lower, upper = BOUNDS[name]
+                lower, upper = _bounds(self.rows()[name])
                 yield f"{name} = {value}: must be from {least} ({lower.name}) to {most} ({upper.name})"
 
     def _out_of_order(self) -> Iterator[str]:
@@ -47,7 +46,7 @@ class GroupConfig(OwnConfig):
             )
 
     def _value_and_bounds(self, row: Setting[int]) -> tuple[int, int, int]:
-        lower, upper = BOUNDS[row.name]
+        lower, upper = _bounds(row)
         return (
             getattr(self, row.attribute),
             getattr(self._broker, lower.attribute),
@@ -55,14 +54,7 @@ class GroupConfig(OwnConfig):
         )
 
 
-BOUNDS: Final = {
-    GroupConfig.consumer_session_timeout_ms.name: (
-        BrokerConfig.group_consumer_min_session_timeout_ms,
-        BrokerConfig.group_consumer_max_session_timeout_ms,
-    ),
-    GroupConfig.consumer_heartbeat_interval_ms.name: (
-        BrokerConfig.group_consumer_min_heartbeat_interval_ms,
-        BrokerConfig.group_consumer_max_heartbeat_interval_ms,
-    ),
-}
-"""By setting, the node's settings that bound it."""
+def _bounds(row: Setting[int]) -> tuple[Setting[int], Setting[int]]:
+    """The node's settings that bound it."""
+    assert isinstance(row, OwnSetting)
+    return BOUNDS[row.fallbacks[0].row]

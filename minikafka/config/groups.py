@@ -41,6 +41,21 @@ class GroupSettings(SettingGroup):
     group_consumer_max_heartbeat_interval_ms = Setting(
         integer(1), 15_000, doc="Longest interval that a group may set with consumer.heartbeat.interval.ms."
     )
+    group_consumer_assignment_interval_ms = Setting(
+        integer(0),
+        0,
+        kafka="1000",
+        dynamic=True,
+        doc="""Least time between two target assignments of a consumer group; changes in between are in the next one,
+        which the first heartbeat after it makes. None by default: who joins right after another gets its partitions
+        at once, and not first with its next heartbeat.""",
+    )
+    group_consumer_min_assignment_interval_ms = Setting(
+        integer(0), 0, doc="Shortest interval that a group may set with consumer.assignment.interval.ms."
+    )
+    group_consumer_max_assignment_interval_ms = Setting(
+        integer(0), 15_000, doc="Longest interval that a group may set with consumer.assignment.interval.ms."
+    )
     group_consumer_max_size = Setting(
         integer(1),
         2_147_483_647,

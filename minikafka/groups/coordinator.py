@@ -51,7 +51,7 @@ from minikafka.groups.joins import Caller, Join
 from minikafka.groups.memory import Memory
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
-from minikafka.groups.settings import CoordinatorSettings, MemberTimes
+from minikafka.groups.settings import ConsumerTimes, CoordinatorSettings
 from minikafka.groups.shard import Shard
 from minikafka.groups.timers import (
     MemberTimer,
@@ -99,11 +99,15 @@ class GroupCoordinator:
         wall_clock_ms: Callable[[], int],
         topic_id_of: Callable[[str], UUID | None],
         topics: Topics | None = None,
-        times_of: Callable[[str], MemberTimes] | None = None,
+        times_of: Callable[[str], ConsumerTimes] | None = None,
         age_clock_ms: Callable[[], int] | None = None,
         memory: Memory | None = None,
     ) -> None:
-        times = MemberTimes(settings.consumer_session_timeout_ms, settings.consumer_heartbeat_interval_ms)
+        times = ConsumerTimes(
+            settings.consumer_session_timeout_ms,
+            settings.consumer_heartbeat_interval_ms,
+            settings.consumer_assignment_interval_ms,
+        )
         self.phase = Phase.LOADING
         self.shard = Shard(
             settings,

@@ -7,11 +7,12 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class MemberTimes(NamedTuple):
-    """Of the members of a consumer group (KIP-848), in milliseconds."""
+class ConsumerTimes(NamedTuple):
+    """Of a consumer group (KIP-848) and its members, in milliseconds."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
+    assignment_interval_ms: int
 
 
 class MigrationPolicy(Enum):
@@ -46,6 +47,7 @@ class CoordinatorSettings:
     assignment_bytes_max: int = 8 << 20  # ours: of a generation; in Kafka max.message.bytes bounds its record
     consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
+    consumer_assignment_interval_ms: int = 0  # group.consumer.assignment.interval.ms
     consumer_max_size: int = 2_147_483_647  # group.consumer.max.size
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors; the first is the default
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL  # group.consumer.migration.policy

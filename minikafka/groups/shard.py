@@ -25,7 +25,7 @@ from minikafka.groups.joins import Caller
 from minikafka.groups.memory import Memory
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
-from minikafka.groups.settings import CoordinatorSettings, MemberTimes
+from minikafka.groups.settings import ConsumerTimes, CoordinatorSettings
 from minikafka.groups.timers import MemberTimer, RebalanceTimer, RevocationTimer, TimerKey, WriteTimer
 from minikafka.model import NO_PRODUCER_ID, ZERO_TOPIC_ID, ProducerIdentity, TopicPartition
 from minikafka.wire.schema import Message
@@ -84,8 +84,8 @@ class Shard:
     wall_clock_ms: Callable[[], int]
     topic_id_of: Callable[[str], UUID | None]
     """The topic of this name that there is now."""
-    times_of: Callable[[str], MemberTimes]
-    """Of the members of a consumer group, by the group's settings of now."""
+    times_of: Callable[[str], ConsumerTimes]
+    """Of a consumer group, by its settings of now."""
     topics: Topics
     age_clock_ms: Callable[[], int]
     memory: Memory

@@ -23,6 +23,6 @@ def concern_brokers(changed: Iterable[ConfigResource]) -> bool:
     return any(resource.resource_type is ConfigResourceType.BROKER for resource in changed)
 
 
-def group_config(image: MetadataImage, group_id: str, static: BrokerConfig) -> GroupConfig:
-    """A group's settings on a node with that configuration; those that they fall back to are not dynamic."""
-    return GroupConfig(image.config_of(ConfigResource(ConfigResourceType.GROUP, group_id)), static)
+def group_config(image: MetadataImage, group_id: str, broker: BrokerConfig) -> GroupConfig:
+    """A group's settings on a node that has these of its own."""
+    return GroupConfig(image.config_of(ConfigResource(ConfigResourceType.GROUP, group_id)), broker)

@@ -23,9 +23,9 @@ from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import MakeAssignment, ResolveRegexes
 from minikafka.groups.memory import Memory
-from minikafka.groups.settings import CoordinatorSettings, MemberTimes, MigrationPolicy
+from minikafka.groups.settings import ConsumerTimes, CoordinatorSettings, MigrationPolicy
 from minikafka.metadata.delta import MetadataDelta
-from minikafka.metadata.effective import group_config
+from minikafka.metadata.effective import broker_config, concern_brokers, group_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, TopicPartition
 from minikafka.records.batch import BatchHeader
@@ -52,6 +52,7 @@ class Groups(Shards[GroupCoordinator]):
         authorizer: Authorizer,
     ) -> None:
         super().__init__(CONSUMER_OFFSETS_TOPIC, self._new, ports, replicas, image)
+        self._config = ports.config
         self._settings = _settings(ports.config)
         self._topics = GroupTopics(image)
         self._memory = Memory(ports.config.group_memory_max_bytes, self._tell_full)
@@ -111,12 +112,13 @@ class Groups(Shards[GroupCoordinator]):
             why = f"the members of all groups take {self._memory.held_bytes} bytes; {limit}"
             log.warning("members of groups are refused", why=why)
 
-    def _times_of(self, group_id: str) -> MemberTimes:
+    def _times_of(self, group_id: str) -> ConsumerTimes:
         """Settings of the group's own, held within the bounds of this node (row G13)."""
-        config = group_config(self._image(), group_id, self._ports.config)
-        return MemberTimes(
+        config = group_config(self._image(), group_id, self._config)
+        return ConsumerTimes(
             config.bounded(GroupConfig.consumer_session_timeout_ms),
             config.bounded(GroupConfig.consumer_heartbeat_interval_ms),
+            config.bounded(GroupConfig.consumer_assignment_interval_ms),
         )
 
     def _topic_id_of(self, name: str) -> UUID | None:
@@ -124,7 +126,9 @@ class Groups(Shards[GroupCoordinator]):
         return None if topic is None else topic.topic_id
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """Offsets of deleted topics are dropped, and consumer groups look at their topics again."""
+        """Offsets of deleted topics are dropped, and consumer groups look at their topics and settings again."""
+        if concern_brokers(delta.configs):
+            self._config = broker_config(delta.after, self._ports.config)
         if concerns_groups(delta):
             for shard in self:
                 shard.coordinator.on_topics_changed()
@@ -184,6 +188,7 @@ def _settings(config: BrokerConfig) -> CoordinatorSettings:
         max_size=config.group_max_size,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
         consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy),

@@ -91,7 +91,7 @@ def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: Br
     if resource.resource_type == ConfigResourceType.GROUP:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the group has no name; each group has settings of its own")
-        return group_config(image, name, config).describe()
+        return group_config(image, name, effective).describe()
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
         f"resource type {resource.resource_type} is not supported; topic, broker, broker's loggers and group are",

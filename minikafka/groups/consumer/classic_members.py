@@ -23,7 +23,7 @@ from uuid import UUID
 from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.answers import group_write_error, identities, leave_answer
-from minikafka.groups.consumer import admission, conversion
+from minikafka.groups.consumer import admission, conversion, target
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.leaving import remove_members
@@ -171,7 +171,7 @@ def _joined(shard: Shard, join: Join, member_id: str, has: CurrentAssignment, er
 
 def sync_group(shard: Shard, group: Group, consumer: ConsumerGroup, request: SyncGroupRequest, token: Token) -> None:
     """Give a member its assignment, once what that comes from is committed."""
-    error = _sync_error(consumer, request)
+    error = _sync_error(shard, consumer, request)
     if error is not ErrorCode.NONE:
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
             _await_join(shard, group, consumer, request.member_id)
@@ -189,7 +189,7 @@ def sync_group(shard: Shard, group: Group, consumer: ConsumerGroup, request: Syn
     shard.after_writes(group, partial(_synced, shard, token, response))
 
 
-def _sync_error(consumer: ConsumerGroup, request: SyncGroupRequest) -> ErrorCode:
+def _sync_error(shard: Shard, consumer: ConsumerGroup, request: SyncGroupRequest) -> ErrorCode:
     error = _member_error(consumer, request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -200,8 +200,9 @@ def _sync_error(consumer: ConsumerGroup, request: SyncGroupRequest) -> ErrorCode
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, *classic.names):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     # Who has to give partitions up has joined already, and joins again when it has.
-    is_late = current.member_epoch < _epoch_to_join(consumer) and current.state is not MemberState.UNREVOKED_PARTITIONS
-    return ErrorCode.REBALANCE_IN_PROGRESS if is_late else ErrorCode.NONE
+    is_late = current.member_epoch < target.epoch_to_come(shard, consumer)
+    must_join = is_late and current.state is not MemberState.UNREVOKED_PARTITIONS
+    return ErrorCode.REBALANCE_IN_PROGRESS if must_join else ErrorCode.NONE
 
 
 def _synced(shard: Shard, token: Token, response: SyncGroupResponse, error: ErrorCode) -> None:
@@ -217,7 +218,7 @@ def heartbeat(shard: Shard, group: Group, consumer: ConsumerGroup, request: Hear
     if error is ErrorCode.NONE:
         shard.extend_consumer_session(group, consumer, request.member_id)
         _look_at_topics(shard, group, consumer)
-        if _must_join(consumer, request.member_id):
+        if _must_join(shard, consumer, request.member_id):
             _await_join(shard, group, consumer, request.member_id)
             error = ErrorCode.REBALANCE_IN_PROGRESS
     shard.respond(token, HeartbeatResponse(error_code=error))
@@ -231,26 +232,21 @@ def _look_at_topics(shard: Shard, group: Group, consumer: ConsumerGroup) -> None
         change.finish(lambda error: None)
 
 
-def _must_join(consumer: ConsumerGroup, member_id: str) -> bool:
+def _must_join(shard: Shard, consumer: ConsumerGroup, member_id: str) -> bool:
     current = consumer.current(member_id)
     match current.state:
         case MemberState.UNREVOKED_PARTITIONS:
             return True
-        case MemberState.UNRELEASED_PARTITIONS if not _waits_for_others(consumer, member_id, current):
+        case MemberState.UNRELEASED_PARTITIONS if not _waits_for_others(shard, consumer, member_id, current):
             return True
-    return current.member_epoch < _epoch_to_join(consumer)
+    return current.member_epoch < target.epoch_to_come(shard, consumer)
 
 
-def _epoch_to_join(consumer: ConsumerGroup) -> int:
-    """A JoinGroup makes the target assignment of the group epoch; not while a thread makes one."""
-    return consumer.epoch if consumer.asked is None else consumer.assignment_epoch
-
-
-def _waits_for_others(consumer: ConsumerGroup, member_id: str, current: CurrentAssignment) -> bool:
+def _waits_for_others(shard: Shard, consumer: ConsumerGroup, member_id: str, current: CurrentAssignment) -> bool:
     """True while it would get nothing new: others have all that it is still to get."""
     missing = (
         (topic_id, index)
-        for topic_id, indexes in consumer.targets.get(member_id, {}).items()
+        for topic_id, indexes in target.of_member(shard, consumer, member_id).partitions.items()
         for index in indexes.difference(current.assigned.get(topic_id, {}))
     )
     return any(consumer.owner_of(topic_id, index) is not None for topic_id, index in missing)

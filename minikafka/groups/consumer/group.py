@@ -97,6 +97,7 @@ class ConsumerGroup:
     is_resolving: bool = False  # the driver matches topics with the regular expressions
     resolved_version: int = -1  # of the metadata that the last answer, or the question under way, is about
     resolved_at_ms: int = 0
+    assigned_at_ms: int | None = None  # when the target assignment was made (monotonic), if that was here
     asked: AssignmentQuestion | None = None  # of which the driver makes a target assignment
     is_asked_in_vain: bool = False  # the group of that question is no more
 
@@ -211,6 +212,7 @@ class ConsumerGroup:
         for record in (*self.committed.values(), *in_flight):
             self.apply(record)
         self.topics_version = -1
+        self.assigned_at_ms = None
         self.is_asked_in_vain = True  # an epoch of the same number may be another one
 
     def snapshot(self) -> ConsumerGroup:

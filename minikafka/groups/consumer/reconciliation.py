@@ -4,6 +4,7 @@
 
     STABLE                 --a newer target, without partitions to give up-----------------> STABLE | UNRELEASED
     STABLE                 --a newer target, with partitions to give up--------------------> UNREVOKED_PARTITIONS
+    STABLE                 --it wants a topic no more, before a newer target is made-------> UNREVOKED_PARTITIONS
     UNREVOKED_PARTITIONS   --the member says that it has given them up---------------------> any, by the target of now
     UNREVOKED_PARTITIONS   --its rebalance timeout is over---------------------------------> (it is removed)
     UNRELEASED_PARTITIONS  --at each heartbeat: what others have given up is assigned------> STABLE when that is all
@@ -65,8 +66,9 @@ def reconcile(
 
     ``is_certain``: it joins, and has what it tells and nothing else, whatever it was assigned before.
     """
+    has_other_topics = current.assigned.keys() != target.partitions.keys()
     match current.state:
-        case MemberState.STABLE if current.member_epoch == target.epoch:
+        case MemberState.STABLE if current.member_epoch == target.epoch and not has_other_topics:
             return current
         case MemberState.UNREVOKED_PARTITIONS if _must_give_up(current.pending_revocation, told, exists):
             return current

@@ -10,7 +10,7 @@ from dataclasses import replace
 from minikafka.groups.consumer import target
 from minikafka.groups.consumer.admission import JOIN
 from minikafka.groups.consumer.change import Change
-from minikafka.groups.consumer.reconciliation import Target, ToldOwned, reconcile
+from minikafka.groups.consumer.reconciliation import ToldOwned, reconcile
 from minikafka.groups.consumer.records import CurrentAssignment, Kind, Subscription
 
 
@@ -47,14 +47,14 @@ def subscribe(change: Change, member_id: str, before: Subscription, wanted: Subs
 
 
 def step(change: Change, member_id: str, told: ToldOwned, *, is_certain: bool) -> CurrentAssignment:
-    """Make a target assignment if there is none for this epoch, and go one step towards it.
+    """Make a target assignment if one is due, and go one step towards it.
 
     ``is_certain``: the member has what it tells, and is not about to take up more.
     """
     consumer = change.consumer
     target.maybe_assign(change)
     had = consumer.current(member_id)
-    towards = Target(consumer.assignment_epoch, consumer.targets.get(member_id, {}))
+    towards = target.of_member(change.shard, consumer, member_id)
     topics = change.shard.topics
     has = reconcile(
         member_id,

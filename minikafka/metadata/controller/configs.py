@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from minikafka.config import BrokerConfig, ConfigError, GroupConfig, TopicConfig
-from minikafka.config.broker import NOBODY_CONNECTS, parse_dynamic_setting
+from minikafka.config.broker import NOBODY_CONNECTS, out_of_bounds, parse_dynamic_setting
 from minikafka.config.kinds import ConfigType
 from minikafka.config.setting import Setting
 from minikafka.errors import ErrorCode, KafkaError
@@ -72,11 +72,14 @@ def check_group_settings(state: ControllerState, own: Mapping[str, str]) -> None
 
 
 def check_broker_settings(state: ControllerState, own: Mapping[str, str]) -> None:
-    """Raises KafkaError(INVALID_CONFIG) if what is set of a broker, or of all, would let no client in again."""
+    """Raises KafkaError(INVALID_CONFIG) if what is set of a broker, or of all, would let no client in again, or is out
+    of the bounds of this node."""
     if own.get(BrokerConfig.max_connections_per_ip.name) == "0" and not own.get(
         BrokerConfig.max_connections_per_ip_overrides.name
     ):
         raise KafkaError(ErrorCode.INVALID_CONFIG, NOBODY_CONNECTS)
+    if problems := list(out_of_bounds(state.static_config.overridden(own, {}))):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(problems))
 
 
 def canonical_broker_setting(name: str, value: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from minikafka.config import BrokerConfig, ConfigError, ConfigSource, GroupConfig
 
 SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+ASSIGNMENT = "consumer.assignment.interval.ms"
 
 
 def test_a_value_is_the_groups_or_the_nodes() -> None:
@@ -30,6 +31,15 @@ def test_a_node_with_other_bounds_keeps_to_them() -> None:
 
 
 @pytest.mark.spec("G13")
+def test_what_a_node_has_may_be_dynamic() -> None:
+    name = f"group.{ASSIGNMENT}"
+    node = BrokerConfig({name: "3000"}).overridden({name: "2000"}, {name: "1000"})
+    assert GroupConfig({}, node).consumer_assignment_interval_ms == 2_000
+    entry = {row.name: row for row in GroupConfig({ASSIGNMENT: "9"}, node).describe()}[ASSIGNMENT]
+    assert (entry.value, [each.value for each in entry.synonyms]) == ("9", ["9", "2000", "1000", "3000", "0"])
+
+
+@pytest.mark.spec("G13")
 def test_a_session_is_longer_than_an_interval() -> None:
     low = {"group.consumer.min.session.timeout.ms": "1000"}
     problems = GroupConfig({SESSION: "5000", INTERVAL: "6000"}, BrokerConfig(low)).problems()
@@ -43,6 +53,8 @@ def test_a_session_is_longer_than_an_interval() -> None:
         ({"group.consumer.heartbeat.interval.ms": "500"}, "from 5000"),
         ({"group.consumer.session.timeout.ms": "61000"}, "to 60000"),
         ({"group.consumer.min.session.timeout.ms": "70000"}, "from 70000"),
+        ({"group.consumer.assignment.interval.ms": "16000"}, "to 15000"),
+        ({"group.consumer.min.assignment.interval.ms": "1"}, "from 1"),
         (
             {"group.consumer.max.heartbeat.interval.ms": "80000", "group.consumer.heartbeat.interval.ms": "45000"},
             "must be below group.consumer.session.timeout.ms",

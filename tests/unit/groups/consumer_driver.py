@@ -58,11 +58,13 @@ class ConsumerDriver(Driver):
         self.questions: list[ResolveRegexes] = []
         self.assignments: list[MakeAssignment] = []
         self.fails: ErrorCode | None = None
+        self.breaks: list[int] = []  # wall clock: when a write failed, or a coordinator began
         super().__init__(auto_commit=auto_commit, **settings)
 
     def start(self) -> None:
         """The questions of the coordinator before are never answered."""
         self.topics = self.some
+        self.breaks.append(self.wall_ms)
         self.questions.clear()
         self.assignments.clear()
         super().start()
@@ -82,6 +84,7 @@ class ConsumerDriver(Driver):
             return []
         if isinstance(effect, Write) and self.fails is not None:
             error, self.fails = self.fails, None
+            self.breaks.append(self.wall_ms)
             return self.coordinator.on_write_failed(effect.write_id, error, self.now_ms)
         return super().do(effect)
 

@@ -24,13 +24,14 @@ from minikafka.groups.consumer.assignors.uniform import _Even
 from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.question import AssignmentQuestion
+from minikafka.groups.consumer.reconciliation import Target
 from minikafka.groups.consumer.records import ConsumerGroupRecord, CurrentAssignment, Kind, Subscription
 from minikafka.groups.group import Group
 from minikafka.groups.joins import Caller
 from minikafka.groups.records import GroupMetadataRecord
 from minikafka.groups.shard import Done, Shard
 
-SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 600, trace=trace_of)
+SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 1_000, trace=trace_of)
 
 
 _sound_reconcile = steps.reconcile
@@ -207,6 +208,24 @@ def a_target_is_made_of_the_members_that_have_one(shard: Shard, consumer: Consum
 _sound_question = target._question
 
 
+@SUITE.replaces(target, "_is_too_soon")
+def an_assignment_is_made_with_each_change(shard: Shard, consumer: ConsumerGroup) -> bool:
+    """The interval between two target assignments is not looked at."""
+    return False
+
+
+@SUITE.replaces(target, "_is_too_soon")
+def an_interval_never_ends(shard: Shard, consumer: ConsumerGroup) -> bool:
+    """A group that is to wait between two target assignments waits for ever."""
+    return consumer.assigned_at_ms is not None and shard.times_of(consumer.group_id).assignment_interval_ms > 0
+
+
+@SUITE.replaces(target, "of_member")
+def a_member_gets_what_it_wants_no_more(shard: Shard, consumer: ConsumerGroup, member_id: str) -> Target:
+    """Until the next target assignment is made, a member is given partitions of topics that it does not want."""
+    return Target(consumer.assignment_epoch, consumer.targets.get(member_id, {}))
+
+
 @SUITE.plants()
 def every_answer_fits_the_group(patch: Any) -> None:
     """A target assignment that was asked for before a write failed, or a static member came back, is taken."""
@@ -297,7 +316,7 @@ def a_group_never_goes_back(shard: Shard, consumer: ConsumerGroup, becomes: Any 
 
 
 @SUITE.replaces(classic_members, "_must_join")
-def classic_members_are_not_told_to_join(consumer: ConsumerGroup, member_id: str) -> bool:
+def classic_members_are_not_told_to_join(shard: Shard, consumer: ConsumerGroup, member_id: str) -> bool:
     """A heartbeat does not tell of a newer epoch."""
     return False
 

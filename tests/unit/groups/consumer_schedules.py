@@ -9,6 +9,8 @@ whatever happens:
 - owners' commits: a member that still has a partition, by all that it was told, may commit an offset of it;
 - epochs: the epochs that a member is told never fall, until it has to join again;
 - answers: every request is answered once (the driver checks), and in time;
+- wishes: nobody is given partitions of a topic that it does not want;
+- intervals: two target assignments are as far apart as the group is set to have them;
 - deadlines: who is to give partitions up is removed some time if it does not;
 - liveness: when faults end, the members share out all partitions of their topics, evenly where all want the same, and
   the group is Stable, and of the protocol that its members make it; after a rebalance timeout where one has nothing to
@@ -21,7 +23,6 @@ record of a classic group, too.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from typing import Any
 from uuid import UUID
 
 from classic_client import ASSIGNORS, Classic, assigned
+from consumer_client import Client
 from consumer_driver import ConsumerDriver, Owned, given
 
 from minikafka.coordination.effects import Write
@@ -40,6 +42,7 @@ from minikafka.groups.consumer.records import (
     CurrentAssignment,
     Kind,
     MemberState,
+    TargetMetadata,
     Value,
     decode_consumer_record,
 )
@@ -87,55 +90,6 @@ class ViolationError(AssertionError):
 
 
 @dataclass(eq=False)
-class Client:
-    """A consumer: one heartbeat at a time, as the Java client sends them, or as librdkafka does: it tells everything in
-    each, until it takes up its first partitions. Then a new subscription does not tell what it has."""
-
-    name: str
-    instance: str | None
-    subscription: dict[str, Any]
-    rebalance_ms: int
-    epoch: int = 0
-    owned: Owned = frozenset()  # in use
-    target: Owned | None = None  # told, and not yet taken up
-    told: Owned | None = None  # what it has told last; None: nothing that counts
-    acks: bool = False  # it has taken up what it was told to, and says so, changed or not
-    tells: bool = False  # in the request that it waits for
-    wishes: bool = False  # it has another subscription, and has not said so
-    tells_wishes: bool = False  # in the request that it waits for
-    has_begun: bool = False  # it has taken up partitions since it joined
-    asks_again: bool = True  # with all that it wants and has, when an answer is lost; librdkafka does not
-    alive: bool = True
-    waits_for: str | None = None
-    heard: int = -1  # the newest epoch that it was told
-    classic: Classic | None = None
-
-    @property
-    def member_id(self) -> str:
-        """A member of the newer protocol makes its own."""
-        return self.name if self.classic is None else self.classic.member_id
-
-    def give_up(self) -> None:
-        """It has waited long enough for an answer."""
-        if self.asks_again or self.tells:
-            self.told = None
-        self.wishes |= self.tells_wishes
-        self.waits_for = None
-
-    @property
-    def tells_everything(self) -> bool:
-        """True when its next heartbeat leaves nothing out."""
-        return self.told is None or self.epoch == 0 or not (self.asks_again or self.has_begun)
-
-    def wants(self, topic: str) -> bool:
-        """True when it subscribes to the topic."""
-        if self.classic is not None:
-            return topic in self.classic.topics
-        regex = self.subscription.get("regex")
-        return topic in self.subscription.get("names", ()) or bool(regex and re.fullmatch(regex, topic))
-
-
-@dataclass(eq=False)
 class World:
     """Clients, a network, a driver; `step` does one random thing."""
 
@@ -148,6 +102,9 @@ class World:
     holders: dict[tuple[UUID, int], str] = field(default_factory=dict)  # who was given a partition last
     lives: list[tuple[str, str | None, int, Owned]] = field(default_factory=list)  # member, instance, epoch, partitions
     rows: dict[tuple[Kind, str], Any] = field(default_factory=dict)  # what a naive reader of the log has
+    assigned_ms: int | None = None  # when the target assignment was made, by the log
+    is_upgrade: bool = False  # the next one in the log is that of a classic group
+    ever: set[tuple[str, UUID, int, int]] = field(default_factory=set)  # members, with what they were given, and when
     newest: dict[str, int] = field(default_factory=dict)  # the highest committed epoch of each member
     generation: GroupMetadataValue | None = None  # what it has of the classic group
     behind: set[tuple[str, int]] = field(default_factory=set)  # members and epochs that the next coordinator forgot
@@ -161,13 +118,16 @@ class World:
         self.is_mixed = self.random.random() < 0.5
         self.assignor = self.random.choice(list(ASSIGNORS))
         self.policy = self.random.choice([*3 * [MigrationPolicy.BIDIRECTIONAL], *MigrationPolicy])
+        # No draw: that would move every schedule.
+        self.interval_ms = (0, 0, 0, 0, 1_000, 15_000)[self.seed % 6]
         self.driver = ConsumerDriver(
             auto_commit=False,
+            consumer_assignment_interval_ms=self.interval_ms,
             consumer_migration_policy=self.policy,
             topics={"t": self.random.randint(1, 6), "u": 3},
             consumer_assignors=assignors,
             consumer_max_size=self.random.choice([3, 100]),
-            writes_in_flight_max=self.random.choice([3, 100]),
+            writes_in_flight_max=max(self.random.choice([3, 100]), min(self.interval_ms, 100)),
             assigned_at_once_max=self.random.choice([0, 5, 5_000]),
         )
         self.log_speed = self.random.choice([5, 20, 60])
@@ -184,6 +144,7 @@ class World:
             (40, self.beat),
             (self.log_speed, self.commit_write),
             (25, self.take_up),
+            (8, self.begin_to_take_up),
             (15, self.commit_offset),
             (12, self.pass_time),
             (6, self.round),
@@ -354,7 +315,8 @@ class World:
         client = self.some()
         if client is not None:
             self.note(f"crash {client.name}")
-            client.alive, client.owned, client.waits_for = False, frozenset(), None
+            client.alive, client.waits_for = False, None
+            client.lose_all()
 
     def restart(self, client: Client | None = None, *, is_classic: bool | None = None) -> None:
         """A client that is gone starts again, under another member id."""
@@ -395,7 +357,8 @@ class World:
         if client is None or client.epoch <= 0 or client.waits_for is not None:
             return
         epoch = -2 if client.instance is not None and self.random.random() < 0.7 else -1
-        client.alive, client.owned, client.target = False, frozenset(), None
+        client.alive = False
+        client.lose_all()
         if client.classic is not None:
             member_id = client.classic.member_id
             if epoch == -1:  # a static one is away without a word
@@ -458,6 +421,8 @@ class World:
             told = client.owned
         client.tells_wishes, client.wishes = client.wishes or everything, False
         client.told, client.acks, client.tells = client.owned, False, told is not None
+        if client.tells:
+            client.tell()
         fields = dict(client.subscription) if client.tells_wishes else {}
         client.waits_for = self.send(
             f"beat {client.name} {epoch} {sorted(index for _, index in told) if told is not None else '-'}",
@@ -489,8 +454,8 @@ class World:
         self.note(f"answer {token}: {ErrorCode(answer.error_code).name} {answer.member_epoch}")
         if answer.error_code in AGAIN:
             self.remember(client)
-            client.epoch, client.owned, client.target, client.told = 0, frozenset(), None, None
-            client.heard, client.has_begun = -1, False
+            client.lose_all()
+            client.epoch, client.told, client.heard, client.has_begun = 0, None, -1, False
         elif answer.error_code:
             client.told = None
         else:
@@ -503,8 +468,8 @@ class World:
 
     def ask_as_classic(self, client: Client, classic: Classic) -> None:
         """A classic member joins, fetches its assignment, or sends its heartbeat."""
-        if client.target is not None:
-            self.take_up(client)
+        self.take_up(client)
+        client.target = None  # it goes by names, and looks for no topic
         if classic.notices_topics(self.driver.some):
             classic.phase = "join"
         if classic.phase == "join" and classic.is_eager:
@@ -528,12 +493,13 @@ class World:
         client.waits_for = None
         self.note(f"answer {token}: {ErrorCode(answer.error_code).name}")
         if answer.error_code == ErrorCode.FENCED_INSTANCE_ID:
-            client.alive, client.owned, client.target = False, frozenset(), None
+            client.alive = False
+            client.lose_all()
             return
         self.remember(client)
         hear = {"join": classic.hear_join, "sync": classic.hear_sync, "heartbeat": classic.hear_heartbeat}[what]
         if not hear(answer):
-            client.owned, client.target = frozenset(), None
+            client.lose_all()
         elif partitions is not None:
             client.target = partitions
             if not classic.is_eager and client.owned - partitions:
@@ -567,16 +533,20 @@ class World:
             self.lives.append((client.member_id, client.instance, client.epoch, client.owned))
 
     def take_up(self, client: Client | None = None) -> None:
-        """A client gives up what it was told to, and begins with what is new. It looks for topics until it finds them;
-        of partial and of empty changes librdkafka says nothing if nothing has changed for it."""
+        """A client gives up what it was told to, and begins with what is new."""
         client = client or self.some()
-        if client is not None and client.target is not None:
+        if client is not None and client.taking is None:
+            client.begin(self.driver.some)
+        if client is not None and client.taking is not None:
             self.remember(client)
-            found = frozenset(at for at in client.target if at in client.owned or self.driver.some.with_id(at[0]))
-            client.acks |= client.asks_again or found != client.owned
-            client.has_begun |= bool(found)
-            client.owned, client.target = found, None if found == client.target else client.target
+            client.end()
             self.note(f"{client.name} has {sorted(index for _, index in client.owned)}")
+
+    def begin_to_take_up(self) -> None:
+        """A client of the newer protocol begins to, and is not done when it hears the next answer."""
+        client = self.some()
+        if client is not None and client.classic is None and client.taking is None:
+            client.begin(self.driver.some)
 
     # offsets
 
@@ -603,6 +573,12 @@ class World:
         # Between JoinGroup and SyncGroup a classic group takes no commits, and a coordinator that moves then does not
         # know of the generation.
         if group.is_in(GroupState.COMPLETING_REBALANCE) or epoch > group.generation_id:
+            return False
+        # A static member that misses a rebalance stays one; its epoch is over. Who was behind when the group went down
+        # is not of those, until the first rebalance is over.
+        last = self.generation
+        went_down = last is not None and last.leader is None and last.generation == group.generation_id
+        if epoch < group.generation_id and not went_down:
             return False
         member = group.members[client.member_id]
         return at in assigned(self.driver.some, SyncGroupResponse(assignment=member.assignment))
@@ -695,6 +671,7 @@ class World:
                         raise ViolationError(f"{other} and {client.name} both have partition {at[1]}")
         if consumer is not None:
             check_deadlines(consumer)
+            self.check_wanted(consumer)
         for token in self.waiting:
             waits_ms = self.now - self.sent_ms[token]
             if waits_ms > (REBALANCE_MS if token.startswith(("join", "sync")) else WRITE_MS):
@@ -703,6 +680,32 @@ class World:
         shard = self.driver.coordinator.shard
         if shard.memory.held_bytes != sum(group.members_bytes for group in shard.groups.values()):
             raise ViolationError(f"{shard.memory.held_bytes} bytes are counted of what the members take")
+
+    def check_wanted(self, consumer: ConsumerGroup) -> None:
+        """Nobody is given partitions of a topic that it does not want. What its expression matches is known late."""
+        for name, current in consumer.currents.items():
+            wanted = consumer.subscriptions[name]
+            for topic_id, indexes in current.assigned.items():
+                topic = self.driver.some.with_id(topic_id)
+                new = {(name, topic_id, index, epoch) for index, epoch in indexes.items()} - self.ever
+                self.ever |= new
+                if not new or topic is None or topic.name in wanted.topic_names or wanted.topic_regex:
+                    continue
+                if not wanted.classic:  # that may have changed its mind before the group went up
+                    raise ViolationError(f"{name} is given {topic.name}, and wants {wanted.topic_names}")
+
+    def check_interval(self, made_ms: int) -> None:
+        """Two target assignments are so far apart. A coordinator that begins, and a group that is made anew since a
+        write has failed, know of none before."""
+        gives_nothing = not any(targets for (kind, _), targets in self.rows.items() if kind is Kind.TARGET)
+        if self.is_upgrade or gives_nothing:  # the first of a large group is only an epoch
+            self.is_upgrade, self.assigned_ms = False, None
+            return
+        before, self.assigned_ms = self.assigned_ms, made_ms
+        if before is None or made_ms >= before + self.interval_ms:
+            return
+        if not any(before <= at <= made_ms for at in self.driver.breaks):
+            raise ViolationError(f"a target assignment {made_ms - before} ms after the one before")
 
     def begin_anew(self) -> None:
         """There is no group: the epochs of the next one are told from those of this one by nothing."""
@@ -739,6 +742,7 @@ class World:
                 add_rows(self.rows, [entry])
                 record = decode_record(entry.key, entry.value)
                 if isinstance(record, GroupMetadataRecord):
+                    self.is_upgrade = record.value is None
                     had_members = self.generation is not None and self.generation.members
                     is_new_group = record.value is None and not had_members
                     self.generation = record.value
@@ -746,6 +750,9 @@ class World:
                     continue
                 if record.kind is Kind.GROUP and record.value is None:
                     is_new_group = True
+                    self.assigned_ms = None
+                if isinstance(record.value, TargetMetadata):
+                    self.check_interval(record.value.timestamp_ms)
                 if isinstance(record.value, CurrentAssignment):
                     newest = max(self.newest.get(record.name, 0), record.value.member_epoch)
                     self.newest[record.name] = newest
@@ -765,7 +772,8 @@ class World:
             self.clients = [each for each in self.clients if (each.classic is None) is kept]
         # Others may join first after the session of who is gone.
         number = joined = 0
-        while number < ROUNDS or number < joined + ROUNDS_TO_JOIN:
+        rounds_to_join = ROUNDS_TO_JOIN + 2 * self.interval_ms // HEARTBEAT_MS
+        while number < ROUNDS or number < joined + rounds_to_join:
             self.round(ErrorCode.NOT_ENOUGH_REPLICAS if number in (17, 18) else None, loses=number == 16)
             self.check()
             if number == 15:
@@ -798,7 +806,8 @@ class World:
         nothing has changed for it. It may as well be about to begin, and says just as much then: so the coordinator has
         to wait for its rebalance timeout, as Apache Kafka does. What is of a deleted topic need not be waited for."""
         consumer = self.consumer()
-        if client.asks_again or not client.has_begun or consumer is None or client.target is not None:
+        is_on_its_way = client.target is not None or client.taking is not None
+        if client.asks_again or not client.has_begun or consumer is None or is_on_its_way:
             return False
         revoked = consumer.current(client.member_id).pending_revocation
         pending = {(at, index) for at in revoked if self.driver.some.with_id(at) for index in revoked[at]}

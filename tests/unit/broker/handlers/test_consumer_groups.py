@@ -153,12 +153,29 @@ async def test_settings_of_a_group_count_from_the_next_heartbeat_on(node: Node, 
         DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=32, resource_name="g")])
     )
     rows = {row.name: (row.value, row.config_source) for row in described.results[0].configs}
-    assert rows == {"consumer.heartbeat.interval.ms": ("900", 8), "consumer.session.timeout.ms": ("45000", 5)}
+    assert rows == {
+        "consumer.heartbeat.interval.ms": ("900", 8),
+        "consumer.session.timeout.ms": ("45000", 5),
+        "consumer.assignment.interval.ms": ("0", 5),
+    }
     await set_of_group(client, "g", "consumer.heartbeat.interval.ms", None)
     assert (await beat(client, "a", 1)).heartbeat_interval_ms == 700
 
 
+@pytest.mark.spec("G13", "G15")
+async def test_the_interval_of_assignments_is_dynamic_of_nodes_too(node: Node, client: Client) -> None:
+    await beat(client, "a", subscribed_topic_names=["t"])
+    await set_of(client, 4, "", "group.consumer.assignment.interval.ms", "15000")
+    assert (await beat(client, "b", subscribed_topic_names=["t"])).member_epoch == 1
+    await set_of_group(client, "g", "consumer.assignment.interval.ms", "0")
+    assert (await beat(client, "b", 1)).member_epoch == 2
+
+
 async def set_of_group(client: Client, group_id: str, name: str, value: str | None) -> None:
+    await set_of(client, 32, group_id, name, value)
+
+
+async def set_of(client: Client, kind: int, resource_name: str, name: str, value: str | None) -> None:
     setting = AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
-    resource = AlterConfigsResource(resource_type=32, resource_name=group_id, configs=[setting])
+    resource = AlterConfigsResource(resource_type=kind, resource_name=resource_name, configs=[setting])
     assert (await client.ask(IncrementalAlterConfigsRequest(resources=[resource]))).responses[0].error_code == 0

@@ -142,7 +142,9 @@ def test_validate_only(topic: Any) -> None:
         (GROUP, "g", (INTERVAL, SET, "soon"), ErrorCode.INVALID_CONFIG),
         (GROUP, "g", (INTERVAL, APPEND, "5000"), ErrorCode.INVALID_CONFIG),
         (GROUP, "g", ("group.consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
-        (GROUP, "g", ("consumer.assignment.interval.ms", SET, "0"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("consumer.assignment.interval.ms", SET, "15001"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ("group.consumer.assignment.interval.ms", SET, "15001"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "", ("group.consumer.max.assignment.interval.ms", SET, "20000"), ErrorCode.INVALID_REQUEST),
         (GROUP, "g", ("share.session.timeout.ms", SET, "45000"), ErrorCode.INVALID_CONFIG),
     ],
 )
