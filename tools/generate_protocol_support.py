@@ -59,7 +59,7 @@ def _row(key: ApiKey) -> str:
         versions += f" (offered from {offered.first})"
     module = handler_module(key)
     summary = (module.__doc__ or "").split("\n\n")[0].split(": ", 1)[1]
-    rights = "; ".join(map(str, module.AUTHORIZATION))
+    rights = "; ".join(dict.fromkeys(map(str, module.AUTHORIZATION)))
     return f"| {int(key)} | {key.camel_name} | {versions} | {' '.join(summary.split())} | {rights} |\n"
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from minikafka.broker.authorization import ByHandler
-from minikafka.broker.authorizer import Authorizer
+from minikafka.broker.authorization import Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import asked_in_portions, controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_REQUEST
-from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.image import MetadataImage
+from minikafka.errors import KafkaError
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -22,26 +20,19 @@ from minikafka.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
-AUTHORIZATION: Final = (ByHandler("DELETE on each topic", ((AclOperation.DELETE, ResourceType.TOPIC),)),)
+AUTHORIZATION: Final = tuple(
+    Each(named, AclOperation.DELETE, ResourceType.TOPIC, on_cluster=AclOperation.DELETE)
+    for named in ("topics", "topic_names")
+)
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 5
 
 
 async def handle(
-    request: DeleteTopicsRequest,
-    context: RequestContext,
-    controller: ControllerClient,
-    metadata: Metadata,
-    authorizer: Authorizer,
+    request: DeleteTopicsRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
 ) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several requests."""
-    asked, refused = [], []
-    for topic in request.topics or [DeleteTopicState(name=name) for name in request.topic_names]:
-        error = _why_not(topic, context, metadata.image, authorizer)
-        if error is None:
-            asked.append(topic)
-        else:
-            refused.append(_refused(topic, KafkaError(error)))
+    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     (user, client_id), knows_quotas = context.client, context.version >= FIRST_THAT_KNOWS_QUOTAS
     timeout_s = controller_timeout_s(request.timeout_ms)
 
@@ -55,21 +46,7 @@ async def handle(
     results = await asked_in_portions((asked[start : start + PER_REQUEST] for start in starts), ask, _refused)
     deleted = [result.topic_id for result in results if not result.error_code]
     await wait_until_seen(metadata, lambda image: all(image.topic_by_id(each) is None for each in deleted))
-    return DeleteTopicsResponse(responses=[*results, *refused])
-
-
-def _why_not(
-    topic: DeleteTopicState, context: RequestContext, image: MetadataImage, authorizer: Authorizer
-) -> ErrorCode | None:
-    """An id that is unknown here is not asked about: whether whoever asks may delete the topic is not known either."""
-    name = topic.name
-    if name is None:
-        found = image.topic_by_id(topic.topic_id)
-        if found is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID if authorizer.is_enabled else None
-        name = found.name
-    is_allowed = authorizer.permits(context, AclOperation.DELETE, ResourceType.TOPIC, name)
-    return None if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeleteTopicsResponse(responses=results)
 
 
 def _refused(named: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:

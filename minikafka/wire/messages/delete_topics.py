@@ -25,7 +25,7 @@ class DeleteTopicsRequest(Message, versions="1-6", flexible="4+"):
 
 
 class DeletableTopicResult(Message):
-    name: str | None = string("0+", nullable="6+")
+    name: str | None = string("0+", nullable="6+", default=None)
     topic_id: UUID = uuid("6+")
     error_code: int = int16("0+")
     error_message: str | None = string("5+", nullable="5+", default=None)

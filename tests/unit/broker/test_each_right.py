@@ -140,7 +140,12 @@ async def test_each_right_is_asked_for(node: Node, client: Client) -> None:
 
 async def test_any_of_several_rights_will_do(node: Node, client: Client) -> None:
     several = [(key, need) for key in ASKED for need in needs_of(key) if len(need) > 1]
-    assert {key.camel_name for key, _ in several} == {"WriteTxnMarkers", "CreateTopics", "OffsetForLeaderEpoch"}
+    assert {key.camel_name for key, _ in several} == {
+        "CreateTopics",
+        "DeleteTopics",
+        "OffsetForLeaderEpoch",
+        "WriteTxnMarkers",
+    }
     for key, need in several:
         for enough in need:
             deny(node, need - {enough})
