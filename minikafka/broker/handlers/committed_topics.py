@@ -1,4 +1,4 @@
-"""What the handlers of OffsetCommit and TxnOffsetCommit have in common: topics that exist, and each partition once.
+"""What handlers of committed offsets have in common: topics that exist, and each topic and partition once.
 
 Offsets of partitions that do not exist are refused one by one. Of a partition that is named several times the last
 offset counts: one request could write 10,000 for it, 0.16 s of the loop.
@@ -11,6 +11,7 @@ epochs of a topic that was made anew are above those that clients know (decision
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -49,7 +50,8 @@ def take_unknown(
         }
         if missing:
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            refused.append(Refused(topic.name, topic.topic_id, list(missing), error))
+            name = topic.name if found is None else found.name
+            refused.append(Refused(name, topic.topic_id, list(missing), error))
         kept = {each.partition_index: each for each in topic.partitions if each.partition_index not in missing}
         if kept and found is not None:
             _leave_out_coming_epochs(kept, found)
@@ -60,6 +62,22 @@ def take_unknown(
         topic.partitions = list(offsets[name].values())
     request.topics = list(known.values())
     return refused
+
+
+def add_refusals(topics: list[Any], refusals: Iterable[Any]) -> None:
+    """Put what is refused into the topics of an answer, in which each topic is once. franz-go's admin client keeps
+    topics in a map: beside a refused partition of the same topic it took what was committed for missing."""
+    by_identity = {_identity(topic): topic for topic in topics}
+    for refusal in refusals:
+        topic = by_identity.setdefault(_identity(refusal), refusal)
+        if topic is refusal:
+            topics.append(refusal)
+        else:
+            topic.partitions += refusal.partitions
+
+
+def _identity(topic: Any) -> tuple[str, UUID | None]:
+    return topic.name, getattr(topic, "topic_id", None)
 
 
 def _leave_out_coming_epochs(offsets: dict[int, Any], topic: TopicImage) -> None:

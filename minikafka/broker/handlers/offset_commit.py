@@ -11,7 +11,7 @@ from typing import Final
 from minikafka.broker.authorization import Each, Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.committed_topics import Refused, take_unknown
+from minikafka.broker.handlers.committed_topics import Refused, add_refusals, take_unknown
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.groups.answers import commit_answer
 from minikafka.security.acls import AclOperation, ResourceType
@@ -40,7 +40,7 @@ def handle(
 
     def whole(response: Message) -> Message:
         assert isinstance(response, OffsetCommitResponse)
-        response.topics.extend(unknown)
+        add_refusals(response.topics, unknown)
         return response
 
     coordinators.serve(

@@ -10,6 +10,7 @@ from typing import Final
 from minikafka.broker.authorization import Each, Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.handlers.committed_topics import add_refusals
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage
@@ -37,7 +38,7 @@ def handle(
     def send(response: Message) -> None:
         assert isinstance(response, OffsetDeleteResponse)
         if not response.error_code:
-            response.topics.extend(unknown)
+            add_refusals(response.topics, unknown)
         context.send(response)
 
     coordinators.serve(

@@ -15,7 +15,7 @@ from minikafka.broker.authorization import Each, Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.committed_topics import Refused, take_unknown
+from minikafka.broker.handlers.committed_topics import Refused, add_refusals, take_unknown
 from minikafka.broker.handlers.groups import Coordinators, why_not_here
 from minikafka.broker.handlers.verification import is_verified
 from minikafka.broker.transaction_admission import TransactionAdmission
@@ -58,7 +58,7 @@ async def handle(
     unknown = [_refusal(each) for each in take_unknown(request, metadata.image, by_id=by_id)]
     must_ask = context.version >= FIRST_VERSION_THAT_ADDS or is_verified(config, metadata)
     response = await _commit(request, context.version, coordinators, admission if must_ask else None)
-    response.topics.extend(unknown)
+    add_refusals(response.topics, unknown)
     if context.version < FIRST_VERSION_THAT_KNOWS_LOADING:
         _hide_loading(response)
     return response

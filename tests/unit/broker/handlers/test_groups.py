@@ -125,7 +125,7 @@ async def test_a_member_joins_works_and_leaves(node: Node, client: Client) -> No
     assert (synced.error_code, synced.assignment) == (0, b"all of it")
     assert (await client.ask(HeartbeatRequest(**who))).error_code == 0  # type: ignore[arg-type]
     answer = await client.ask(commit("g", 5, "orders", generation=1, member=joined.member_id))
-    assert [(each.partition_index, each.error_code) for each in answer.topics[0].partitions] == [(0, 0)]
+    assert [(each.partition_index, each.error_code) for each in answer.topics[0].partitions] == [(0, 0), (9, 3)]
     assert await committed(client, "g", "orders") == {"orders": 5}
 
     described = (await client.ask(DescribeGroupsRequest(groups=["g", "nobody"]))).groups
@@ -157,6 +157,7 @@ async def test_commits_to_what_is_not_there_are_refused_one_by_one(node: Node, c
         }
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert errors == {("orders", 0): 0, ("orders", 9): unknown, ("nowhere", 0): unknown, ("nowhere", 9): unknown}
+        assert len(answer.topics) == 2, "each topic once"
         assert await committed(client, "simple", "orders") == {"orders": version}
     for _ in range(2):
         answer = await client.ask(commit("simple", 1, "nowhere"))
@@ -213,6 +214,7 @@ async def test_topics_are_named_by_their_ids_since_version_10(node: Node, client
     }
     no_partition, no_topic = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
     assert errors == {(known, 0): 0, (known, 9): no_partition, (unknown, 0): no_topic, (unknown, 9): no_topic}
+    assert len(answer.topics) == 2, "each topic once"
     assert await committed(client, "g", "orders") == {"orders": 5}
 
     asked = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (known, unknown)]
@@ -274,6 +276,7 @@ async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> Non
     told = [(topic.name, each.partition_index, each.error_code) for topic in deleted for each in topic.partitions]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert told == [("orders", 0, 0), ("orders", 9, unknown), ("nothing", 0, unknown), ("nothing", 9, unknown)]
+    assert len(deleted) == 2, "each topic once"
     assert await committed(client, "g", "orders") == {"orders": -1}
     await client.ask(commit("h", 7, "orders"))
     for version in range(ApiKey.DELETE_GROUPS.versions.first, ApiKey.DELETE_GROUPS.versions.last + 1):

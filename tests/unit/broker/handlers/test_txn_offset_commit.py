@@ -469,6 +469,7 @@ async def test_what_does_not_exist_is_refused_one_by_one(node: Node, client: Cli
         ("nowhere", 0): unknown,
         ("nowhere", 9): unknown,
     }
+    assert [topic.name for topic in answer.topics] == ["orders", "nowhere"], "each topic once"
     by_id = commit(5, "")
     by_id.topics[0].topic_id = UUID(int=7)
     answer = await client.ask(by_id, VERSIONS.last)
