@@ -202,6 +202,8 @@ class Trial(ABC):
         """A cluster that is whole takes records again."""
         began = time.monotonic()
         ok = self._wait_for(self.load.acknowledged + MORE)
+        if not ok:
+            self.say("no records are taken any more; what clients still wait for may take minutes")
         how = f"{MORE} more were acknowledged after {time.monotonic() - began:.1f} s"
         return Finding(
             "records are taken again when all is mended", ok, how if ok else f"not {MORE} within {MORE_WITHIN_S:g} s"

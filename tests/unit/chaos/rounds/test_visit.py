@@ -9,16 +9,16 @@ import pytest
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.probe import ClusterView, PartitionView
-from minikafka.chaos.rounds import visit
+from minikafka.chaos.rounds import trial, visit
 from minikafka.chaos.rounds.minikafka_clients import MinikafkaClients
-from minikafka.chaos.rounds.trial import Options
+from minikafka.chaos.rounds.trial import Options, Say
 from minikafka.chaos.rounds.visit import Visit
 from minikafka.client import connections
 from minikafka.errors import KafkaError
 
 
-def _visit(servers: str) -> Visit:
-    return Visit(Options(1, servers=servers), History(), lambda _: None, MinikafkaClients())
+def _visit(servers: str, say: Say = lambda _: None) -> Visit:
+    return Visit(Options(1, servers=servers), History(), say, MinikafkaClients())
 
 
 def test_who_cannot_connect_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +41,11 @@ def test_topics_of_an_earlier_run_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(visit, "probe", lambda *_: ClusterView("c", 1, frozenset({1}), (left,)))
     with pytest.raises(ClusterError, match=r"there is load already, .* \(minikafka topic delete load\)"):
         _visit("127.0.0.1:1").prepare()
+
+
+def test_a_cluster_that_stays_down_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run was silent for minutes after that: its clients went on waiting."""
+    said: list[str] = []
+    monkeypatch.setattr(trial, "MORE_WITHIN_S", 0.0)
+    assert not _visit("127.0.0.1:1", said.append)._goes_on().ok
+    assert said == ["no records are taken any more; what clients still wait for may take minutes"]
