@@ -127,7 +127,7 @@ class Each(Need):
         name = element if isinstance(element, str) else getattr(element, self.field)
         topic_id = ZERO_TOPIC_ID if name else getattr(element, "topic_id", ZERO_TOPIC_ID)
         if topic_id == ZERO_TOPIC_ID:
-            return self.resource_type, name
+            return self.resource_type, name or ""
         topic = image.topic_by_id(topic_id)
         return None if topic is None else (self.resource_type, topic.name)
 

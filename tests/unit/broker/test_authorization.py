@@ -298,9 +298,11 @@ async def test_topics_are_created_and_deleted_one_by_one(secured: Node, alice: C
         DeleteTopicState(name="other"),
         DeleteTopicState(name=None, topic_id=other.topic_id),
         DeleteTopicState(name=None, topic_id=UUID(int=77)),
+        DeleteTopicState(name=None),
     ]
     deleted = await alice.ask(DeleteTopicsRequest(topics=states, timeout_ms=9999))
     assert sorted((str(each.name), each.error_code) for each in deleted.responses) == [
+        ("None", DENIED_TOPIC),
         ("None", DENIED_TOPIC),
         ("None", ErrorCode.UNKNOWN_TOPIC_ID),
         ("new", 0),
