@@ -7,7 +7,7 @@ schema.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
@@ -33,6 +33,7 @@ from minikafka.security.acls import (
 )
 from minikafka.wire.api import ApiKey
 from minikafka.wire.error_codes import errors_of
+from minikafka.wire.schema import Message, VersionRange
 
 Rights = frozenset[Right]
 """Any of them will do."""
@@ -157,6 +158,33 @@ async def test_no_other_right_is_asked_for(node: Node, client: Client) -> None:
         needed = {right for need in needs_of(key) for right in need}
         deny(node, [(each, kind) for kind in KINDS for each in OPERATIONS if (each, kind) not in needed])
         assert not await refusals(node, client, key), key.camel_name
+
+
+def _with_nothing(request: Any, version: int) -> Iterator[Any]:
+    """The request with each field that may be null set to that, one after the other."""
+    for name, field in type(request).SCHEMA.items():
+        if not VersionRange.parse(field.versions).has(version):
+            continue
+        value = getattr(request, name)
+        if field.nullable and VersionRange.parse(field.nullable).has(version):
+            setattr(request, name, None)
+            yield request
+            setattr(request, name, value)
+        for element in value if isinstance(value, list) else ():
+            if isinstance(element, Message):
+                for _ in _with_nothing(element, version):
+                    yield request
+
+
+async def test_who_names_nothing_is_answered(node: Node, client: Client) -> None:
+    """Rows take names out of requests, and some versions let these be null."""
+    for key in ASKED:
+        version = key.versions.last
+        named: Any = filled(key.request_class, version, NAME, UUID(int=0))
+        for denied in ([(each, kind) for kind in KINDS for each in OPERATIONS], []):
+            deny(node, denied)
+            for request in _with_nothing(named, version):
+                await client.ask(request, version)
 
 
 def _error_of(key: ApiKey, need: Rights) -> int:
