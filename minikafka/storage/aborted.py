@@ -3,12 +3,16 @@
 Only segments with a ``.txnindex`` count, and of most logs none has one. A closed segment's index is read when it is
 asked for, and stays in memory as its other indexes do; an active one's is always there. The search goes from the
 segment of the first offset to the first marker that leaves no transaction open from before the end.
+
+That may be more segments than stay in memory: of a transaction that was open while thousands were aborted. So a job
+keeps what it found until that is asked for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,16 +30,33 @@ MARKERS_AT_ONCE: Final = 1_000
 """Of aborted transactions in one answer: a read ends behind so many (row T24). A thousand take the loop 1 ms."""
 
 
+FOUND_MAX: Final = 8
+"""Answers of jobs that wait to be asked for, of one log."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a job finds from ``start_offset`` on, in segments before ``reached``, for reads up to ``end_offset``."""
+
+    start_offset: int
+    end_offset: int
+    reached: int
+    state: tuple[int, int]  # of the log, when the job began
+    is_all: bool = False
+    transactions: list[AbortedTransaction] = field(default_factory=list)
+
+
 class AbortedTransactions:
     """Those of one log."""
 
-    __slots__ = ("_bases", "_closed", "_log", "_version")
+    __slots__ = ("_bases", "_closed", "_found", "_log", "_version")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._version = -1  # of the log's segments, when it was looked at them
         self._closed: list[Segment] = []  # those with aborted transactions
         self._bases: list[int] = []
+        self._found: dict[int, _Found] = {}  # by start offset
 
     def read_limit(self, start_offset: int, limit: int) -> int:
         """Where a read from ``start_offset`` should end, at ``limit`` or before: behind MARKERS_AT_ONCE (row T24)."""
@@ -56,6 +77,12 @@ class AbortedTransactions:
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction] | None:
         """The aborted transactions with an offset in the range, by marker. None: :meth:`prepare` a job first."""
         found: list[AbortedTransaction] = []
+        told = self._found.pop(start_offset, None)
+        if told is not None and told.state == self._state and end_offset <= told.end_offset:
+            found = [one for one in told.transactions if one.first_offset < end_offset]
+            if told.is_all:
+                return found
+            start_offset = told.reached
         for segment in self._since(start_offset):
             index = segment.aborted_in_memory
             if index is None:
@@ -75,11 +102,25 @@ class AbortedTransactions:
         log.refuse_while_cut()
         if end_offset is None:
             end_offset = log.segments[log.segments.index_of(start_offset)].next_offset
-        cold = frozenset(one.base_offset for one in self._since(start_offset) if one.aborted_in_memory is None)
-        if not cold or log.is_offline:
+        since = [one for one in self._since(start_offset) if not one.is_active]
+        if log.is_offline or all(one.aborted_in_memory is not None for one in since):
             return None
-        ask = partial(_load, cold, end_offset, log.snapshots, log.log_start_offset)
-        return ReadJob(log, log.segments.closed[: log.segments.index_of(max(cold)) + 1], ask, keeps_indexes=False)
+        found = _Found(start_offset, end_offset, start_offset, self._state)
+        wanted = frozenset(one.base_offset for one in since)
+        look = partial(_look, found, wanted, log.snapshots, log.log_start_offset)
+        return _LookUp(log, log.segments.closed[: log.segments.index_of(max(wanted)) + 1], look, found)
+
+    def keep(self, found: _Found) -> None:
+        """A job is done."""
+        self._found.pop(found.start_offset, None)
+        self._found[found.start_offset] = found
+        if len(self._found) > FOUND_MAX:
+            del self._found[next(iter(self._found))]
+
+    @property
+    def _state(self) -> tuple[int, int]:
+        """Changes when the log is cut, and when the cleaner replaces segments: it takes markers away."""
+        return self._log.generation, self._log.segments.swaps
 
     def _since(self, start_offset: int) -> list[Segment]:
         """The segments with aborted transactions that hold ``start_offset`` or later offsets."""
@@ -113,18 +154,37 @@ def load_aborted(
         return segment.aborted
 
 
-def _load(
+class _LookUp(ReadJob[None]):
+    """See :meth:`AbortedTransactions.prepare`."""
+
+    def __init__(
+        self, log: Log, segments: Sequence[Segment], look: Callable[[Iterable[Segment]], None], found: _Found
+    ) -> None:
+        super().__init__(log, segments, look, keeps_indexes=False)
+        self._keep = log.aborted.keep
+        self._found = found
+
+    def answer(self) -> None:
+        """As of any job; the log keeps what was found."""
+        super().answer()
+        self._keep(self._found)
+
+
+def _look(
+    found: _Found,
     wanted: frozenset[int],
-    end_offset: int,
     snapshots: SnapshotFiles,
     log_start_offset: int,
     segments: Iterable[Segment],
 ) -> None:
-    """Load those of ``wanted``, up to the one behind which nothing counts that is before ``end_offset``."""
+    """Into those of ``wanted``, up to the one behind which nothing counts."""
     before: list[Segment] = []
     for segment in segments:
         if segment.base_offset in wanted:
             index = load_aborted(segment, before, snapshots, log_start_offset)
-            if index.last_stable_offset >= end_offset:
+            found.transactions += index.between(found.start_offset, found.end_offset)
+            found.is_all = index.last_stable_offset >= found.end_offset
+            if found.is_all:
                 return
         before.append(segment)
+        found.reached = segment.next_offset

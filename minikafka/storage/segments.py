@@ -10,9 +10,12 @@ from minikafka.storage.segment import Segment
 
 
 class Segments:
-    """At least one segment, base offsets growing. ``version`` grows with each change of which these are."""
+    """At least one segment, base offsets growing. ``version`` grows with each change of which these are.
 
-    __slots__ = ("_bases", "_segments", "active", "version")
+    ``swaps``: how often compacted segments came in.
+    """
+
+    __slots__ = ("_bases", "_segments", "active", "swaps", "version")
 
     def __init__(self, segments: list[Segment]) -> None:
         assert segments
@@ -20,7 +23,7 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         assert all(a < b for a, b in pairwise(self._bases))
         self.active = segments[-1]
-        self.version = 0
+        self.version = self.swaps = 0
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -98,5 +101,6 @@ class Segments:
         assert self._segments[at : at + len(old)] == old
         assert at + len(old) < len(self._segments)
         self.version += 1
+        self.swaps += 1
         self._segments[at : at + len(old)] = new
         self._bases[at : at + len(old)] = [segment.base_offset for segment in new]

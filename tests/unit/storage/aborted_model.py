@@ -36,6 +36,7 @@ from minikafka.storage.log import Log, ReadJob
 from minikafka.storage.log_ends import Noted
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from minikafka.storage.snapshots import marker_in, replay_segment
 from minikafka.storage.transaction_index import ENTRY, NO_ABORTED, AbortedTransaction
@@ -86,6 +87,8 @@ class Schedule:
             segment_index_bytes=self.rng.choice((34 * 3, 1 << 20)),
             index_interval_bytes=self.rng.choice((1, 150, 1000)),
         )
+        self.capacity = (1, 2, 256)[seed // 3 % 3]
+        """Of the cache: an answer may take more segments than stay in memory."""
         self.machine = Machine()
         self.log = self._opened(LastStop())
         self.follower = Log.open(Machine().disk, "/orders-0", WHERE, self.config, last_stop=LastStop())
@@ -109,7 +112,8 @@ class Schedule:
         self.looking_up: ReadJob[Any] | None = None
 
     def _opened(self, last_stop: LastStop) -> Log:
-        return Log.open(self.machine.disk, "/orders-0", WHERE, self.config, last_stop=last_stop)
+        cache = SegmentCache(self.capacity)
+        return Log.open(self.machine.disk, "/orders-0", WHERE, self.config, last_stop=last_stop, cache=cache)
 
     def run(self) -> None:
         acts = {

@@ -143,6 +143,11 @@ def a_job_from_before_a_segment_was_closed_tells_what_was_aborted(patch: Any) ->
     patch.setattr(Segment, "learn", learn_all)
 
 
+@SUITE.replaces(AbortedTransactions, "keep")
+def what_was_found_must_stay_in_memory(_transactions: Any, _found: Any) -> None:
+    """Where an answer takes more indexes than the cache holds, it is never given."""
+
+
 @SUITE.plants()
 def an_orderly_stop_lists_closed_segments_only(patch: Any) -> None:
     """The last index, which most logs have alone, is believed whatever it says."""

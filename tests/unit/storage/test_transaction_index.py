@@ -13,6 +13,7 @@ from crc32c import crc32c
 from storage_batches import NOW_MS, OpenLog, append, stage
 
 from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
 from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
@@ -22,6 +23,7 @@ from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.index import DamagedIndexError
 from minikafka.storage.log import Log
+from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import SEGMENTS_FILE, parse_segments
 from minikafka.storage.segment_names import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from minikafka.storage.transaction_index import NO_ABORTED, AbortedTransaction, TransactionIndex
@@ -366,6 +368,51 @@ def test_a_job_from_before_an_index_was_written_does_not_take_it_for_another(
         segment.cool()
     data = disk.read_bytes(f"{directory}/00000000000000000007.txnindex")
     assert log.segments[3].aborted_checksum == crc32c(data)
+
+
+def test_more_indexes_than_stay_in_memory_are_looked_into(disk: OsDisk, directory: str) -> None:
+    """One transaction was open while others were aborted in many segments: a reader got nothing, for ever."""
+    log = Log.open(disk, directory, TopicPartition("orders", 0), cache=SegmentCache(3))
+    write(log, 99)
+    for producer_id in range(9):
+        write(log, producer_id)
+        end(log, producer_id)
+        log.roll()
+    end(log, 99)
+    log.roll()
+    append(log, b"x")
+    log.flush()
+    for segment in log.segments.closed:
+        segment.cool()
+    for start, limit, told in ((0, 1, [99]), (0, 3, [0, 99]), (3, 20, [*range(1, 9), 99])):
+        assert log.aborted.between(start, limit) is None
+        job = log.aborted.prepare(start, limit)
+        assert job is not None
+        job.run()
+        write(log, 50)
+        log.roll()
+        end(log, 50)
+        log.complete_read(job)
+        assert [one.producer_id for one in log.aborted.between(start, limit) or []] == told
+        assert log.aborted.between(start, limit) is None, "it is told once"
+
+
+def test_a_job_from_before_a_cut_tells_nothing(disk: OsDisk, directory: str) -> None:
+    log = Log.open(disk, directory, TopicPartition("orders", 0), cache=SegmentCache(1))
+    write(log, 99)
+    for producer_id in range(3):
+        write(log, producer_id)
+        end(log, producer_id)
+        log.roll()
+    log.flush()
+    for segment in log.segments.closed:
+        segment.cool()
+    job = log.aborted.prepare(0, 7)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    log.truncate_to(6)
+    assert log.aborted.between(0, 6) is None
 
 
 def test_a_damaged_segment_tells_nothing_of_aborted_transactions(open_log: OpenLog, disk: OsDisk) -> None:
