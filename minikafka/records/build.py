@@ -161,8 +161,8 @@ def rebuild_batch(
     """The batch of ``header`` with only some records of its ``body``, at their old offsets: what compaction writes.
 
     Offset range, sequences and attributes stay as they were, so that the log has no holes between batches and a
-    producer's state can still be rebuilt from them; there may be no record left. ``delete_horizon_ms`` is the time from
-    which the tombstones and markers in it may go (KIP-534).
+    producer's state can still be rebuilt from them; there may be no record left, and then it has its time still, as in
+    Kafka. ``delete_horizon_ms`` is the time from which the tombstones and markers in it may go (KIP-534).
     """
     attributes, base_timestamp = header.attributes & ~COMPRESSION_MASK, header.base_timestamp
     if delete_horizon_ms is not None:
@@ -180,7 +180,7 @@ def rebuild_batch(
         count += 1
         if header.base_timestamp + timestamp_delta > max_timestamp:
             max_timestamp = header.base_timestamp + timestamp_delta
-    if attributes & TIMESTAMP_TYPE_FLAG:
+    if not count or attributes & TIMESTAMP_TYPE_FLAG:
         max_timestamp = header.max_timestamp
     rebuilt = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count

@@ -159,8 +159,7 @@ class Cleaner:
             kept = self._kept(header, body, offsets)  # once more, rather than millions in memory
         horizon_ms = self._wall_ms + self._delete_retention_ms if needs_horizon else None
         rebuilt = rebuild_batch(header, body, kept, delete_horizon_ms=horizon_ms)
-        max_timestamp = parse_header(rebuilt).max_timestamp if count else header.max_timestamp
-        return Kept(header.last_offset, rebuilt, max_timestamp)
+        return Kept(header.last_offset, rebuilt, parse_header(rebuilt).max_timestamp)
 
     def _kept(self, header: BatchHeader, body: bytes, offsets: Container[int] | None) -> Iterator[KeyedRecord]:
         """The records that stay: those at ``offsets`` if these are known."""

@@ -63,7 +63,8 @@ def largest(segment: Segment, start_offset: int) -> int:
     newest = NO_TIMESTAMP
     for position, header in _batches(segment, start_offset):
         if header.base_offset >= start_offset:
-            newest = max(newest, header.max_timestamp)
+            if header.record_count:  # else it has the time of records that the cleaner took
+                newest = max(newest, header.max_timestamp)
             continue
         live = (at for at, offset in _times(segment, position, header) if offset >= start_offset)
         newest = max(newest, *live, NO_TIMESTAMP)

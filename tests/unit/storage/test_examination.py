@@ -126,7 +126,7 @@ def test_a_log_that_is_gone_is_missed() -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
-    """With its gaps, and without the aborted records that the cleaner took."""
+    """With its gaps, without the aborted records that the cleaner took, and with an empty batch as its newest."""
     disk = SimulatedDisk().mount()
     store = open_store(disk)
     Registrations(disk, store, BOOT).write(41)
@@ -135,6 +135,7 @@ def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
         segment_bytes=400, index_interval_bytes=100, cleanup_policy=policy, min_cleanable_dirty_ratio=0.0
     )
     log = store.create(WHERE, TOPIC_ID, config)
+    append(log, b"v", keys=(b"0",), producer=(9, 0, 0), timestamp=NOW_MS + 1)
     for number in range(24):
         key, producer = b"%d" % (number % 3), (5 + number % 2, 0, number // 2)
         append(log, b"v" * 30, keys=(key,), producer=producer, is_transactional=number % 8 == 1)
