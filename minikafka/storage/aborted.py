@@ -60,6 +60,9 @@ class AbortedTransactions:
 
     def read_limit(self, start_offset: int, limit: int) -> int:
         """Where a read from ``start_offset`` should end, at ``limit`` or before: behind MARKERS_AT_ONCE (row T24)."""
+        told = self._found.get(start_offset)
+        if told is not None and len(told.transactions) >= MARKERS_AT_ONCE:
+            return min(limit, told.transactions[MARKERS_AT_ONCE - 1].last_offset + 1)
         for segment in self._since(start_offset)[:1]:
             index = segment.aborted_in_memory
             end = None if index is None else index.end_of_markers(start_offset, MARKERS_AT_ONCE)

@@ -453,6 +453,30 @@ def test_one_answer_has_so_many_markers_at_most(open_log: OpenLog, monkeypatch: 
     assert open_log().aborted.read_limit(20, 30) == 30
 
 
+@pytest.mark.spec("T24")
+def test_one_answer_has_so_many_markers_though_their_index_left_memory(
+    disk: OsDisk, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aborted, "MARKERS_AT_ONCE", 2)
+    log = Log.open(disk, directory, TopicPartition("orders", 0), cache=SegmentCache(1))
+    write(log, 99)
+    for producer_id in range(9):
+        write(log, producer_id)
+        end(log, producer_id)
+        if producer_id > 4:
+            log.roll()
+    log.flush()
+    for segment in log.segments.closed:
+        segment.cool()
+    job = log.aborted.prepare(0)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    assert log.segments[0].aborted_in_memory is None
+    assert log.aborted.read_limit(0, 11) == 5
+    assert [one.producer_id for one in log.aborted.between(0, 5) or []] == [0, 1]
+
+
 @pytest.mark.spec("T22")
 @pytest.mark.parametrize("clean", [True, False])
 def test_an_open_transaction_of_deleted_segments_does_not_hold_back_for_ever(open_log: OpenLog, clean: bool) -> None:
