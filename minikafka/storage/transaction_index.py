@@ -98,6 +98,11 @@ class TransactionIndex:
         """Of the log, with the last entry; -1 without one. No later entry is of a transaction that began before."""
         return self._last_stable_offsets[-1] if self._last_stable_offsets else NO_OFFSET
 
+    @property
+    def lowest_first_offset(self) -> int:
+        """Of all entries; 0 without one."""
+        return min(self._block_firsts, default=0)
+
     def __len__(self) -> int:
         return len(self._last_offsets)
 

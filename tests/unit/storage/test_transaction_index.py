@@ -18,7 +18,7 @@ from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.record import Record
-from minikafka.storage import aborted, transaction_index
+from minikafka.storage import aborted, cleaned_transactions, transaction_index
 from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.index import DamagedIndexError
@@ -518,6 +518,32 @@ def test_a_follower_has_the_same_index(open_log: OpenLog, disk: OsDisk, tmp_path
     copy.close()
     data = disk.read_bytes(f"{copy.directory}/00000000000000000000.txnindex")
     assert data == index_of(*FOUND).encode()
+
+
+def test_the_cleaner_looks_ahead_once(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one transaction was open, others were aborted in 1,000 segments: half a million loads took 20 s."""
+    log = open_log()
+    write(log, 99)
+    for producer_id in range(20):
+        write(log, producer_id)
+        end(log, producer_id)
+        log.roll()
+    end(log, 99)
+    log.roll()
+    log.flush()
+    loads: list[int] = []
+    monkeypatch.setattr(
+        cleaned_transactions,
+        "load_aborted",
+        lambda segment, *_: loads.append(segment.base_offset) or segment.aborted,
+    )
+    transactions = CleanedTransactions(log.segments.closed, log.snapshots, 0)
+    told = []
+    for segment in log.segments.closed:
+        transactions.enter(segment.base_offset, segment.next_offset)
+        told.append({producer_id for producer_id in range(100) if producer_id in transactions._aborted})
+    assert told == [*({at, 99} for at in range(20)), {99}]
+    assert len(loads) < 3 * 21
 
 
 class NeverWalked(list[AbortedTransaction]):
