@@ -173,7 +173,7 @@ def simulate(
         node_settings |= NODE_SETTINGS
         topic_settings[OUTPUT] = {}
     if "consumer groups" in scenes:
-        node_settings |= sim_sharers.NODE_SETTINGS
+        node_settings |= sim_sharers.NODE_SETTINGS | {"group.consumer.assignment.interval.ms": seed % 2 * 2_000}
     if "rights" in scenes:
         node_settings |= sim_rights.NODE_SETTINGS
     if "compacted topics" in scenes:
