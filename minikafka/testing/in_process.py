@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from weakref import WeakSet
 
 import uvloop
@@ -83,11 +83,10 @@ class NodeThread:
         self._is_to_stop = self._is_to_abort = False
         self._thread = threading.Thread(target=self._run, name=f"minikafka-node-{config.node_id}", daemon=True)
 
-    def start(self) -> Self:
+    def start(self) -> None:
         """Begin; it ends with the process at the latest."""
         _of_process.add(self)
         self._thread.start()
-        return self
 
     @property
     def is_up(self) -> bool:
@@ -264,7 +263,9 @@ class ThreadCluster(ManagedCluster):
             begin_log(self.layout, node_id)
             config = BrokerConfig(parse_properties(self.layout.config_file(node_id).read_text()))
             started.append(node_id)
-            self._nodes[node_id] = NodeThread(config, _LogFile(self.layout.log_file(node_id))).start()
+            node = NodeThread(config, _LogFile(self.layout.log_file(node_id)))
+            self._nodes[node_id] = node  # before it begins: the time of a test, or Ctrl-C, may end this at any point
+            node.start()
 
     def _kill_started(self, node_ids: Iterable[int]) -> None:
         self.kill(*(self.running().keys() & set(node_ids)))

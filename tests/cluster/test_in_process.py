@@ -21,7 +21,7 @@ from live_cluster import eventually
 from minikafka.chaos.layout import ClusterError, NodeDownError
 from minikafka.chaos.ports import free_base_port
 from minikafka.testing import MiniKafka
-from minikafka.testing.in_process import ThreadCluster
+from minikafka.testing.in_process import NodeThread, ThreadCluster
 
 
 @pytest.fixture(autouse=True)
@@ -191,3 +191,21 @@ def test_a_forked_process_keeps_no_broker_from_ending_and_starting() -> None:
         os.close(writing)
         assert os.waitpid(child, 0)[1] == 0
         kafka.wait_until_healthy()
+
+
+def test_a_broker_that_began_when_its_test_was_interrupted_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could end it, and every later test of the run found its port in use."""
+    start = NodeThread.start
+
+    def interrupted(node: NodeThread) -> None:
+        start(node)
+        raise KeyboardInterrupt
+
+    with MiniKafka(brokers=1, in_process=True) as kafka:
+        kafka.kill(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(NodeThread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                kafka.restart(1)
+        assert set(kafka.cluster.running()) == {1}
+        kafka.heal()
