@@ -276,7 +276,7 @@ class Cutter:
                     log.end_slot.note_start(log.segments[0].base_offset)
         if count:
             with log.guard("delete snapshots of", is_repeatable=True):  # if not now, then with the next segments
-                log.snapshots.remove_unneeded(log.segments[0].base_offset)
+                log.snapshots.remove(below=log.segments[0].base_offset)
         return count
 
     def _still_first(self, segments: Sequence[Segment]) -> int:

@@ -397,12 +397,6 @@ class ProducerState:
         self._entries = {witness.producer_id: witness, **self._entries}
         return len(gone) - 1
 
-    def forget_transactions(self) -> None:
-        """All that open transactions had written is gone from the log, and maybe their ends, too (row T22)."""
-        for entry in self._entries.values():
-            entry.current_txn_first_offset = NO_OFFSET
-        self._ongoing.clear()
-
     def clear(self) -> None:
         """The log was replaced."""
         self._unknown_since = next(_serials)

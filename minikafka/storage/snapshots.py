@@ -172,13 +172,6 @@ class SnapshotFiles:
             if offset < below or (above is not None and offset > above):
                 self._disk.unlink(self._path(offset))
 
-    def remove_unneeded(self, first_offset: int) -> None:
-        """Remove those before the one that a log from ``first_offset`` on begins with; not every segment has its own.
-
-        That one knows the producers whose batches are gone from the log.
-        """
-        self.remove(below=max((offset for offset in self.offsets() if offset <= first_offset), default=0))
-
     def load(
         self, segments: Segments, log_start_offset: int, end_offset: int, *, indexing: Collection[Segment] = ()
     ) -> ProducerState:
@@ -188,10 +181,8 @@ class SnapshotFiles:
         kill may lower again; they must have forgotten theirs.
         """
         state, offset = self.newest(min([end_offset, *(segment.base_offset for segment in indexing)]))
-        if offset == NO_OFFSET:
-            offset = segments[0].base_offset if indexing else log_start_offset
-        elif offset < segments[0].base_offset:
-            state.forget_transactions()  # their markers may have gone with the batches in between
+        if offset == NO_OFFSET or _is_outdated(offset, segments):
+            state, offset = ProducerState(), segments[0].base_offset if indexing else log_start_offset
         else:
             _look_for_open(state, segments, offset)
         offset = max(offset, segments[0].base_offset)  # below the log start, too: it may lie behind the snapshot
@@ -213,6 +204,12 @@ class SnapshotFiles:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset)}{SNAPSHOT_SUFFIX}"
+
+
+def _is_outdated(offset: int, segments: Segments) -> bool:
+    """Retention took what followed a snapshot: the last batches of producers, which it would refuse to go on from, and
+    maybe the ends of transactions (row T22). It is there where a power cut took the next one, or none could be made."""
+    return offset < segments[0].base_offset
 
 
 def _look_for_open(state: ProducerState, segments: Segments, end_offset: int) -> None:

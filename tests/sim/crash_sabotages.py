@@ -14,6 +14,7 @@ from minikafka.broker.drivers import metadata_recovery, metadata_snapshots
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.metadata_recovery import MetadataRecovery
 from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
+from minikafka.model import NO_OFFSET
 from minikafka.records.batch import iter_batches
 from minikafka.records.control import control_type
 from minikafka.storage import log_dir, recovery, segment, snapshots, verifying
@@ -459,7 +460,9 @@ def a_start_recovers_no_open_transaction(patch: Any) -> None:
 
     def broken(*arguments: Any, **options: Any) -> Any:
         state = load(*arguments, **options)
-        state.forget_transactions()
+        for entry in state.entries:
+            entry.current_txn_first_offset = NO_OFFSET
+        state._ongoing.clear()
         return state
 
     patch.setattr(snapshots.SnapshotFiles, "load", broken)

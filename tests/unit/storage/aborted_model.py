@@ -10,7 +10,8 @@ invariants, looked at after each step:
 * it is told of no transaction that was not aborted, or has nothing in the range;
 * the batches alone tell the same open transactions as the log does;
 * what the log knows of a producer is its last batch: what it sends next is let in;
-* who fetched a cleaned log knows of a producer what the leader does.
+* who fetched a cleaned log knows of a producer what the leader does, unless that was cut since it was cleaned (what the
+  cleaner took for an earlier batch may be the last one then, as in Apache Kafka).
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ class Schedule:
         self.knows_producers = not self.is_compacted
         """Else what the cleaner takes for an earlier batch may turn out, after a cut or a load, to be the last."""
         self.has_forgotten = False
+        self.forgettable: set[int] = set()
+        """Producers that may be unknown: what they wrote since they were forgotten may be cut off, too."""
         self.wall_ms = NOW_MS
         self.cleaned_to = 0
         self.noted_start = 0  # what a kill leaves of the log start
@@ -175,6 +178,7 @@ class Schedule:
             leader_epoch=self.epoch,
         )
         self.log.commit()
+        self.forgettable.discard(producer_id)
         if appended.duplicate:
             return  # of one that was forgotten, it began anew, and a snapshot tells of its first life
         for at, (key, value) in enumerate(zip(keys, values, strict=True)):
@@ -210,6 +214,8 @@ class Schedule:
             self.forget_producers()
         if low >= self.log.log_end_offset:
             return
+        self.has_forgotten = self.has_forgotten or self.cleaned_to > 0  # what it took for an earlier batch was the last
+        self.forgettable = set(PRODUCERS)
         self.log.truncate_to(self.rng.randint(low, self.log.log_end_offset))
         self._lost()
 
@@ -236,6 +242,7 @@ class Schedule:
     def lose_power(self) -> None:
         log = self.log
         self.machine.lose_power(self.rng)
+        self.forgettable = set(PRODUCERS)
         self.log = self._opened(LastStop(log.log_start_offset, log.recovery_point))
         corruption = self.log.corruption
         if corruption is not None:  # unsynced writes, in any order: it is fetched again from there on
@@ -270,6 +277,7 @@ class Schedule:
     def forget_producers(self) -> None:
         """They were idle for long, or there are too many. A start may remember them by what the cleaner takes."""
         self.has_forgotten = True
+        self.forgettable = set(PRODUCERS)
         producers = self.log.producers
         if self.rng.random() < 0.5:
             producers.keep_newest(self.rng.choice((0, 1)))
@@ -509,6 +517,10 @@ class Schedule:
 
     def _check_producers(self) -> None:
         """Of one that wrote nothing in its epoch, or is forgotten, nothing is known."""
+        wrote = {one.producer_id for one in self.written if one.key is not None} - {PLAIN} - self.forgettable
+        unknown = {producer_id for producer_id in wrote if self.log.producers.get(producer_id) is None}
+        if unknown and self.knows_producers:
+            raise ViolationError(f"nobody knows of producers {unknown}")
         for entry in self.log.producers.entries if self.knows_producers else ():
             batches = [one for one in self.written if one.producer_id == entry.producer_id and one.key is not None]
             if entry.batches and entry.last_offset != batches[-1].offset:

@@ -65,7 +65,7 @@ def a_snapshot_opens_what_the_cleaner_took(_state: Any, _segments: Any, _end_off
 
 @SUITE.replaces(snapshots.SnapshotFiles, "missing_at")
 def what_retention_took_is_forgotten(_files: Any, _offset: int, _segments: Any) -> None:
-    """The newest snapshot knows producers as they were before the last of their batches that went."""
+    """No snapshot is where the log begins: a restart knows nothing of producers whose batches went."""
 
 
 @SUITE.plants()
@@ -93,9 +93,12 @@ def nobody_remembers_that_there_were_transactions(state: Any, producer_ids: Any)
     return len(producer_ids)
 
 
-@SUITE.replaces(ProducerState, "forget_transactions")
-def a_snapshot_opens_transactions_for_ever(_state: Any) -> None:
-    """Retention took their markers away, and a restart finds them open in an older snapshot."""
+@SUITE.plants()
+def a_snapshot_from_before_the_log_is_believed(patch: Any) -> None:
+    """Where there is no other one, producers are known as they were, and what they send next is refused."""
+    patch.setattr(snapshots.SnapshotFiles, "missing_at", lambda *_: None)
+    patch.setattr(snapshots.SnapshotFiles, "remove", lambda *_, **__: None)
+    patch.setattr(snapshots, "_is_outdated", lambda *_: False)
 
 
 @SUITE.replaces(TransactionIndex, "truncate")

@@ -4,6 +4,7 @@ import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, stage
 
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_OFFSET
 from minikafka.records.batch import MAX_SEQUENCE, BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.storage import first_batches, producer_state
@@ -274,7 +275,9 @@ def test_open_transactions_are_not_looked_through_for_each_producer(monkeypatch:
         state.append(header(0, producer_id=producer_id, txn=True), producer_id)
     assert len(state) == 40
     assert len(looks) == 4, "at 20, 25, 30 and 35"
-    state.forget_transactions()
+    for entry in state.entries:
+        entry.current_txn_first_offset = NO_OFFSET
+    state._ongoing.clear()
     for producer_id in range(40, 100):
         written(state, producer_id)
     assert len(state) <= 21
