@@ -11,7 +11,7 @@ keeps what it found until that is asked for.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from minikafka.storage.index import DamagedIndexError
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SnapshotFiles
 from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
@@ -87,12 +88,13 @@ class AbortedTransactions:
                 return found
             start_offset = told.reached
         for segment in self._since(start_offset):
-            index = segment.aborted_in_memory
-            if index is None:
-                return None
-            segment.touch()
-            found += index.between(start_offset, end_offset)
-            if index.last_stable_offset >= end_offset:
+            if segment.has_aborted_before(end_offset):
+                index = segment.aborted_in_memory
+                if index is None:
+                    return None
+                segment.touch()
+                found += index.between(start_offset, end_offset)
+            if segment.ends_aborted(end_offset):
                 break
         return found
 
@@ -105,13 +107,12 @@ class AbortedTransactions:
         log.refuse_while_cut()
         if end_offset is None:
             end_offset = log.segments[log.segments.index_of(start_offset)].next_offset
-        since = [one for one in self._since(start_offset) if not one.is_active]
+        since = [one for one in self._since(start_offset) if not one.is_active and one.has_aborted_before(end_offset)]
         if log.is_offline or all(one.aborted_in_memory is not None for one in since):
             return None
         found = _Found(start_offset, end_offset, start_offset, self._state)
-        wanted = frozenset(one.base_offset for one in since)
-        look = partial(_look, found, wanted, log.snapshots, log.log_start_offset)
-        return _LookUp(log, log.segments.closed[: log.segments.index_of(max(wanted)) + 1], look, found)
+        look = partial(_look, found, log.segments.closed, log.snapshots, log.log_start_offset)
+        return _LookUp(log, since, look, found)
 
     def keep(self, found: _Found) -> None:
         """A job is done."""
@@ -142,7 +143,7 @@ class AbortedTransactions:
 
 
 def load_aborted(
-    segment: Segment, before: Sequence[Segment], snapshots: SnapshotFiles, log_start_offset: int
+    segment: Segment, before: Iterable[Segment], snapshots: SnapshotFiles, log_start_offset: int
 ) -> TransactionIndex:
     """The index of ``segment``; a damaged one is made again from the batches. ``before``: the segments before it.
 
@@ -175,19 +176,23 @@ class _LookUp(ReadJob[None]):
 
 def _look(
     found: _Found,
-    wanted: frozenset[int],
+    closed: Sequence[Segment],
     snapshots: SnapshotFiles,
     log_start_offset: int,
     segments: Iterable[Segment],
 ) -> None:
-    """Into those of ``wanted``, up to the one behind which nothing counts."""
-    before: list[Segment] = []
+    """Into each of ``segments``, up to the one behind which nothing counts. ``closed``: all of the log."""
     for segment in segments:
-        if segment.base_offset in wanted:
-            index = load_aborted(segment, before, snapshots, log_start_offset)
-            found.transactions += index.between(found.start_offset, found.end_offset)
-            found.is_all = index.last_stable_offset >= found.end_offset
-            if found.is_all:
-                return
-        before.append(segment)
+        before = _before(segment.base_offset, closed)
+        index = load_aborted(segment, before, snapshots, log_start_offset)
+        found.transactions += index.between(found.start_offset, found.end_offset)
         found.reached = segment.next_offset
+        found.is_all = index.last_stable_offset >= found.end_offset
+        if found.is_all:
+            return
+
+
+def _before(base_offset: int, closed: Sequence[Segment]) -> Iterator[Segment]:
+    """Copies, made only if they are asked for."""
+    cache = SegmentCache()
+    return (segment.copy(cache) for segment in closed if segment.base_offset < base_offset)

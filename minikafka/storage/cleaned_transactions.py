@@ -29,7 +29,6 @@ class CleanedTransactions:
         self._snapshots = snapshots
         self._log_start_offset = log_start_offset
         self._aborted: dict[int, list[AbortedTransaction]] = {}  # of the segment, by producer
-        self._bounds: dict[int, tuple[int, int]] = {}  # lowest first offset and last stable offset, of segments seen
         self._with_batches: set[int] = set()  # producers whose transaction had batches since its last marker
 
     def enter(self, start_offset: int, end_offset: int) -> None:
@@ -38,15 +37,12 @@ class CleanedTransactions:
         for at, segment in enumerate(self._segments):
             if segment.next_offset <= start_offset or not segment.has_aborted:
                 continue
-            lowest, last_stable_offset = self._bounds.get(segment.base_offset, (0, 0))
-            if lowest < end_offset:  # else nothing in it began here: a transaction was open behind which all of it lies
+            if segment.has_aborted_before(end_offset):  # else a transaction was open that began before all of these
                 index = load_aborted(segment, self._segments[:at], self._snapshots, self._log_start_offset)
                 for aborted in index.between(start_offset, end_offset):
                     self._aborted.setdefault(aborted.producer_id, []).append(aborted)
                 segment.cool()
-                last_stable_offset = index.last_stable_offset
-                self._bounds[segment.base_offset] = index.lowest_first_offset, last_stable_offset
-            if last_stable_offset >= end_offset:
+            if segment.ends_aborted(end_offset):
                 return
 
     def is_aborted(self, header: BatchHeader) -> bool:

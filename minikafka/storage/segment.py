@@ -34,7 +34,13 @@ from minikafka.storage.segment_names import (
     file_name,
 )
 from minikafka.storage.tail import Tail
-from minikafka.storage.transaction_index import NO_ABORTED, UNKNOWN_CHECKSUM, AbortedTransaction, TransactionIndex
+from minikafka.storage.transaction_index import (
+    NO_ABORTED,
+    UNKNOWN_CHECKSUM,
+    AbortedBounds,
+    AbortedTransaction,
+    TransactionIndex,
+)
 from minikafka.storage.verified import VerifiedBytes
 
 StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
@@ -46,6 +52,7 @@ class Segment:
     __slots__ = (
         "__weakref__",
         "_aborted",
+        "_aborted_bounds",
         "_aborted_checksum",
         "_cache",
         "_disk",
@@ -92,6 +99,7 @@ class Segment:
         self._file: File | None = None
         self._index: BatchIndex | None = None
         self._aborted: TransactionIndex | None = None
+        self._aborted_bounds: AbortedBounds | None = None  # outlive the index of a closed segment
         self._aborted_checksum = UNKNOWN_CHECKSUM  # that its file must have
         self._max_timestamp: TimeEntry | None = None  # outlives the index of a closed segment
         self._first_timestamp: int | None = None  # of a closed segment, once it was read
@@ -139,6 +147,7 @@ class Segment:
         if self.tail is None:
             self._file = None
             if self.is_index_written:
+                self._aborted_bounds = self.aborted_bounds
                 self._index = self._aborted = None
 
     def rename(self, suffix: str) -> None:
@@ -284,6 +293,7 @@ class Segment:
         if keeps_index:
             self._file, self._index = self._file or copy._file, copy._index
             self._cache.touch(self)
+        self._aborted_bounds = copy.aborted_bounds or self._aborted_bounds
         if copy._aborted is not None:
             self._aborted, self._aborted_checksum = copy._aborted, copy._aborted.checksum
             self._cache.touch(self)
@@ -429,6 +439,21 @@ class Segment:
             return self._aborted.checksum
         return self._aborted_checksum if self.has_aborted else NO_ABORTED
 
+    @property
+    def aborted_bounds(self) -> AbortedBounds | None:
+        """See :attr:`TransactionIndex.bounds`; None before the file was read."""
+        return self._aborted_bounds if self._aborted is None else self._aborted.bounds
+
+    def has_aborted_before(self, offset: int) -> bool:
+        """False when it is known that none of the transactions that were aborted here began before ``offset``."""
+        bounds = self.aborted_bounds
+        return bounds is None or bounds.lowest_first_offset < offset
+
+    def ends_aborted(self, offset: int) -> bool:
+        """True when it is known that nothing aborted in later segments began before ``offset``."""
+        bounds = self.aborted_bounds
+        return bounds is not None and bounds.last_stable_offset >= offset
+
     def expect_aborted(self, checksum: int, *, is_there: bool = False) -> None:
         """Nothing was read yet: a file that differs is damage. ``is_there``: there is one, whatever is expected."""
         self.has_aborted = is_there or checksum > NO_ABORTED
@@ -446,7 +471,7 @@ class Segment:
 
     def forget_aborted(self) -> None:
         """Whatever is known is wrong: the batches tell."""
-        self._aborted, self.has_aborted = None, False
+        self._aborted, self._aborted_bounds, self.has_aborted = None, None, False
 
     def store_aborted(self) -> None:
         """Write what was made again in place of a damaged file, in any thread."""

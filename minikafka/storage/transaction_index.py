@@ -40,6 +40,13 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+class AbortedBounds(NamedTuple):
+    """What tells that an index need not be read."""
+
+    lowest_first_offset: int
+    last_stable_offset: int
+
+
 class TransactionIndex:
     """Entries in the order of their markers."""
 
@@ -99,9 +106,9 @@ class TransactionIndex:
         return self._last_stable_offsets[-1] if self._last_stable_offsets else NO_OFFSET
 
     @property
-    def lowest_first_offset(self) -> int:
-        """Of all entries; 0 without one."""
-        return min(self._block_firsts, default=0)
+    def bounds(self) -> AbortedBounds:
+        """Of all entries; (0, -1) without one."""
+        return AbortedBounds(min(self._block_firsts, default=0), self.last_stable_offset)
 
     def __len__(self) -> int:
         return len(self._last_offsets)
