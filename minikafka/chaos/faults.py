@@ -11,6 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
 
 from minikafka.chaos.damage import damage_replica
@@ -272,6 +273,21 @@ def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Run it in a thread: the caller may have a running loop."""
+    """Run it in a thread: the caller may have a running loop. It is cancelled when the caller is interrupted."""
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def run() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        running.append((asyncio.get_running_loop(), task))
+        return await work
+
     with ThreadPoolExecutor(1, thread_name_prefix="minikafka-faults") as thread:
-        return thread.submit(asyncio.run, work).result()
+        outcome = thread.submit(asyncio.run, run())
+        try:
+            return outcome.result()
+        except BaseException:
+            for loop, task in running:
+                with suppress(RuntimeError):  # it ended with that error
+                    loop.call_soon_threadsafe(task.cancel)
+            raise

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from minikafka.chaos.faults import Breakable
+from minikafka.chaos.faults import Breakable, finished
 from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.ports import free_base_port
 from minikafka.net.control import CONNECT_TIMEOUT_S
@@ -46,3 +49,25 @@ def test_true_is_no_node(tmp_path: Path) -> None:
     """It passed for node 1, and the other end of the link refused it: the cut was half there."""
     with pytest.raises(ClusterError, match="node True not found"):
         Busy(ClusterLayout.create(tmp_path / "c", 2, free_base_port(2), {})).cut(True, 2)
+
+
+def test_who_is_interrupted_does_not_wait_for_the_end() -> None:
+    """The time of a test was over, or Ctrl-C came, and a call to brokers that hang went on for a minute or more."""
+    ended: list[str] = []
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(5)
+            ended.append("by itself")
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            finished(work())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended == ["cancelled"]
