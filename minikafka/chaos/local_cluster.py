@@ -165,6 +165,7 @@ class LocalCluster(ManagedCluster):
 
     def _fork(self, node_id: int) -> None:
         begin_log(self.layout, node_id)
+        self._children.pop(node_id, None)  # Ctrl-C may come before the new one is known: whatever runs is searched then
         try:
             child = fork_server().start(
                 [

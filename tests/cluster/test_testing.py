@@ -9,11 +9,14 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from live_cluster import eventually
 
+from minikafka.chaos.forks import ForkServer
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.managed import RunningNode
@@ -386,3 +389,21 @@ async def _what_is_left(servers: str) -> tuple[object, ...]:
             level.value,
             [name for name, each in (await admin.describe_features()).items() if each.level < each.highest],
         )
+
+
+def test_a_broker_that_began_when_its_test_was_interrupted_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could end it, and every later test of the run found its port in use."""
+    start = ForkServer.start
+
+    def interrupted(*words: Any, **more: Any) -> None:
+        start(*words, **more)
+        raise KeyboardInterrupt
+
+    with MiniKafka(brokers=1) as kafka:
+        kafka.kill(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(ForkServer, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                kafka.restart(1)
+        eventually(lambda: set(kafka.cluster.running()) == {1}, "the broker", 10)
+        kafka.heal()
