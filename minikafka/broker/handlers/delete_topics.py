@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Generator, Sequence
+from typing import Any, Final
 
-from minikafka.broker.authorization import Each
+from minikafka.broker.authorization import Asker, Each
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import asked_in_portions, controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_REQUEST
-from minikafka.errors import KafkaError
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -19,10 +19,27 @@ from minikafka.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from minikafka.wire.schema import Message
+
+
+class EachTopic(Each):
+    """The name of a topic that is named by its id is told to who may describe it, as in Apache Kafka."""
+
+    __slots__ = ()
+
+    def take_refused(self, request: Message, asker: Asker) -> Generator[None, None, list[tuple[ErrorCode, list[Any]]]]:
+        taken = yield from Each.take_refused(self, request, asker)
+        for _, refused in taken:
+            for element in refused:
+                name = None if element.name else asker.image.topic_names.get(element.topic_id)
+                if name and asker.authorizer.sees(asker.context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                    element.name = name
+        return taken
+
 
 AUTHORIZATION: Final = tuple(
-    Each(named, AclOperation.DELETE, ResourceType.TOPIC, on_cluster=AclOperation.DELETE)
-    for named in ("topics", "topic_names")
+    kind(named, AclOperation.DELETE, ResourceType.TOPIC, on_cluster=AclOperation.DELETE)
+    for kind, named in ((EachTopic, "topics"), (Each, "topic_names"))
 )
 
 FIRST_THAT_KNOWS_QUOTAS: Final = 5

@@ -309,6 +309,10 @@ async def test_topics_are_created_and_deleted_one_by_one(secured: Node, alice: C
         ("other", DENIED_TOPIC),
     ]
     assert secured.image.topic("other") is not None
+    await grant(secured, acl(DESCRIBE, TOPIC, "other"))  # who may describe it is told its name, as by Apache Kafka
+    by_id = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=other.topic_id)], timeout_ms=9999)
+    (named,) = (await alice.ask(by_id)).responses
+    assert (named.name, named.topic_id, named.error_code) == ("other", other.topic_id, DENIED_TOPIC)
 
 
 async def test_offsets_and_settings_topic_by_topic(secured: Node, alice: Client) -> None:
