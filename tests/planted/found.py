@@ -12,15 +12,18 @@ from typing import Final
 from planted.registry import Suite
 
 TESTS: Final = Path(__file__).resolve().parent.parent
-PROTOCOLS: Final = (
+SWEPT: Final = (
     "raft",
     "replication",
     "partition",
     "local replica",
     "judging",
+    "sequences",
     "transactions",
     "consumer groups",
-)  # the pure machines that a sweep is about
+    "fetching",
+    "aborted",
+)  # pure machines, and the log as they use it: those for which a schedule takes milliseconds
 
 
 @cache

@@ -1,6 +1,6 @@
 """``python tests/planted/schedules.py N [SUITE...]``: sweep over N schedules. Exit 1 when one violates an invariant.
 
-The schedules are divided among the suites, by default those of the protocols. ``SEED=n`` begins with that seed instead
+The schedules are divided among the suites, by default all that are quick. ``SEED=n`` begins with that seed instead
 of 0; with N = 1 it prints the trace of that one. ``JOBS=n`` uses that many processes.
 """
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
 
-from planted.found import PROTOCOLS, named, suite, suites
+from planted.found import SWEPT, named, suite, suites
 from planted.sweep import Sweep, sweep
 
 
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     """Sweep, and say what was found."""
     count = int(arguments[0]) if arguments else 10_000
     try:
-        names = [one.name for one in named(arguments[1:])] or list(PROTOCOLS)
+        names = [one.name for one in named(arguments[1:])] or list(SWEPT)
     except KeyError as unknown:
         print(f"no suite is named {unknown}; there are {', '.join(suites())}")
         return 2
