@@ -9,7 +9,7 @@ partition epoch, in the same batch: a leader that has not heard of it cannot cha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.partitions import renew_partition_epochs, settle_topics
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.effective import EVERY_BROKER
-from minikafka.metadata.image import ConfigResource, TopicImage
+from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigRecord, ConfigResourceType
 from minikafka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -137,7 +137,7 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
     altered = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
-    records: list[ConfigRecord] = []  # each write copies the list of all resources with settings
+    records: list[ConfigRecord] = []  # each write copies the list of all resources with settings, however many
     for (kind, name), resource in altered.items():
         result = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
         try:
@@ -148,7 +148,7 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
-    state.write(*records)
+    _write(state, records)
     return IncrementalAlterConfigsResponse(responses=results)
 
 
@@ -210,25 +210,31 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
         return []
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     records = [ConfigRecord(*resource, name, after.get(name)) for name in changed]
-    is_topic, is_decisive = resource.resource_type is ConfigResourceType.TOPIC, not DECISIVE.isdisjoint(changed)
-    if is_topic and is_decisive:
-        _write_decisive(state, records, state.topic(resource.name))
-    elif is_topic:
+    if resource.resource_type is not ConfigResourceType.BROKER:
         return records
-    elif is_decisive:
-        _write_decisive_of_all(state, records)
-    else:
+    if DECISIVE.isdisjoint(changed):
         state.write(*records)
+    else:
+        _write_decisive_of_all(state, records)
     return []
 
 
-def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], topic: TopicImage) -> None:
-    """Change settings of a topic that affect elections, and settle its partitions."""
-    before = state.topic_config(topic.name).min_insync_replicas
+def _write(state: ControllerState, records: Sequence[ConfigRecord]) -> None:
+    """Change settings of topics and groups, and settle the topics whose elections they affect."""
+    named = {each.resource_name for each in records if _is_decisive_of_topic(each)}
+    topics = [state.topic(name) for name in sorted(named)]
+    before = [state.topic_config(topic.name).min_insync_replicas for topic in topics]
     state.write(*records)
-    settle_topics(state, [topic])
-    if state.topic_config(topic.name).min_insync_replicas > before:
-        renew_partition_epochs(state, [topic])
+    if topics:
+        settle_topics(state, topics)
+    pairs = zip(topics, before, strict=True)
+    raised = [topic for topic, minimum in pairs if state.topic_config(topic.name).min_insync_replicas > minimum]
+    if raised:
+        renew_partition_epochs(state, raised)
+
+
+def _is_decisive_of_topic(record: ConfigRecord) -> bool:
+    return record.resource_type is ConfigResourceType.TOPIC and record.name in DECISIVE
 
 
 def _write_decisive_of_all(state: ControllerState, records: Iterable[ConfigRecord]) -> None:

@@ -32,6 +32,16 @@ def accept_all(partitions: int) -> None:
     """No quota."""
 
 
+def unknown_topic(name: str) -> KafkaError:
+    """There is none of that name."""
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} not found")
+
+
+def unknown_topic_id(topic_id: UUID) -> KafkaError:
+    """There is none of that id."""
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} not found")
+
+
 class ControllerState:
     """The image with all records of this controller, committed or not; and the sessions."""
 
@@ -185,14 +195,14 @@ class ControllerState:
         """The topic of that name; KafkaError(UNKNOWN_TOPIC_OR_PARTITION) if none exists."""
         topic = self.image.topic(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} not found")
+            raise unknown_topic(name)
         return topic
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage:
         """The topic of that id; KafkaError(UNKNOWN_TOPIC_ID) if none exists."""
         topic = self.image.topic_by_id(topic_id)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} not found")
+            raise unknown_topic_id(topic_id)
         return topic
 
     def new_topic_id(self) -> UUID:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.assignment import Candidate, Load, assign_replicas
 from minikafka.metadata.controller.configs import canonical_topic_setting, check_topic_settings
 from minikafka.metadata.controller.partition_change import directories_of
-from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.controller.state import ControllerState, unknown_topic, unknown_topic_id
 from minikafka.metadata.image import BrokerImage, TopicImage
 from minikafka.metadata.records import (
     ConfigRecord,
@@ -279,11 +279,7 @@ def _delete(
     state: ControllerState, named: DeleteTopicState, records: dict[UUID, RemoveTopicRecord]
 ) -> DeletableTopicResult:
     try:
-        topic = _named(state, named)
-        if topic.topic_id in records:  # named again: from here on it does not exist
-            state.write(*records.values())
-            records.clear()
-            topic = _named(state, named)
+        topic = _named(state, named, records)
         if not state.config.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
         if not state.config.delete_internal_topics_enable:
@@ -297,12 +293,19 @@ def _delete(
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
 
 
-def _named(state: ControllerState, named: DeleteTopicState) -> TopicImage:
+def _named(state: ControllerState, named: DeleteTopicState, deleted: Container[UUID]) -> TopicImage:
+    """Those that are ``deleted`` are there no more, if they are named again."""
     if named.name is None:
-        return state.topic_by_id(named.topic_id)
+        topic = state.topic_by_id(named.topic_id)
+        if topic.topic_id in deleted:
+            raise unknown_topic_id(named.topic_id)
+        return topic
     if named.topic_id.int:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic by its name or by its id, not by both")
-    return state.topic(named.name)
+    topic = state.topic(named.name)
+    if topic.topic_id in deleted:
+        raise unknown_topic(named.name)
+    return topic
 
 
 # -- more partitions --------------------------------------------------------------------------------------------------

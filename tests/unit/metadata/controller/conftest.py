@@ -12,6 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from controller_cluster import Cluster
 
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.records import Record
+
 
 @pytest.fixture
 def new_cluster() -> Callable[..., Cluster]:
@@ -25,3 +28,16 @@ def cluster() -> Cluster:
     cluster = Cluster()
     cluster.join(1, 2, 3)
     return cluster
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records the controller wrote each time."""
+    found, write = list[int](), ControllerState.write
+
+    def counted(state: ControllerState, *records: Record) -> None:
+        found.extend([len(records)] if records else ())
+        write(state, *records)
+
+    monkeypatch.setattr(ControllerState, "write", counted)
+    return found

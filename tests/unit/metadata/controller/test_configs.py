@@ -179,6 +179,20 @@ def test_a_setting_or_a_resource_named_twice(topic: Any) -> None:
     assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
 
 
+def test_settings_of_many_are_written_at_once(topic: Any, writes: list[int]) -> None:
+    """Each write copies the table of all resources with settings, and there may be 100,000 groups."""
+    for index in range(20):
+        topic.create(f"t{index}", (1, 2))
+    writes.clear()
+    changes = [ask.change(GROUP, f"g{index}", (SESSION, SET, "50000")) for index in range(20)]
+    changes += [ask.change(TOPIC, f"t{index}", ("min.insync.replicas", SET, "2")) for index in range(20)]
+    results = topic.ask(ask.alter(*changes)).responses
+    assert {result.error_code for result in results} == {ErrorCode.NONE}
+    assert len(topic.image.configs) == len(changes)
+    assert len(writes) <= 4, "the settings, what is settled, new epochs"
+    assert topic.partition(0, "t19").partition_epoch == topic.partition().partition_epoch + 1
+
+
 def test_brokers_one_or_all(topic: Any) -> None:
     alter(topic, BROKER, "", ("log.retention.ms", SET, "5"))
     alter(topic, BROKER, "1", ("log.retention.ms", SET, ""), ("message.max.bytes", SET, "7"))

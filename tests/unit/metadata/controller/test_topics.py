@@ -224,6 +224,16 @@ def test_deleted_by_name_and_by_id(cluster: Any) -> None:
     assert cluster.create("a").topic_id != by_name.topic_id
 
 
+def test_topics_that_are_deleted_twice_are_written_at_once(cluster: Any, writes: list[int]) -> None:
+    """Each write copies the table of all topics."""
+    names = [f"t{index}" for index in range(20)]
+    cluster.ask(ask.create(*map(ask.topic, names)))
+    writes.clear()
+    results = cluster.ask(ask.delete(*(ask.named(name) for name in names for _ in range(2)))).responses
+    assert [result.error_code for result in results] == 20 * [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert writes == [20]
+
+
 def test_a_topic_made_anew_has_later_leader_epochs_than_before(cluster: Any) -> None:
     cluster.create("t", num_partitions=3, replication_factor=3)
     cluster.fence(cluster.partition(0).leader)
