@@ -55,7 +55,7 @@ class Logins:
             ssl_truststore_location=str(self._authority_file),
             sasl_mechanism=MECHANISM,
             sasl_username=user,
-            sasl_password=self.password_file(user).read_text(),
+            sasl_password=self._password(user),
         )
 
     def make_missing(self, *, portable: bool = False) -> None:
@@ -73,6 +73,9 @@ class Logins:
                 lines = (f"{name}={escaped(value)}\n" for name, value in properties.items())
                 write_private(self.properties_file(user), "".join(lines))
         if not self.credentials_file.exists():
-            passwords = {user: self.password_file(user).read_text() for user in USERS}
-            rows = (f"{MECHANISM}=[name={user},password={password}]\n" for user, password in passwords.items())
+            rows = (f"{MECHANISM}=[name={user},password={self._password(user)}]\n" for user in USERS)
             write_private(self.credentials_file, "".join(rows))
+
+    def _password(self, user: str) -> str:
+        """Whoever writes a new one with an editor ends the line."""
+        return self.password_file(user).read_text().rstrip("\n")

@@ -51,6 +51,8 @@ def test_an_admin_and_a_user_have_passwords(layout: ClusterLayout) -> None:
         assert passwords[user] not in repr(logins)
     with pytest.raises(ClusterError, match="'eve' has no password here; admin and user have"):
         layout.security_of("eve")
+    layout.logins.password_file("admin").write_text("written by an editor\n")
+    assert layout.security_of("admin").login == ("admin", "written by an editor")
 
 
 def test_files_for_java_are_in_ascii(tmp_path: Path) -> None:
