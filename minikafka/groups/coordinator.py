@@ -24,7 +24,7 @@ What holds at the end of every step (the tests check it after each):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Concatenate, ParamSpec
 from uuid import UUID
 
@@ -297,10 +297,11 @@ class GroupCoordinator:
 
     def list_groups(
         self, states: Collection[str] = queries.ALL_STATES, types: Collection[str] = queries.ALL_TYPES
-    ) -> list[ListedGroup]:
-        """This shard's part of a ListGroups 0-5; empty unless Active (:attr:`phase` tells the error)."""
+    ) -> Iterator[ListedGroup | None]:
+        """This shard's part of a ListGroups 0-5, None for each group that is not; nothing unless Active (:attr:`phase`
+        tells the error)."""
         if self.phase is not Phase.ACTIVE:
-            return []
+            return iter(())
         return queries.list_groups(self.shard, states, types)
 
     def describe_group(self, group_id: str) -> DescribedGroup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from minikafka.groups.group import Group, GroupState, Member
@@ -19,16 +19,21 @@ ALL_TYPES: Final[Collection[str]] = frozenset()
 
 def list_groups(
     shard: Shard, states: Collection[str] = ALL_STATES, types: Collection[str] = ALL_TYPES
-) -> list[ListedGroup]:
-    """The groups of these states and types, which are in upper or lower case; an empty filter passes all."""
+) -> Iterator[ListedGroup | None]:
+    """The groups of these states and types, which are in upper or lower case; an empty filter passes all.
+
+    None for each of the others: to look at one takes as long. Much may happen between two of them.
+    """
     wanted_states = {state.lower() for state in states}
     wanted_types = {kind.lower() for kind in types}
-    return [
-        listed
-        for listed in map(_listed, shard.groups.values())
-        if (not wanted_states or listed.group_state.lower() in wanted_states)
-        and (not wanted_types or listed.group_type in wanted_types)
-    ]
+    for group in list(shard.groups.values()):
+        if shard.groups.get(group.group_id) is not group:
+            continue
+        listed = _listed(group)
+        is_wanted = (not wanted_states or listed.group_state.lower() in wanted_states) and (
+            not wanted_types or listed.group_type in wanted_types
+        )
+        yield listed if is_wanted else None
 
 
 def _listed(group: Group) -> ListedGroup:

@@ -16,7 +16,7 @@ What holds at the end of every step (the tests check it after each):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Concatenate, ParamSpec
 
@@ -218,11 +218,12 @@ class TransactionCoordinator:
         producer_ids: Collection[int] = (),
         states: Collection[TransactionState] = (),
         longer_than_ms: int = queries.ANY_DURATION,
-    ) -> list[Transaction]:
-        """This shard's part of a ListTransactions 0-1; empty unless Active (:attr:`phase` tells the error)."""
+    ) -> Iterator[Transaction | None]:
+        """This shard's part of a ListTransactions 0-1, None for each id that is not; nothing unless Active
+        (:attr:`phase` tells the error)."""
         if self.phase is not Phase.ACTIVE:
-            return []
-        return list(queries.find(self.shard, producer_ids, states, longer_than_ms))
+            return iter(())
+        return queries.find(self.shard, producer_ids, states, longer_than_ms)
 
 
 def _finish_write(shard: Shard, write_id: int, error: ErrorCode) -> None:

@@ -31,9 +31,10 @@ async def handle(
         for shard in groups:
             if shard.coordinator.phase is Phase.LOADING:
                 return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            found = shard.coordinator.list_groups(request.states_filter, request.types_filter)
-            for group in found:
-                if sees_all or authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            for group in shard.coordinator.list_groups(request.states_filter, request.types_filter):
+                if group is not None and (
+                    sees_all or authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+                ):
                     listed.append(await answer.encoded(group, 1))
                 else:
                     await answer.add(1)  # to look costs as much

@@ -13,7 +13,6 @@ from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.transactions import Transactions
 from minikafka.broker.long_answers import LongAnswers
-from minikafka.broker.pacing import paced
 from minikafka.broker.patterns import Patterns
 from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode, KafkaError
@@ -28,8 +27,6 @@ from minikafka.wire.messages.list_transactions import (
 
 AUTHORIZATION: Final = (ByHandler("transactional ids with DESCRIBE are listed", ()),)
 
-LOOKS_AT_ONCE: Final = 500
-"""At ids that whoever asks may not describe, perhaps; some 3 ms."""
 _STATES = {state.camel_name: state for state in State}
 
 
@@ -47,13 +44,16 @@ async def handle(
     head = ListTransactionsResponse(unknown_state_filters=[name for name in wanted if name not in _STATES])
     producer_ids = frozenset(request.producer_id_filters)
     found: list[Transaction] = []
-    for shard in transactions if states or not wanted else ():
-        if shard.coordinator.phase is Phase.LOADING:
-            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        found += shard.coordinator.find(producer_ids, states, request.duration_filter)
-    sees = partial(authorizer.sees, context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
     # Before the pattern: what nobody may see is no work for it, and its time tells nothing of that.
-    found = [each async for each in paced(found, LOOKS_AT_ONCE, context) if sees(each.transactional_id)]
+    sees = partial(authorizer.sees, context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    async with long_answers.prepare(context) as looks:
+        for shard in transactions if states or not wanted else ():
+            if shard.coordinator.phase is Phase.LOADING:
+                return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            for each in shard.coordinator.find(producer_ids, states, request.duration_filter):
+                await looks.add(1)  # most of them may be none that whoever asks wants, or may see
+                if each is not None and sees(each.transactional_id):
+                    found.append(each)
     if request.transactional_id_pattern:
         try:
             found = await patterns.matching(request.transactional_id_pattern, found, lambda each: each.transactional_id)

@@ -230,7 +230,7 @@ class Scenario:
         self.driver.advance(0)
 
     def list(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        return [show(group) for group in self.driver.coordinator.list_groups(arguments)]
+        return [show(group) for group in self.driver.coordinator.list_groups(arguments) if group is not None]
 
     def describe(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         described = self.driver.coordinator.describe_group(options.get("group", "g"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -86,6 +88,38 @@ async def test_transactional_ids() -> None:
     await list_transactions.handle(request, context, transactions, LongAnswers(), patterns, looks)  # type: ignore[arg-type]
     assert compared == ["3-own"]
     looks.check()
+
+
+async def none_of_groups(context: Any, answers: LongAnswers, shards: Any, looks: Any) -> None:
+    request = ListGroupsRequest(states_filter=["Dead"])
+    await list_groups.handle(request, context, shards, answers, looks)
+
+
+async def none_of_transactions(context: Any, answers: LongAnswers, shards: Any, looks: Any) -> None:
+    request = ListTransactionsRequest(duration_filter=1)
+    await list_transactions.handle(request, context, shards, answers, Mock(), looks)
+
+
+@pytest.mark.parametrize("ask", [none_of_groups, none_of_transactions])
+async def test_what_nobody_asked_for_takes_turns_too(ask: Any) -> None:
+    """100 requests of 30 bytes for groups in a state that none is in, beside 5,000 groups, took a turn of 0.8 s."""
+    looked_at, of_turns = 0, [0]
+
+    def look(*_filters: Any) -> Iterator[None]:
+        nonlocal looked_at
+        for _ in range(OF_SHARD):
+            looked_at += 1
+            yield None
+
+    async def wait_for_turn() -> None:
+        of_turns.append(looked_at)
+
+    connection, answers = Mock(wait_for_turn=wait_for_turn), LongAnswers()
+    shards = [Mock(coordinator=Mock(phase=Phase.ACTIVE, list_groups=look, find=look))] * SHARDS
+    contexts = [Mock(connection=connection, version=5) for _ in range(3)]
+    await asyncio.gather(*(ask(context, answers, shards, Looks()) for context in contexts))
+    assert looked_at == 3 * SHARDS * OF_SHARD
+    assert max(after - before for before, after in pairwise([*of_turns, looked_at])) <= ROWS_AT_ONCE + 1
 
 
 IMAGE = MetadataImage(
