@@ -311,10 +311,14 @@ class GroupCoordinator:
         return queries.describe_group(self.shard, group_id)
 
     def size_of(self, group_id: str) -> int:
-        """Members and topics of a consumer group: a heartbeat that changes something looks at all of them."""
+        """Members of a group, and topics of a consumer group: what a member changes has the coordinator look at all of
+        them. The record of a classic group has all its members."""
         group = self.shard.groups.get(group_id)
-        consumer = None if group is None else group.consumer
-        return 0 if consumer is None else len(consumer.subscriptions) + len(consumer.subscribed.topics)
+        if group is None:
+            return 0
+        consumer = group.consumer
+        of_consumer = 0 if consumer is None else len(consumer.subscriptions) + len(consumer.subscribed.topics)
+        return len(group.members) + of_consumer
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """One group of a ConsumerGroupDescribe 0-1; GROUP_ID_NOT_FOUND also for a classic one."""

@@ -87,7 +87,7 @@ def sweep(shard: Shard) -> None:
         group_id, expires = unswept.popitem(last=False)
         group = shard.groups.get(group_id)
         if group is not None:
-            offsets_left -= len(group.offsets)
+            offsets_left -= len(group.offsets) + len(group.members)
             _sweep_group(shard, group, in_flight, expires=expires)
         groups_left -= 1
     next_ms = shard.now_ms + settings.sweep_pause_ms if unswept else shard.next_expiry_ms

@@ -19,9 +19,10 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     if group.protocol_type != PROTOCOL_TYPE or group.protocol_name is None:
         return None
     topics: set[str] = set()
-    for member in group.members.values():
+    # Most members say the same, and to read it takes 10 us.
+    for metadata in {member.metadata_for(group.protocol_name) for member in group.members.values()}:
         try:
-            topics.update(decode_subscription(member.metadata_for(group.protocol_name)).topics)
+            topics.update(decode_subscription(metadata).topics)
         except WireError:
             return None
     return frozenset(topics)

@@ -18,7 +18,7 @@ from minikafka.wire.schema import Message
 GROUP_ROWS: Final = 4
 """What a group costs in a long answer, in rows, beside its members or partitions."""
 ROW_COST: Final = 4 * 1024
-"""What each member and topic of a consumer group costs the turn (``net.turns``), if a request changes something."""
+"""What each member and topic of a group costs the turn (``net.turns``) when its coordinator looks at all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,19 @@ class Coordinators:
         refuse: Callable[[ErrorCode], Message],
         *,
         is_of_member: bool = False,
+        looks_at_all: bool = False,
     ) -> None:
         """Let the group's coordinator answer, now or later; ``refuse`` makes the answer when that is another node.
 
-        ``is_of_member``: if this changes a consumer group, its coordinator looks at all of it; the turn is charged.
+        ``is_of_member``: if this writes, the coordinator looks at all of the group; the turn is charged.
+        ``looks_at_all``: it does in any case.
         """
         shard = self.groups.shard_of(group_id)
         if shard is None:
             context.send(refuse(why_not_here(group_id)))
             return
         effects = call(shard.coordinator, self.clock.monotonic_ms())
-        if is_of_member and any(isinstance(effect, Write) for effect in effects):
+        if looks_at_all or (is_of_member and any(isinstance(effect, Write) for effect in effects)):
             context.connection.spend(ROW_COST * shard.coordinator.size_of(group_id))
         shard.step(effects)
 

@@ -46,6 +46,7 @@ def handle(
         context,
         lambda coordinator, now_ms: coordinator.offset_delete(request, send, now_ms),
         lambda error: OffsetDeleteResponse(error_code=error),
+        looks_at_all=True,
     )
 
 

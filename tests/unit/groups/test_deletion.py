@@ -156,6 +156,21 @@ def test_many_offsets_of_one_group_count_as_many_groups() -> None:
     assert steps == [2, 1]
 
 
+def test_members_count_as_offsets_do() -> None:
+    """What they subscribe to is in use, so they are looked at, too."""
+    driver = Driver(offsets_per_sweep_step=4, initial_rebalance_delay_ms=0)
+    for group in "abc":
+        driver.stable("x", "y", group=group)
+    driver.delete_topics("t")
+    left = []
+    while True:
+        sweep_step(driver)
+        left.append(len(driver.coordinator.shard.unswept))
+        if not left[-1]:
+            break
+    assert left == [1, 0]
+
+
 # deleted topics
 
 

@@ -29,6 +29,7 @@ from minikafka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minikafka.wire.messages.offset_delete import OffsetDeleteRequest
 from minikafka.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -141,6 +142,8 @@ async def test_a_change_costs_its_turn_what_the_group_has(
     )
     assert (await client.ask(request)).error_code == 0
     assert [count for count in rows if count] == [2, 3]
+    assert (await client.ask(OffsetDeleteRequest(group_id="g"))).error_code == 0
+    assert [count for count in rows if count] == [2, 3, 3], "which topics are in use, all of its members say"
 
 
 @pytest.mark.spec("G13")
