@@ -11,7 +11,8 @@
 ``epochs``           the leader-epoch cache: start offset of each epoch, written and cut with the log (rows E1, E2)
 ``producer_state``   last batches of each producer, open transactions; ``snapshots``: the same on disk
 ``first_batches``    first batches of producers that may be refused for now
-``aborted``          look-ups of aborted transactions; ``transaction_index``: those of a segment
+``aborted``          look-ups of aborted transactions; ``transaction_index``: those of a segment; ``known_aborted``:
+                     what tells whether that must be read
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;
                      ``small_file``: a file that is replaced as a whole, by any thread
 ``durable_end``      the exact synced end of a log; ``log_ends``: the written end of each log, for a start after a kill

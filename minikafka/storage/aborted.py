@@ -65,7 +65,7 @@ class AbortedTransactions:
         if told is not None and len(told.transactions) >= MARKERS_AT_ONCE:
             return min(limit, told.transactions[MARKERS_AT_ONCE - 1].last_offset + 1)
         for segment in self._since(start_offset)[:1]:
-            index = segment.aborted_in_memory
+            index = segment.known_aborted.index
             end = None if index is None else index.end_of_markers(start_offset, MARKERS_AT_ONCE)
             if end is not None:
                 return min(limit, end)
@@ -75,7 +75,7 @@ class AbortedTransactions:
         """False when no transaction was aborted that has an offset from there on."""
         segments = self._log.segments
         if self._version == segments.version and not self._closed:  # as of most logs
-            return segments.active.has_aborted
+            return segments.active.known_aborted.are_there
         return bool(self._since(start_offset))
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction] | None:
@@ -88,13 +88,13 @@ class AbortedTransactions:
                 return found
             start_offset = told.reached
         for segment in self._since(start_offset):
-            if segment.has_aborted_before(end_offset):
-                index = segment.aborted_in_memory
-                if index is None:
+            known = segment.known_aborted
+            if known.may_begin_before(end_offset):
+                if known.index is None:
                     return None
                 segment.touch()
-                found += index.between(start_offset, end_offset)
-            if segment.ends_aborted(end_offset):
+                found += known.index.between(start_offset, end_offset)
+            if known.are_last_before(end_offset):
                 break
         return found
 
@@ -107,12 +107,13 @@ class AbortedTransactions:
         log.refuse_while_cut()
         if end_offset is None:
             end_offset = log.segments[log.segments.index_of(start_offset)].next_offset
-        since = [one for one in self._since(start_offset) if not one.is_active and one.has_aborted_before(end_offset)]
-        if log.is_offline or all(one.aborted_in_memory is not None for one in since):
+        closed = (one for one in self._since(start_offset) if not one.is_active)
+        asked = [one for one in closed if one.known_aborted.may_begin_before(end_offset)]
+        if log.is_offline or all(one.known_aborted.index is not None for one in asked):
             return None
         found = _Found(start_offset, end_offset, start_offset, self._state)
         look = partial(_look, found, log.segments.closed, log.snapshots, log.log_start_offset)
-        return _LookUp(log, since, look, found)
+        return _LookUp(log, asked, look, found)
 
     def keep(self, found: _Found) -> None:
         """A job is done."""
@@ -131,15 +132,15 @@ class AbortedTransactions:
         segments = self._log.segments
         if self._version != segments.version:
             self._version = segments.version
-            self._closed = [segment for segment in segments.closed if segment.has_aborted]
+            self._closed = [segment for segment in segments.closed if segment.known_aborted.are_there]
             self._bases = [segment.base_offset for segment in self._closed]
         active = segments.active
         if not self._closed:
-            return [active] if active.has_aborted else []
+            return [active] if active.known_aborted.are_there else []
         at = bisect_right(self._bases, start_offset) - 1
         if at < 0 or self._closed[at].next_offset <= start_offset:
             at += 1
-        return self._closed[at:] + ([active] if active.has_aborted else [])
+        return self._closed[at:] + ([active] if active.known_aborted.are_there else [])
 
 
 def load_aborted(
@@ -152,7 +153,7 @@ def load_aborted(
     try:
         return segment.aborted
     except DamagedIndexError:
-        segment.forget_aborted()
+        segment.known_aborted.forget()
         snapshots.load(Segments([*before, segment]), log_start_offset, segment.next_offset, indexing=(segment,))
         segment.store_aborted()
         return segment.aborted

@@ -205,7 +205,7 @@ class Appender:
             if header.producer_id >= 0:
                 aborted = replay(log.producers, header, records[position : position + size])
                 if aborted is not None:
-                    log.segments.active.note_aborted(aborted)
+                    log.segments.active.known_aborted.note(aborted)
             self._staged.append((header.last_offset, size, header.max_timestamp))
             self._staged_bytes += size
             self._next_offset = header.next_offset
@@ -309,9 +309,8 @@ class Appender:
 
     def _is_full_of_aborted(self) -> bool:
         """The index of aborted transactions is in memory: it has the limit of the offset index."""
-        log = self._log
-        active = log.segments.active
-        return active.has_aborted and active.aborted.size_in_bytes >= log._config.segment_index_bytes
+        index = self._log.segments.active.known_aborted.index
+        return index is not None and index.size_in_bytes >= self._log._config.segment_index_bytes
 
     def _commit_run(self, run: memoryview) -> None:
         if self._staged:
@@ -331,6 +330,6 @@ class Appender:
         if marker is not None:
             aborted = log.producers.end_transaction(header, marker, base_offset)
             if aborted is not None:
-                log.segments.active.note_aborted(aborted)
+                log.segments.active.known_aborted.note(aborted)
         elif not header.attributes & CONTROL_FLAG:
             log.producers.append(header, base_offset)

@@ -35,14 +35,15 @@ class CleanedTransactions:
         """Find the aborted transactions of a segment. BadBatchError when they must be read from a damaged segment."""
         self._aborted = {}
         for at, segment in enumerate(self._segments):
-            if segment.next_offset <= start_offset or not segment.has_aborted:
+            known = segment.known_aborted
+            if segment.next_offset <= start_offset or not known.are_there:
                 continue
-            if segment.has_aborted_before(end_offset):  # else a transaction was open that began before all of these
+            if known.may_begin_before(end_offset):  # else a transaction was open that began before all of these
                 index = load_aborted(segment, self._segments[:at], self._snapshots, self._log_start_offset)
                 for aborted in index.between(start_offset, end_offset):
                     self._aborted.setdefault(aborted.producer_id, []).append(aborted)
                 segment.cool()
-            if segment.ends_aborted(end_offset):
+            if known.are_last_before(end_offset):
                 return
 
     def is_aborted(self, header: BatchHeader) -> bool:

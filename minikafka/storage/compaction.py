@@ -119,7 +119,8 @@ class CompactionJob:
         self._epoch_starts = frozenset(entry.start_offset for entry in log.epochs.entries if entry.epoch > 0)
         self._closed = log.segments.closed
         active = log.segments.active  # its index of aborted transactions grows meanwhile
-        self._active = active.snapshot(SegmentCache()) if active.has_aborted else active.copy(SegmentCache())
+        has_aborted = active.known_aborted.are_there
+        self._active = active.snapshot(SegmentCache()) if has_aborted else active.copy(SegmentCache())
         self._snapshots = log.snapshots
         self._log_start_offset = log.log_start_offset
         self._config = log.config
@@ -252,7 +253,7 @@ class CompactionJob:
         writer.finish()
         target.seal()
         for kind in SUFFIXES:
-            if kind != TRANSACTION_INDEX_SUFFIX or target.has_aborted:
+            if kind != TRANSACTION_INDEX_SUFFIX or target.known_aborted.are_there:
                 self._disk.fsync_path(target.path(kind))
                 yield SYNC_WORK
 
@@ -287,7 +288,7 @@ class _Writer:
     def write(self, kept: Kept) -> None:
         last_offset, batch, max_timestamp, aborted = kept
         if aborted is not None:
-            self._segment.note_aborted(aborted)
+            self._segment.known_aborted.note(aborted)
         self._buffers.append(batch)
         self._batches.append((last_offset, len(batch), max_timestamp))
         self._bytes += len(batch)
@@ -383,5 +384,5 @@ def _swap(log: Log, old: list[Segment], new: Segment) -> None:
     for segment in old:
         log.discard(segment)
     new.rename("")
-    loaded = log.loaded_segment(new.base_offset, new.size, old[-1].next_offset, new.aborted_checksum)
+    loaded = log.loaded_segment(new.base_offset, new.size, old[-1].next_offset, new.known_aborted.checksum)
     log.segments.swap(old, [loaded])

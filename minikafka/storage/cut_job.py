@@ -142,7 +142,7 @@ class CutJob:
         except BadBatchError as error:
             if self.corruption is None:
                 self.corruption = Corruption(self.last.path(LOG_SUFFIX), 0, self.last.base_offset, str(error), None)
-            self.last.forget_aborted()
+            self.last.known_aborted.forget()
 
     def _drop(self) -> None:
         self.removal.store()

@@ -293,7 +293,7 @@ class Log:
         return segment
 
     def loaded_segment(self, base_offset: int, size: int, next_offset: int, aborted: int = NO_ABORTED) -> Segment:
-        """A closed segment of this log whose files are in place. ``aborted``: see :attr:`Segment.aborted_checksum`."""
+        """A closed segment of this log whose files are in place. ``aborted``: see :attr:`KnownAborted.checksum`."""
         segment = Segment(
             self.disk,
             self.directory,
@@ -303,7 +303,7 @@ class Log:
             size=size,
             next_offset=next_offset,
         )
-        segment.expect_aborted(aborted)
+        segment.known_aborted.expect(aborted)
         return segment
 
     def discard(self, segment: Segment) -> None:

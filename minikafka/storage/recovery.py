@@ -151,7 +151,7 @@ class _Loader:
             self._find_aborted()
             indexing = [segment for segment in self.unindexed if segment in self.segments]
             for segment in indexing:
-                segment.forget_aborted()
+                segment.known_aborted.forget()
             self.producers = self.snapshots.load(segments, log_start_offset, end_offset, indexing=indexing)
             active = segments.active
             active.first_stamp_ms = self.config.jittered(active.first_timestamp(), active.path(LOG_SUFFIX))
@@ -201,7 +201,7 @@ class _Loader:
         for base in log_files(self.disk, self.directory):
             size = self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}")
             self.segments.append(self._segment(base, size))
-            self.segments[-1].expect_aborted(self.segment_list.aborted_of(base), is_there=base in indexed)
+            self.segments[-1].known_aborted.expect(self.segment_list.aborted_of(base), is_there=base in indexed)
         if self.last_stop.keeps_writes:
             listed = self.segment_list.durable
             drop_stray_segments(self.disk, self.segments, listed, self.recovery_point, self._may_begin_by())

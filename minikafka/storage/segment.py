@@ -22,6 +22,7 @@ from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import DamagedIndexError, TimeEntry
+from minikafka.storage.known_aborted import KnownAborted
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_names import (
@@ -34,13 +35,7 @@ from minikafka.storage.segment_names import (
     file_name,
 )
 from minikafka.storage.tail import Tail
-from minikafka.storage.transaction_index import (
-    NO_ABORTED,
-    UNKNOWN_CHECKSUM,
-    AbortedBounds,
-    AbortedTransaction,
-    TransactionIndex,
-)
+from minikafka.storage.transaction_index import TransactionIndex
 from minikafka.storage.verified import VerifiedBytes
 
 StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
@@ -51,9 +46,6 @@ class Segment:
 
     __slots__ = (
         "__weakref__",
-        "_aborted",
-        "_aborted_bounds",
-        "_aborted_checksum",
         "_cache",
         "_disk",
         "_file",
@@ -65,8 +57,8 @@ class Segment:
         "base_offset",
         "directory",
         "first_stamp_ms",
-        "has_aborted",
         "is_index_written",
+        "known_aborted",
         "next_offset",
         "size",
         "tail",
@@ -91,16 +83,13 @@ class Segment:
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_index_written = True
         self.first_stamp_ms: int | None = None  # from which its age counts, see LogConfig.jittered
-        self.has_aborted = False  # there is an index of aborted transactions, in memory or in a file
+        self.known_aborted = KnownAborted()
         self._disk = disk
         self._suffix = suffix
         self._cache = cache
         self._index_interval_bytes = index_interval_bytes
         self._file: File | None = None
         self._index: BatchIndex | None = None
-        self._aborted: TransactionIndex | None = None
-        self._aborted_bounds: AbortedBounds | None = None  # outlive the index of a closed segment
-        self._aborted_checksum = UNKNOWN_CHECKSUM  # that its file must have
         self._max_timestamp: TimeEntry | None = None  # outlives the index of a closed segment
         self._first_timestamp: int | None = None  # of a closed segment, once it was read
         self.tail: Tail | None = None  # None: closed
@@ -147,8 +136,8 @@ class Segment:
         if self.tail is None:
             self._file = None
             if self.is_index_written:
-                self._aborted_bounds = self.aborted_bounds
-                self._index = self._aborted = None
+                self._index = None
+                self.known_aborted.cool()
 
     def rename(self, suffix: str) -> None:
         """Give every file of a closed segment another last suffix (``.swap``, ``.deleted`` or none).
@@ -233,12 +222,8 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Write the index files of a segment that is not active any more, in any thread."""
-        index, path = self.index, self.path(TRANSACTION_INDEX_SUFFIX)
-        if self.has_aborted:
-            replace_file(self._disk, path, self.aborted.encode())  # a torn one may look like one with fewer entries
-            self._aborted_checksum = self.aborted.checksum
-        else:
-            self._disk.unlink(path)  # of the time before a cut
+        index = self.index
+        self._write_aborted()
         self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())
         self._disk.write_bytes(self.path(TIME_INDEX_SUFFIX), index.times.encode())
         self.is_index_written = True
@@ -266,6 +251,7 @@ class Segment:
     def copy(self, cache: SegmentCache) -> Segment:
         """The same segment with another cache, for another thread or back. One of the two may change, the other not."""
         twin = copy(self)
+        twin.known_aborted = copy(self.known_aborted)
         twin._cache = cache
         return twin
 
@@ -278,7 +264,7 @@ class Segment:
         """A copy to read in another thread while this one goes on."""
         twin = self.copy(cache)
         if self.tail is not None:
-            twin._index, twin._aborted = deepcopy(self._index), deepcopy(self._aborted)
+            twin._index, twin.known_aborted.index = deepcopy(self._index), deepcopy(self.known_aborted.index)
             twin.tail = Tail(self.next_offset)
         return twin
 
@@ -293,9 +279,8 @@ class Segment:
         if keeps_index:
             self._file, self._index = self._file or copy._file, copy._index
             self._cache.touch(self)
-        self._aborted_bounds = copy.aborted_bounds or self._aborted_bounds
-        if copy._aborted is not None:
-            self._aborted, self._aborted_checksum = copy._aborted, copy._aborted.checksum
+        self.known_aborted.learn(copy.known_aborted)
+        if copy.known_aborted.index is not None:
             self._cache.touch(self)
 
     def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:
@@ -320,9 +305,7 @@ class Segment:
         self.size = position
         self.verified = self.verified.before(position)
         self.index.truncate(position, end_offset)
-        if self.has_aborted:
-            self.aborted.truncate(end_offset)
-            self.has_aborted = len(self.aborted) > 0
+        self.known_aborted.truncate(end_offset)
         resumed = self.index.resume(self._file, position)
         reached = self.base_offset if resumed is None else resumed
         self.next_offset = reached
@@ -336,7 +319,7 @@ class Segment:
             self._file = self._disk.open_append(self.path(LOG_SUFFIX))
         self._index = BatchIndex(self.base_offset, self._index_interval_bytes)
         self.tail = Tail(self.base_offset)
-        self.forget_aborted()
+        self.known_aborted.forget()
         self._disk.unlink(self.path(TRANSACTION_INDEX_SUFFIX))
         self.truncate(0, self.base_offset)
 
@@ -427,72 +410,30 @@ class Segment:
     @property
     def aborted(self) -> TransactionIndex:
         """The aborted transactions whose markers are here, loaded if need be. DamagedIndexError for a wrong file."""
-        if self._aborted is None:
-            self._aborted = self._loaded_aborted() if self.has_aborted else TransactionIndex()
+        known = self.known_aborted
+        if known.index is None:
+            known.index = known.checked(self._read_aborted()) if known.are_there else TransactionIndex()
             self.touch()
-        return self._aborted
-
-    @property
-    def aborted_checksum(self) -> int:
-        """See :attr:`TransactionIndex.checksum`; -1 before a file was read of which nothing is known."""
-        if self._aborted is not None:
-            return self._aborted.checksum
-        return self._aborted_checksum if self.has_aborted else NO_ABORTED
-
-    @property
-    def aborted_bounds(self) -> AbortedBounds | None:
-        """See :attr:`TransactionIndex.bounds`; None before the file was read."""
-        return self._aborted_bounds if self._aborted is None else self._aborted.bounds
-
-    def has_aborted_before(self, offset: int) -> bool:
-        """False when it is known that none of the transactions that were aborted here began before ``offset``."""
-        bounds = self.aborted_bounds
-        return bounds is None or bounds.lowest_first_offset < offset
-
-    def ends_aborted(self, offset: int) -> bool:
-        """True when it is known that nothing aborted in later segments began before ``offset``."""
-        bounds = self.aborted_bounds
-        return bounds is not None and bounds.last_stable_offset >= offset
-
-    def expect_aborted(self, checksum: int, *, is_there: bool = False) -> None:
-        """Nothing was read yet: a file that differs is damage. ``is_there``: there is one, whatever is expected."""
-        self.has_aborted = is_there or checksum > NO_ABORTED
-        self._aborted_checksum = checksum
-
-    @property
-    def aborted_in_memory(self) -> TransactionIndex | None:
-        """The same, if nothing has to be read for it."""
-        return self._aborted
-
-    def note_aborted(self, aborted: AbortedTransaction) -> None:
-        """A marker that was, or will be, appended."""
-        self.aborted.append(aborted)
-        self.has_aborted = True
-
-    def forget_aborted(self) -> None:
-        """Whatever is known is wrong: the batches tell."""
-        self._aborted, self._aborted_bounds, self.has_aborted = None, None, False
+        return known.index
 
     def store_aborted(self) -> None:
         """Write what was made again in place of a damaged file, in any thread."""
-        index = self.aborted
-        self.has_aborted = True
-        path = self.path(TRANSACTION_INDEX_SUFFIX)
-        if not len(index):
-            self._disk.unlink(path)  # an empty one passes for one that was damaged
-        elif self._disk.exists(self.path(LOG_SUFFIX)):  # else retention took it away meanwhile
-            replace_file(self._disk, path, index.encode())
-        self._aborted_checksum = index.checksum
+        if self._disk.exists(self.path(LOG_SUFFIX)):  # else retention took it away meanwhile
+            self._write_aborted()
 
-    def _loaded_aborted(self) -> TransactionIndex:
+    def _write_aborted(self) -> None:
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if self.known_aborted.are_there:
+            replace_file(self._disk, path, self.aborted.encode())  # a torn one may look like one with fewer entries
+        else:
+            self._disk.unlink(path)  # of the time before a cut; an empty one would pass for damaged
+        self.known_aborted.written()
+
+    def _read_aborted(self) -> TransactionIndex:
         try:
             data = self._disk.read_bytes(self.path(TRANSACTION_INDEX_SUFFIX))
         except OSError as error:
             if is_passing(error):
                 raise
             raise DamagedIndexError(str(error)) from error
-        index = TransactionIndex.decode(self.base_offset, self.next_offset, data)
-        if self._aborted_checksum not in (UNKNOWN_CHECKSUM, index.checksum):
-            raise DamagedIndexError("it is not the one that the list of segments has")
-        self._aborted_checksum = index.checksum
-        return index
+        return TransactionIndex.decode(self.base_offset, self.next_offset, data)

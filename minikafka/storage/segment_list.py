@@ -161,7 +161,7 @@ class SegmentList:
         """
         if not is_last and self._looked_at == segments.version:
             return None
-        if self._noted is None and len(segments) < 2 and not (is_last and segments.active.has_aborted):
+        if self._noted is None and len(segments) < 2 and not (is_last and segments.active.known_aborted.are_there):
             return None
         rows = self._rows(segments, is_last=is_last)
         if rows != self._noted:
@@ -179,11 +179,11 @@ class SegmentList:
     def _rows(self, segments: Segments, *, is_last: bool = False) -> Rows:
         noted, rows = self._noted or {}, {}
         for segment in segments.closed:  # there may be tens of thousands: rows that are right are not made again
-            row, known = noted.get(segment.base_offset), (segment.size, segment.aborted_checksum)
+            row, known = noted.get(segment.base_offset), (segment.size, segment.known_aborted.checksum)
             rows[segment.base_offset] = row if row is not None and row == known else Listed(*known)
         active = segments.active
         aborted = noted.get(active.base_offset, UNKNOWN).aborted  # it is no reason to store the list
-        rows[active.base_offset] = Listed(aborted=active.aborted_checksum if is_last else aborted)
+        rows[active.base_offset] = Listed(aborted=active.known_aborted.checksum if is_last else aborted)
         for removal in self._removals:
             rows.update((base, UNKNOWN) for base in removal.shrinking if base in rows)
             for base in removal.gone:

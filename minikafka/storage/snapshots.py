@@ -265,4 +265,4 @@ def replay_segment(
                 raise BadBatchError(position, "the end of a transaction fails its checksum")
             aborted = replay(state, header, body)
             if aborted is not None and is_indexing:
-                segment.note_aborted(aborted)
+                segment.known_aborted.note(aborted)

@@ -139,7 +139,7 @@ def _replay_without_index(producers: ProducerState, header: BatchHeader, batch: 
 def only_the_last_segment_knows_who_was_aborted(aborted: AbortedTransactions, _start_offset: int) -> list[Any]:
     """The indexes of closed segments are not asked."""
     active = aborted._log.segments.active
-    return [active] if active.has_aborted else []
+    return [active] if active.known_aborted.are_there else []
 
 
 # -- the cleaner ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from minikafka.storage import snapshots
 from minikafka.storage.aborted import AbortedTransactions
 from minikafka.storage.appending import Appender
 from minikafka.storage.cleaned_transactions import CleanedTransactions
+from minikafka.storage.known_aborted import KnownAborted
 from minikafka.storage.log import Log
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
@@ -112,7 +113,7 @@ def a_cut_forgets_the_whole_index(patch: Any) -> None:
     truncate = Segment.truncate
 
     def broken(segment: Segment, position: int, end_offset: int) -> int:
-        segment.forget_aborted()
+        segment.known_aborted.forget()
         return truncate(segment, position, end_offset)
 
     patch.setattr(Segment, "truncate", broken)
@@ -125,13 +126,14 @@ def the_index_is_not_written(segment: Any) -> None:
     segment._disk.write_bytes(segment.path(".index"), index.offsets.encode())
     segment._disk.write_bytes(segment.path(".timeindex"), index.times.encode())
     segment._disk.unlink(segment.path(TRANSACTION_INDEX_SUFFIX))
-    segment._aborted, segment.has_aborted, segment.is_index_written = None, False, True
+    segment.known_aborted.forget()
+    segment.is_index_written = True
 
 
-@SUITE.replaces(Segment, "expect_aborted")
-def any_index_that_can_be_one_is_believed(segment: Any, _checksum: int, *, is_there: bool = False) -> None:
+@SUITE.replaces(KnownAborted, "expect")
+def any_index_that_can_be_one_is_believed(known: Any, _checksum: int, *, is_there: bool = False) -> None:
     """One that was lost, or cut between two entries, passes for whole: readers get what was aborted."""
-    segment.has_aborted = is_there
+    known.are_there = is_there
 
 
 @SUITE.plants()

@@ -12,6 +12,7 @@ from storage_batches import NOW_MS, OpenLog, all_values, append
 from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.known_aborted import KnownAborted
 from minikafka.storage.log import Log
 from minikafka.storage.segment import Segment
 from minikafka.storage.segment_cache import SegmentCache
@@ -448,8 +449,8 @@ def test_a_roll_looks_at_each_segment_once(open_log: OpenLog, monkeypatch: pytes
     log = filled(open_log(segment_bytes=BYTES))
     log.flush()
     log.roll()
-    looked_at: list[int] = []
-    monkeypatch.setattr(Segment, "aborted_checksum", property(lambda one: looked_at.append(one.base_offset) or 0))
+    looked_at: list[KnownAborted] = []
+    monkeypatch.setattr(KnownAborted, "checksum", property(lambda one: looked_at.append(one) or 0))
     log.flush()
     assert not log.flush_due(0)
-    assert looked_at == [one.base_offset for one in log.segments.closed]
+    assert looked_at == [one.known_aborted for one in log.segments.closed]

@@ -288,6 +288,22 @@ def test_what_was_made_again_is_listed_by_the_next_stop(open_log: OpenLog, disk:
     assert parse_segments(disk.read_bytes(path)) == rows
 
 
+def test_an_index_that_has_gone_is_not_missed(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
+    """What tells that nothing was aborted was read again at each look-up, once it had left memory."""
+    across_segments(open_log).close()
+    disk.write_bytes(f"{directory}/00000000000000000003.txnindex", b"")
+    log = open_log()
+    job = log.aborted.prepare(0, 7)
+    assert job is not None
+    job.run()
+    log.complete_read(job)
+    for segment in log.segments:
+        segment.cool()
+        assert list(segment.aborted) == [
+            one for one in FOUND if segment.base_offset <= one.last_offset < segment.next_offset
+        ]
+
+
 def test_an_empty_index_goes_where_nothing_was_aborted(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
     across_segments(open_log).close()
     disk.write_bytes(f"{directory}/00000000000000000003.txnindex", b"")
@@ -331,7 +347,7 @@ def test_a_job_reads_no_further_than_it_must(open_log: OpenLog) -> None:
     assert job is not None
     job.run()
     log.complete_read(job)
-    assert [segment.aborted_in_memory is None for segment in log.segments] == [False, True, True, True, True, False]
+    assert [segment.known_aborted.index is None for segment in log.segments] == [False, True, True, True, True, False]
     assert log.aborted.between(0, 2) == [AbortedTransaction(0, 0, 1, 2)]
     assert log.aborted.between(0, 3) is None
 
@@ -368,7 +384,7 @@ def test_a_job_from_before_an_index_was_written_does_not_take_it_for_another(
     for segment in log.segments.closed:
         segment.cool()
     data = disk.read_bytes(f"{directory}/00000000000000000007.txnindex")
-    assert log.segments[3].aborted_checksum == crc32c(data)
+    assert log.segments[3].known_aborted.checksum == crc32c(data)
 
 
 def with_cache(disk: OsDisk, directory: str, capacity: int) -> Log:
@@ -495,7 +511,7 @@ def test_one_answer_has_so_many_markers_though_their_index_left_memory(
     assert job is not None
     job.run()
     log.complete_read(job)
-    assert log.segments[0].aborted_in_memory is None
+    assert log.segments[0].known_aborted.index is None
     assert log.aborted.read_limit(0, 11) == 5
     assert [one.producer_id for one in log.aborted.between(0, 5) or []] == [0, 1]
 
