@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -70,4 +71,7 @@ def test_who_is_interrupted_does_not_wait_for_the_end() -> None:
             finished(work())
     finally:
         signal.signal(signal.SIGINT, before)
+    for thread in threading.enumerate():
+        if thread.name.startswith("minikafka-faults"):
+            thread.join()  # nobody else waits for it if the interruption came while it was started
     assert ended == ["cancelled"]
