@@ -330,6 +330,8 @@ class ProducerState:
         entry.current_txn_first_offset = first_offset
         if first_offset != NO_OFFSET:
             self._ongoing[first_offset] = producer_id
+        else:  # it stays one that had transactions
+            entry.coordinator_epoch = max(entry.coordinator_epoch, 0)
 
     @property
     def first_open_offset(self) -> int | None:

@@ -223,7 +223,7 @@ class Schedule:
         start, end = self.log.log_start_offset, self.log.log_end_offset
         self.log.close()
         if self.rng.random() < 0.3:
-            self._damage([one for one in self.log.segments if one.known_aborted.are_there])
+            self._damage([one for one in self.log.segments if one.known_aborted.checksum > NO_ABORTED])
         self.noted_start = start
         self.log = self._opened(LastStop(is_clean=True, recovery_point=end, log_start_offset=start))
         self._lost()

@@ -24,4 +24,6 @@ def test_a_consumer_reads_what_was_committed() -> None:
 def test_schedules_that_once_violated() -> None:
     """A follower kept a transaction open that its leader had cleaned away, and a log one of its last snapshot."""
     run(82)
+    run(4013775)  # a snapshot from before the log was believed
+    run(5005937)  # it was forgotten that there had been transactions
     run(256)
