@@ -17,7 +17,7 @@ T45).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,11 +27,17 @@ from minikafka.groups.answers import group_write_error
 from minikafka.groups.commits import tombstones
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.offsets import CommittedOffset
-from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord, OffsetCommitValue
-from minikafka.groups.shard import OffsetInFlight, Shard
+from minikafka.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    GroupRecord,
+    OffsetCommitRecord,
+    OffsetCommitValue,
+)
+from minikafka.groups.shard import PendingWrite, Shard
 from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.groups.timers import RetentionTimer
-from minikafka.model import NO_TIMESTAMP, TopicPartition
+from minikafka.model import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 
 SWEEP_WEIGHT: Final = 100
@@ -46,10 +52,13 @@ def delete_group(shard: Shard, group_id: str, token: Token) -> None:
     elif not group.is_empty:
         _answer_deletion(shard, group_id, token, ErrorCode.NON_EMPTY_GROUP)
     else:
-        doomed = dict.fromkeys([*group.offsets, *group.pending.partitions])
-        doomed |= dict.fromkeys(at for name, at in shard.offsets_in_flight() if name == group_id)
-        records: list[GroupRecord] = [*tombstones(group, doomed), *_last_records(group)]
+        records: list[GroupRecord] = [*tombstones(group, _all_partitions(group)), *_last_records(group)]
         shard.write(group, records, partial(_answer_deletion, shard, group_id, token))
+
+
+def _all_partitions(group: Group) -> Iterable[TopicPartition]:
+    """Those that have an offset of the group, or may get one."""
+    return dict.fromkeys([*group.offsets, *group.pending.partitions, *group.offsets_in_flight])
 
 
 def _last_records(group: Group) -> Sequence[GroupRecord]:
@@ -66,9 +75,6 @@ def _answer_deletion(shard: Shard, group_id: str, token: Token, error: ErrorCode
     shard.respond(token, DeletableGroupResult(group_id=group_id, error_code=group_write_error(error)))
 
 
-InFlight = Mapping[tuple[str, TopicPartition], Sequence[OffsetInFlight]]
-
-
 def look_for_deleted_topics(shard: Shard, group_ids: Iterable[str] | None = None) -> None:
     """Begin a sweep of these groups, or all, for offsets of deleted topics, and of topics about to be deleted."""
     _queue(shard, shard.groups if group_ids is None else group_ids, expires=False)
@@ -81,14 +87,14 @@ def sweep(shard: Shard) -> None:
     if shard.now_ms >= shard.next_expiry_ms:
         shard.next_expiry_ms = shard.now_ms + settings.offsets_retention_check_interval_ms
         _queue(shard, shard.groups, expires=True)
-    in_flight = shard.offsets_in_flight()
+    in_flight = shard.writes_by_group()
     groups_left, offsets_left = settings.groups_per_step, settings.offsets_per_sweep_step
     while unswept and groups_left > 0 and offsets_left > 0:
         group_id, expires = unswept.popitem(last=False)
         group = shard.groups.get(group_id)
         if group is not None:
-            offsets_left -= len(group.offsets) + len(group.members)
-            _sweep_group(shard, group, in_flight, expires=expires)
+            offsets_left -= len(group.offsets) + len(group.offsets_in_flight) + len(group.members)
+            _sweep_group(shard, group, in_flight.get(group_id, ()), expires=expires)
         groups_left -= 1
     next_ms = shard.now_ms + settings.sweep_pause_ms if unswept else shard.next_expiry_ms
     shard.set_timer(RetentionTimer(), next_ms, SWEEP_WEIGHT)
@@ -100,7 +106,7 @@ def _queue(shard: Shard, group_ids: Iterable[str], *, expires: bool) -> None:
         shard.unswept[group_id] = expires or shard.unswept.get(group_id, False)
 
 
-def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bool) -> None:
+def _sweep_group(shard: Shard, group: Group, in_flight: Iterable[PendingWrite], *, expires: bool) -> None:
     doomed = _of_deleted_topics(shard, group, in_flight)
     if expires:
         unchanged = (at for at in _expired_offsets(shard, group) if not group.is_unstable(at))
@@ -111,7 +117,7 @@ def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bo
     _write_in_parts(shard, group, records)
 
 
-def _of_deleted_topics(shard: Shard, group: Group, in_flight: InFlight) -> dict[TopicPartition, None]:
+def _of_deleted_topics(shard: Shard, group: Group, in_flight: Iterable[PendingWrite]) -> dict[TopicPartition, None]:
     """Partitions of which nothing is, or may become, the committed offset but offsets of deleted topics."""
     return {
         at: None
@@ -120,17 +126,17 @@ def _of_deleted_topics(shard: Shard, group: Group, in_flight: InFlight) -> dict[
     }
 
 
-def _candidates(group: Group, in_flight: InFlight) -> dict[TopicPartition, list[OffsetCommitValue]]:
+def _candidates(group: Group, in_flight: Iterable[PendingWrite]) -> dict[TopicPartition, list[OffsetCommitValue]]:
     """By partition, the committed offset and those that may take its place. A tombstone is not written twice."""
     found = {at: [offset.value] for at, offset in group.offsets.items()}
     for at in group.pending.partitions:
         found.setdefault(at, []).extend(offset.value for offset in group.pending.candidates(at))
-    if group.writes_in_flight:
-        for (name, at), written in in_flight.items():
-            if name == group.group_id:
-                for value, is_transactional in written:
-                    before = found.get(at, []) if is_transactional else []
-                    found[at] = before if value is None else [*before, value]
+    for write in in_flight:
+        is_transactional = write.producer_id != NO_PRODUCER_ID
+        for record in write.records:
+            if isinstance(record, OffsetCommitRecord):
+                before = found.get(record.partition, []) if is_transactional else []
+                found[record.partition] = before if record.value is None else [*before, record.value]
     return found
 
 

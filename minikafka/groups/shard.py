@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from uuid import UUID
 
 from minikafka.coordination.effects import CancelTimer, Respond, SetTimer, Token, Write
@@ -66,13 +65,6 @@ class OpenTransaction:
 
     groups: dict[str, None] = field(default_factory=dict)  # that have, or had, pending offsets in it
     records: int = 0  # on their way to the log, or there
-
-
-class OffsetInFlight(NamedTuple):
-    """An offset on its way to the log, or its tombstone."""
-
-    value: OffsetCommitValue | None
-    is_transactional: bool
 
 
 @dataclass(slots=True)
@@ -323,15 +315,11 @@ class Shard:
         if write is not None and write.done is not None:
             write.finish(ErrorCode.REQUEST_TIMED_OUT)
 
-    def offsets_in_flight(self) -> dict[tuple[str, TopicPartition], list[OffsetInFlight]]:
-        """By group and partition, written offsets that are not committed yet, in the order of the log."""
-        found: dict[tuple[str, TopicPartition], list[OffsetInFlight]] = {}
+    def writes_by_group(self) -> dict[str, list[PendingWrite]]:
+        """What each group has written that is not committed yet, in the order of the log. There may be thousands."""
+        found: dict[str, list[PendingWrite]] = {}
         for write in self.writes.values():
-            is_transactional = write.producer_id != NO_PRODUCER_ID
-            for record in write.records:
-                if isinstance(record, OffsetCommitRecord):
-                    at = record.key.group, record.partition
-                    found.setdefault(at, []).append(OffsetInFlight(record.value, is_transactional))
+            found.setdefault(write.group.group_id, []).append(write)
         return found
 
     def _transaction_of(self, producer_id: int) -> OpenTransaction:

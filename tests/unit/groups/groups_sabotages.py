@@ -134,10 +134,10 @@ def generation_not_restored(shard: Shard, group: Group, persisted: Any) -> None:
     group.generation_id = 1
 
 
-@SUITE.replaces(Shard, "offsets_in_flight")
-def commits_on_their_way_overlooked(shard: Shard) -> dict[Any, Any]:
-    """Expiry and deletion look only at what is committed."""
-    return {}
+@SUITE.replaces(deletion, "_all_partitions")
+def commits_on_their_way_overlooked(group: Group) -> dict[Any, None]:
+    """The deletion of a group looks only at what is committed."""
+    return dict.fromkeys([*group.offsets, *group.pending.partitions])
 
 
 @SUITE.replaces(membership, "on_member_timer")
@@ -198,7 +198,7 @@ _sound_of_deleted_topics = deletion._of_deleted_topics
 @SUITE.replaces(deletion, "_of_deleted_topics")
 def tombstone_behind_a_newer_commit(shard: Shard, group: Group, in_flight: Any) -> Any:
     """An offset of a deleted topic is removed although the next topic of its name has a commit on its way."""
-    return _sound_of_deleted_topics(shard, group, {})
+    return _sound_of_deleted_topics(shard, group, ())
 
 
 _sound_txn_refusal = transactional_offsets._refusal
