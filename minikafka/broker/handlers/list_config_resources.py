@@ -27,6 +27,8 @@ AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTE
 
 CLIENT_METRICS: Final = 16
 NAMES_OF_A_ROW: Final = 10
+LOOKS_OF_A_ROW: Final = 50
+"""At resources with settings of their own, for those that are groups."""
 
 Names = Callable[[MetadataImage], Iterable[str]]
 NAMES: Final[dict[int, Names]] = {
@@ -51,6 +53,8 @@ async def handle(
     image, resources = metadata.image, []
     async with long_answers.prepare(context) as answer:
         for kind in wanted:
+            if kind == ConfigResourceType.GROUP:
+                await answer.add(len(image.configs) // LOOKS_OF_A_ROW)
             for at, name in enumerate(NAMES[kind](image)):
                 found = ConfigResource(resource_name=name, resource_type=kind)
                 resources.append(await answer.encoded(found, at % NAMES_OF_A_ROW == 0))

@@ -10,15 +10,25 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from minikafka.broker.handlers import describe_topic_partitions, list_groups, list_transactions, metadata
+from minikafka.broker.handlers import (
+    describe_topic_partitions,
+    list_config_resources,
+    list_groups,
+    list_partition_reassignments,
+    list_transactions,
+    metadata,
+)
 from minikafka.broker.long_answers import ROWS_AT_ONCE, LongAnswers
 from minikafka.broker.topic_encodings import TopicEncodings
 from minikafka.coordination.phase import Phase
-from minikafka.metadata.image import MetadataImage, TopicImage
+from minikafka.metadata.image import ConfigResource, MetadataImage, TopicImage
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.security.acls import ResourceType
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from minikafka.wire.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.wire.messages.list_groups import ListedGroup, ListGroupsRequest
+from minikafka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from minikafka.wire.messages.list_transactions import ListTransactionsRequest
 from minikafka.wire.messages.metadata import MetadataRequest
 
@@ -149,3 +159,32 @@ async def test_topics(describe: Any, of_all: bool, told: int) -> None:
     await asyncio.gather(*(describe(context, answers, looks) for context in contexts))
     assert [len(context.send_around.call_args.args[2]) for context in contexts] == [told] * 3
     assert max(looks.turns) <= ROWS_AT_ONCE + 10, "decisions of one topic come together"
+
+
+SETTLED = MetadataImage(
+    topics_by_name={f"t{number}": TopicImage(f"t{number}", ZERO_TOPIC_ID, {}) for number in range(3 * ROWS_AT_ONCE)},
+    configs={
+        ConfigResource(ConfigResourceType.TOPIC, f"t{number}"): {"retention.ms": "5"}
+        for number in range(list_config_resources.LOOKS_OF_A_ROW * ROWS_AT_ONCE)
+    },
+)
+
+
+async def no_reassignments(context: Any, answers: LongAnswers) -> None:
+    request = ListPartitionReassignmentsRequest(topics=None)
+    await list_partition_reassignments.handle(request, context, Mock(image=SETTLED), answers)
+
+
+async def no_groups_with_settings(context: Any, answers: LongAnswers) -> None:
+    request = ListConfigResourcesRequest(resource_types=[ConfigResourceType.GROUP])
+    await list_config_resources.handle(request, context, Mock(image=SETTLED), answers)
+
+
+@pytest.mark.parametrize("ask", [no_reassignments, no_groups_with_settings])
+async def test_a_look_that_finds_nothing_takes_turns(ask: Any) -> None:
+    """Beside 5,000 topics each look at all reassignments took 30 ms, and a turn had 113 of them."""
+    turns = AsyncMock()
+    context = Mock(connection=Mock(wait_for_turn=turns), version=1)
+    await ask(context, LongAnswers())
+    assert turns.await_count
+    assert context.send_around.call_args.args[2] == []
