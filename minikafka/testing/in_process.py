@@ -154,10 +154,13 @@ class NodeThread:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end. False when it has not."""
-        self._thread.join(timeout_s)
+        if self.is_up:
+            self._thread.join(timeout_s)
         return not self.is_up
 
     def _run(self) -> None:
+        if self._is_to_abort:  # who started it was interrupted before this began, and has removed its files
+            return
         write_to(self._lines, node=self._config.node_id)
         try:
             while self._run_once() == START_AGAIN:
@@ -268,7 +271,11 @@ class ThreadCluster(ManagedCluster):
             node.start()
 
     def _kill_started(self, node_ids: Iterable[int]) -> None:
-        self.kill(*(self.running().keys() & set(node_ids)))
+        self._join({node_id: self._nodes[node_id] for node_id in node_ids if node_id in self._nodes})
+
+    def kill_all(self) -> None:
+        """Kill every node that is up, or is about to be: who started it was interrupted before its thread began."""
+        self._join(self._nodes)
 
     def kill(self, *node_ids: int) -> None:
         """End all of them as if killed, and wait until they have ended."""

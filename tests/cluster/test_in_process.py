@@ -209,3 +209,25 @@ def test_a_broker_that_began_when_its_test_was_interrupted_is_known(monkeypatch:
                 kafka.restart(1)
         assert set(kafka.cluster.running()) == {1}
         kafka.heal()
+
+
+def test_a_broker_that_begins_after_its_test_was_interrupted_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread is on its way when Ctrl-C comes: it was not up, so nothing ended it, and files were made that stayed."""
+    late: list[NodeThread] = []
+
+    def interrupted(node: NodeThread) -> None:
+        late.append(node)
+        raise KeyboardInterrupt
+
+    kafka = MiniKafka(brokers=1, in_process=True, directory=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(NodeThread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            kafka.start()
+    (node,) = late
+    node.start()
+    has_ended = node.join(2)
+    node.begin_kill()
+    assert has_ended
