@@ -274,23 +274,20 @@ def _cuts(one: Party, other: Party, *, one_way: bool) -> list[_Change]:
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
     """Run it in a thread: the caller may have a running loop. It is cancelled when the caller is interrupted."""
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-    is_given_up = False
+    loop = asyncio.new_event_loop()
 
-    async def run() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        running.append((asyncio.get_running_loop(), task))
-        if is_given_up:  # the caller was interrupted before it could see that this runs
+    def run() -> T:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(work)
+
+    def cancel() -> None:
+        for task in asyncio.all_tasks():
             task.cancel()
-        return await work
 
     with ThreadPoolExecutor(1, thread_name_prefix="minikafka-faults") as thread:
         try:
-            return thread.submit(asyncio.run, run()).result()
+            return thread.submit(run).result()
         except BaseException:
-            is_given_up = True
-            for loop, task in running:
-                with suppress(RuntimeError):  # it ended with that error
-                    loop.call_soon_threadsafe(task.cancel)
+            with suppress(RuntimeError):  # it ended with that error
+                loop.call_soon_threadsafe(cancel)  # the first that it does, if it has not begun yet
             raise
