@@ -20,6 +20,7 @@
 * ``group_view``  what ``group describe`` shows; ``reset_offsets``  ``group reset-offsets``; ``reset_plan``: its files
 * ``config``   ``minikafka config ...``; ``config_resources``: whose settings
 * ``quota``, ``user``, ``acl``  ``minikafka quota ...``, ``minikafka user ...``, ``minikafka acl ...``
+* ``acl_names``   which names can be those of nobody and nothing
 * ``delete_records``  ``minikafka topic delete-records``
 * ``reassign``  ``minikafka reassign``: where replicas are; ``reassign_view``: what it shows
 * ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``

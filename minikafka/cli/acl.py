@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from minikafka.cli import completion
+from minikafka.cli.acl_names import check_somebody_is_meant
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Target, Timeout, target
 from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
@@ -193,7 +193,7 @@ def add(
     [bold]minikafka acl add --allow-principal User:mail --consumer --topic orders --group mail[/]
     """
     acls = given.acls()
-    _check_somebody_is_meant(given)
+    check_somebody_is_meant(given)
 
     async def verb(admin: Admin) -> None:
         await admin.create_acls(acls)
@@ -294,29 +294,6 @@ def _who(
         if hosts and not principals:
             raise typer.BadParameter(f"needs --{option}-principal", param_hint=f"--{option}-host")
     return Who(tuple(allowed or ()), tuple(denied or ()), tuple(allowed_hosts or "*"), tuple(denied_hosts or "*"))
-
-
-def _check_somebody_is_meant(given: Given) -> None:
-    """Raise BadParameter for who or where nobody is: such an ACL, which Apache Kafka takes, would deny nobody."""
-    for option, principals in (("allow", given.allow_principal), ("deny", given.deny_principal)):
-        for principal in principals or ():
-            if not principal.removeprefix("User:") or not principal.startswith("User:"):
-                raise typer.BadParameter(
-                    f"{principal!r} is nobody; write User:NAME", param_hint=f"--{option}-principal"
-                )
-    for option, hosts in (("allow", given.allow_host), ("deny", given.deny_host)):
-        for host in hosts or ():
-            if host != "*" and not _is_address(host):
-                message = f"{host!r} is no IP address, and connections come from those: not from networks and names"
-                raise typer.BadParameter(message, param_hint=f"--{option}-host")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _acls(

@@ -26,11 +26,18 @@ def test_some_acls_of_a_resource_are_not_taken_for_all_of_them(options: dict[str
         ({"deny_principal": ["user:bob"]}, "'user:bob' is nobody"),
         ({"deny_principal": ["User:"]}, "'User:' is nobody"),
         ({"deny_principal": ["User:bob"], "deny_host": ["10.0.0.0/8"]}, "'10.0.0.0/8' is no IP address"),
+        ({"deny_principal": ["User:bob"], "topic": ["orders*"]}, "these are --topic orders --pattern-type prefixed"),
+        ({"deny_principal": ["User:bob"], "group": ["mail-*"]}, "these are --group mail- --pattern-type prefixed"),
+        (
+            {"deny_principal": ["User:bob"], "topic": ["*"], "resource_pattern_type": acl.Pattern.PREFIXED},
+            r"these are --topic '\*', literal",
+        ),
+        ({"deny_principal": ["User:bob"], "topic": ["orders,bills"]}, "repeat --topic"),
         ({"allow_principal": ["User:bob"], "allow_host": ["gate.example.org"]}, "is no IP address"),
     ],
 )
-def test_an_acl_is_about_somebody(options: dict[str, Any], why: str) -> None:
+def test_an_acl_is_about_somebody_and_something(options: dict[str, Any], why: str) -> None:
     """Who denies something to a network must not believe that it is done."""
-    given = acl.Given(topic=["orders"], **options)
+    given = acl.Given(**{"topic": ["orders"]} | options)
     with pytest.raises(typer.BadParameter, match=why):
         acl.add(**{name: getattr(given, name) for name in acl.Given.__slots__})
