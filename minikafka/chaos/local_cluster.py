@@ -32,6 +32,7 @@ from minikafka.chaos.processes import (
     wait_until_gone,
     wait_until_stopped,
 )
+from minikafka.config import ConfigError, parse_properties
 
 _SIGNAL_TIMEOUT_S: Final = 10.0
 _WRONG_SETTINGS: Final = 2  # the exit code of a node (broker/run.py); its log has one line then
@@ -145,6 +146,8 @@ class LocalCluster(ManagedCluster):
         """``started`` gets each that was down before it is started: Ctrl-C may come at any time."""
         with self._lock():
             self.layout.write_files()
+            for node_id in self.node_ids:
+                check_copied(self.layout, node_id)
             missing = [node_id for node_id in node_ids if self.process(node_id) is None]
             for node_id in missing:
                 check_ports(self.layout, node_id)
@@ -242,6 +245,23 @@ class LocalCluster(ManagedCluster):
         if process is None:
             raise self._down(node_id)
         return process
+
+
+def check_copied(layout: ClusterLayout, node_id: int) -> None:
+    """Raise ClusterError for a node that would write to the files of another cluster, of which this is a copy."""
+    file = layout.config_file(node_id)
+    try:
+        given = parse_properties(file.read_text(encoding="utf-8"))
+    except (ConfigError, UnicodeDecodeError):
+        return  # the node says what is wrong
+    for path in given.get("log.dirs", "").split(","):
+        other = Path(path.strip()).parent.parent
+        if other.resolve() != layout.directory and ClusterLayout.exists(other):
+            files = "node-*/server.properties" + (" and security/*.properties" if layout.secure else "")
+            raise ClusterError(
+                f"{file} names the data of the cluster in {other}, of which this is a copy; "
+                f"write {layout.directory} in its place, in all {files}"
+            )
 
 
 def running_directories() -> list[Path]:

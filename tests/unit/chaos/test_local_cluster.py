@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from live_cluster import eventually
 
 from minikafka.chaos.cluster_status import cluster_status
 from minikafka.chaos.layout import ClusterError, NodeDownError
-from minikafka.chaos.local_cluster import LocalCluster, running_directories
+from minikafka.chaos.local_cluster import LocalCluster, check_copied, running_directories
 from minikafka.chaos.ports import free_base_port
 
 
@@ -28,6 +29,22 @@ def test_a_cluster_that_was_never_started_is_down(cluster: LocalCluster) -> None
     assert status.view is None
     assert not status.healthy
     assert cluster.stop() == []
+
+
+def test_a_copy_of_a_directory_does_not_write_to_the_original(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Its files name those of the original."""
+    original = cluster.layout.directory
+    cluster.layout.write_files()
+    copy = LocalCluster.open(shutil.copytree(original, tmp_path / "copy"))
+    with pytest.raises(
+        ClusterError, match=f"the cluster in {original}, of which this is a copy; write {tmp_path}/copy"
+    ):
+        copy.start()
+    assert not copy.running()
+    for node_id in copy.node_ids:
+        file = copy.layout.config_file(node_id)
+        file.write_text(file.read_text().replace(str(original), str(copy.layout.directory)))
+        check_copied(copy.layout, node_id)
 
 
 def test_a_port_in_use_is_named_before_anything_starts(cluster: LocalCluster) -> None:
