@@ -60,22 +60,41 @@ class Logins:
 
     def make_missing(self, *, portable: bool = False) -> None:
         """Choose passwords, and write the files, unless they are there. ``portable``: the properties have the
-        authority's certificate itself in place of its file's name, and hold wherever they are copied to."""
+        authority's certificate itself in place of its file's name, and hold wherever they are copied to. Raises
+        ClusterError for a password of a cluster that is not new: another one would let nobody in."""
         for user in USERS:
-            if not self.password_file(user).exists():
+            # The file for nodes is written last.
+            if not self.password_file(user).exists() and not self.credentials_file.exists():
                 write_private(self.password_file(user), secrets.token_urlsafe(24))
             if not self.properties_file(user).exists():
-                security = self.security(user)
-                if portable:
-                    trusted = self._authority_file.read_text()
-                    security = replace(security, ssl_truststore_location=None, ssl_truststore_certificates=trusted)
-                properties = java_properties(security)
-                lines = (f"{name}={escaped(value)}\n" for name, value in properties.items())
-                write_private(self.properties_file(user), "".join(lines))
+                self._write_properties(user, portable=portable)
         if not self.credentials_file.exists():
             rows = (f"{MECHANISM}=[name={user},password={self._password(user)}]\n" for user in USERS)
             write_private(self.credentials_file, "".join(rows))
 
+    def change(self, user: str, password: str) -> None:
+        """Have the files of the user tell a password that the nodes know by now."""
+        write_private(self.password_file(user), password)
+        self._write_properties(user)
+
+    def _write_properties(self, user: str, *, portable: bool = False) -> None:
+        security = self.security(user)
+        if portable:
+            trusted = self._authority_file.read_text()
+            security = replace(security, ssl_truststore_location=None, ssl_truststore_certificates=trusted)
+        properties = java_properties(security)
+        lines = (f"{name}={escaped(value)}\n" for name, value in properties.items())
+        write_private(self.properties_file(user), "".join(lines))
+
     def _password(self, user: str) -> str:
-        """Whoever writes a new one with an editor ends the line."""
-        return self.password_file(user).read_text().rstrip("\n")
+        """Whoever writes a new one with an editor ends the line. Raises ClusterError."""
+        path = self.password_file(user)
+        try:
+            password = path.read_text(encoding="utf-8").rstrip("\n")
+        except OSError as error:
+            raise ClusterError(f"{path}, which is to have the password of {user}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ClusterError(f"{path}, which is to have the password of {user}, is not UTF-8 text") from None
+        if not password:
+            raise ClusterError(f"{path}, which is to have the password of {user}, is empty")
+        return password

@@ -15,6 +15,7 @@ from minikafka.cli.command_config import OPTION, given_command_config
 
 if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
+    from minikafka.chaos.logins import Logins
     from minikafka.client import Security
 
 Directory = Annotated[
@@ -61,12 +62,13 @@ def cluster_directory(directory: Path | None) -> Path:
 @dataclass(frozen=True, slots=True)
 class Target:
     """The cluster that a verb talks to: its bootstrap servers, how to connect, the option that names both
-    (``--dir X``), if any, and the command that starts it, if that is known."""
+    (``--dir X``), if any, the command that starts it, if that is known, and the files of its users, if it has some."""
 
     servers: str
     security: Security
     option: str = ""
     start: str = ""
+    logins: Logins | None = None
 
     def command(self, words: str) -> str:
         """A command line for the same cluster, to be shown to the user."""
@@ -120,9 +122,11 @@ def local_target(cluster: LocalCluster, *, environment: bool = False) -> Target:
         start = cluster.layout.command("cluster start")
         raise ClusterError(f"every node of the cluster in {cluster.layout.directory} is down; start it with: {start}")
     security, config_option = _command_config(environment)
+    layout = cluster.layout
     if not config_option:
-        security = cluster.layout.security
-    return Target(cluster.bootstrap_servers, security, f"{cluster.layout.option}{config_option}".strip())
+        security = layout.security
+    logins = layout.logins if layout.secure else None
+    return Target(cluster.bootstrap_servers, security, f"{layout.option}{config_option}".strip(), logins=logins)
 
 
 def _check_servers(servers: str) -> None:

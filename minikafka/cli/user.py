@@ -13,6 +13,7 @@ from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
+    from minikafka.chaos.logins import Logins
     from minikafka.client import Admin
 
 COLUMNS: Final = ("user", "mechanism", "iterations#")
@@ -45,21 +46,29 @@ def add(
     timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Add a user, or change a password. The password is asked for; without a terminal it is the first line of stdin.
+    A new user may log in with SCRAM-SHA-512, a new password is for all mechanisms of the user, unless some are named.
 
     Example:
 
     [bold]minikafka user add alice[/]
     """
-    chosen = _chosen(mechanism, MECHANISMS[1:])
+    named = _chosen(mechanism, ())
     cluster = target(bootstrap, directory)
     password = _password(user, password_file)
 
     async def verb(admin: Admin) -> None:
         from minikafka.client.admin import ScramUpsertion
 
+        had = tuple((await admin.describe_user_scram_credentials()).get(user, ()))
+        chosen = named or had or MECHANISMS[1:]
         for name in chosen:
             await admin.alter_user_scram_credentials([ScramUpsertion(user, password, name, iterations)])
             print_line(f"user {user} may log in with {name}")
+        for name in had:
+            if name not in chosen:
+                print_line(f"user {user} may log in with {name} and the password of before")
+        if cluster.logins is not None:
+            _write_files(cluster.logins, user, password, chosen)
 
     run_with_admin(verb, cluster, timeout)
 
@@ -115,6 +124,15 @@ def _chosen(mechanisms: list[str] | None, default: tuple[str, ...]) -> tuple[str
         if name not in MECHANISMS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(MECHANISMS)}", param_hint="--mechanism")
     return tuple(dict.fromkeys(mechanisms or default))
+
+
+def _write_files(logins: Logins, user: str, password: str, mechanisms: tuple[str, ...]) -> None:
+    """What verbs log in with from now on, if the user is one whose files are there."""
+    from minikafka.chaos.logins import MECHANISM, USERS
+
+    if user in USERS and MECHANISM in mechanisms:
+        logins.change(user, password)
+        print_line(f"its new password is in {logins.password_file(user)}")
 
 
 def _password(user: str, path: Path | None) -> str:

@@ -55,6 +55,23 @@ def test_an_admin_and_a_user_have_passwords(layout: ClusterLayout) -> None:
     assert layout.security_of("admin").login == ("admin", "written by an editor")
 
 
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"", "is empty"), (b"\n", "is empty"), (b"caf\xe9", "is not UTF-8"), (None, "No such file")]
+)
+def test_a_password_that_is_not_there_is_not_chosen_anew(
+    layout: ClusterLayout, content: bytes | None, why: str
+) -> None:
+    """The nodes know another one by then."""
+    path = layout.logins.password_file("admin")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    layout.write_files()
+    with pytest.raises(ClusterError, match=rf"admin\.password, .*{why}"):
+        layout.security_of("admin")
+    assert path.exists() == (content is not None)
+
+
 def test_files_for_java_are_in_ascii(tmp_path: Path) -> None:
     """It reads them as Latin-1: the file that is trusted would not be found."""
     layout = ClusterLayout.create(tmp_path / "Zürich 😀", brokers=1, base_port=19092, settings={}, secure=True)
