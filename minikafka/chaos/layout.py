@@ -54,6 +54,10 @@ class NodeDownError(ClusterError):
     """A node has no process, or thread: it was told something, and ended meanwhile."""
 
 
+class LoginRefusedError(ClusterError):
+    """Nodes are up, and know another password than is used here."""
+
+
 def default_directory() -> Path:
     """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``. Raises ClusterError for a user without a home directory."""
     if named := os.environ.get(DIRECTORY_VARIABLE):

@@ -19,11 +19,20 @@ from typing import Final
 from minikafka.chaos.layout import ClusterError, escaped, write_private
 from minikafka.client import Security
 from minikafka.client.other_clients import java_properties
+from minikafka.config import BrokerConfig
 
 ADMIN: Final = "admin"
 USER: Final = "user"
 USERS: Final = (ADMIN, USER)
 MECHANISM: Final = "SCRAM-SHA-512"
+
+
+def check_admin(config: BrokerConfig) -> None:
+    """Raise ClusterError for settings of a node that takes the rights from ``admin``: the verbs log in as that one."""
+    if f"User:{ADMIN}" not in config.super_users:
+        raise ClusterError(f"super.users must have User:{ADMIN}, too, who makes users and gives rights (User:a;User:b)")
+    if MECHANISM not in config.sasl_enabled_mechanisms:
+        raise ClusterError(f"sasl.enabled.mechanisms must have {MECHANISM}, too, by which {ADMIN} logs in")
 
 
 class Logins:

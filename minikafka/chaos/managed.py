@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from minikafka.chaos.faults import Breakable
-from minikafka.chaos.layout import ClusterError, ClusterLayout, NodeDownError
+from minikafka.chaos.layout import ClusterError, ClusterLayout, LoginRefusedError, NodeDownError
 from minikafka.chaos.observed import READY_TIMEOUT_S, ObservedCluster
 from minikafka.chaos.ports import check_ports
 
@@ -113,17 +113,22 @@ class ManagedCluster(Breakable, ObservedCluster):
 
         for node_id in self.node_ids:
             try:
-                BrokerConfig(parse_properties(self.layout.server_properties(node_id)))
+                config = BrokerConfig(parse_properties(self.layout.server_properties(node_id)))
             except ConfigError as error:
                 raise ClusterError("; ".join(error.problems)) from None
+            if self.layout.secure:
+                from minikafka.chaos.logins import check_admin
+
+                check_admin(config)
         for node_id in self.node_ids:
             check_ports(self.layout, node_id)
 
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
         """Start the nodes that are down, and wait until the cluster is ready. Returns the started nodes.
 
-        If one of them dies, or the cluster does not become ready, the started nodes are killed. Nodes that somebody
-        else has just started are waited for, too. ClusterError when one is paused: it will not be ready.
+        If one of them dies, or the cluster does not become ready, the started nodes are killed; but not if they only
+        know another password: who has that can get in. Nodes that somebody else has just started are waited for, too.
+        ClusterError when one is paused: it will not be ready.
         """
         if paused := [str(node_id) for node_id, node in self.running().items() if node.paused]:
             resume = self.remedy(f"cluster resume {' '.join(paused)}", f"resume({', '.join(paused)})")
@@ -132,6 +137,8 @@ class ManagedCluster(Breakable, ObservedCluster):
         try:
             self._spawn_missing(self.node_ids, started)
             self.wait_ready(timeout_s=timeout_s)
+        except LoginRefusedError:
+            raise
         except BaseException:
             self._kill_started(started)
             raise

@@ -10,8 +10,8 @@ from typing import Final
 from uuid import UUID
 
 from minikafka.chaos.last_words import last_log_lines
-from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout
-from minikafka.chaos.probe import ClusterView, Entrance, QuorumView, probe, probe_quorum
+from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout, LoginRefusedError
+from minikafka.chaos.probe import ClusterView, Entrance, QuorumView, login_refusal, probe, probe_quorum
 from minikafka.coordination.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint
 
@@ -59,6 +59,16 @@ class ObservedCluster(ABC):
     def probe_quorum(self, node_id: int) -> QuorumView | None:
         """The metadata quorum as seen by this node; None without an answer."""
         return probe_quorum(Endpoint(HOST, self.layout.client_port(node_id)), entrance=self._entrance)
+
+    def login_refusal(self, node_id: int) -> str | None:
+        """That this node does not let the admin in, and why; None when it does, or does not answer."""
+        why = login_refusal(Endpoint(HOST, self.layout.client_port(node_id)), self._entrance)
+        if why is None:
+            return None
+        from minikafka.chaos.logins import ADMIN
+
+        file = self.layout.logins.password_file(ADMIN)
+        return f"node {node_id} is up, and does not take the password of {ADMIN} in {file}: {why}"
 
     def view(self) -> ClusterView | None:
         """The cluster as seen by its controller, or else by any node that answers."""
@@ -114,7 +124,8 @@ class ObservedCluster(ABC):
     # --- waiting ---
 
     def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until each of these nodes (default: all) answers, and sees all of them alive and a controller."""
+        """Wait until each of these nodes (default: all) answers, and sees all of them alive and a controller. Raises
+        LoginRefusedError when one lets nobody in: at the end, for a node may not yet know its users."""
         expected = frozenset(self.node_ids if node_ids is None else node_ids)
         waiting = sorted(expected)
         deadline = time.monotonic() + timeout_s
@@ -122,6 +133,8 @@ class ObservedCluster(ABC):
             for node_id in waiting:
                 self.check_alive(node_id)
             if time.monotonic() >= deadline:
+                if refusal := self.login_refusal(waiting[0]):
+                    raise LoginRefusedError(refusal)
                 names = ", ".join(map(str, waiting))
                 raise ClusterError(
                     f"not ready after {timeout_s:g} s: node {names}\n{last_log_lines(self.layout, waiting[0])}"

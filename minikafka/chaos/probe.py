@@ -129,6 +129,20 @@ def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, entrance: Entrance 
     return QuorumView(response.topics[0].partitions[0].leader_id)
 
 
+def login_refusal(endpoint: Endpoint, entrance: Entrance, timeout_s: float = 1.0) -> str | None:
+    """Why the broker at `endpoint` lets nobody in; None when it does, or does not answer."""
+    if entrance.sasl is None:
+        return None
+    try:
+        with _connected(endpoint, timeout_s, entrance.tls) as connection:
+            _log_in(connection, entrance.sasl)
+    except KafkaError as error:
+        return error.message
+    except (OSError, EOFError, WireError):
+        pass
+    return None
+
+
 def _answer(endpoint: Endpoint, timeout_s: float, entrance: Entrance, request: Message, response: type[M]) -> M | None:
     try:
         with _connected(endpoint, timeout_s, entrance.tls) as connection:

@@ -160,6 +160,9 @@ def _print(cluster: LocalCluster, seen: ClusterStatus, held: list[HeldBack]) -> 
         if running := ", ".join(str(node.node_id) for node in seen.nodes if node.state == "up"):
             waits = cluster.quorum_shortage()
             why = f": {waits}; start the others with: {start}" if waits else f", though up: {running}; see {logs}"
+            refusals = (cluster.login_refusal(node.node_id) for node in seen.nodes if node.state == "up")
+            if refusal := next(filter(None, refusals), None):
+                why = f": {refusal}"
             print_line(f"no node answers{why}")
         else:
             print_line(f"no node answers; start the cluster with: {start}")

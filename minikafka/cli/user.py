@@ -104,6 +104,10 @@ def remove(
     timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Remove a user, or only some of its mechanisms. Connections that are open stay open."""
+    cluster = target(bootstrap, directory)
+    named = _chosen(mechanism, ())
+    if cluster.logins is not None:
+        _check_not_admin(user, named)
 
     async def verb(admin: Admin) -> None:
         from minikafka.client.admin import ScramDeletion
@@ -112,11 +116,11 @@ def remove(
         known = (await admin.describe_user_scram_credentials()).get(user)
         if known is None:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"user {user!r} not found; see minikafka user list")
-        for name in _chosen(mechanism, tuple(known)):
+        for name in named or tuple(known):
             await admin.alter_user_scram_credentials([ScramDeletion(user, name)])
             print_line(f"user {user} may not log in with {name} any more")
 
-    run_with_admin(verb, target(bootstrap, directory), timeout)
+    run_with_admin(verb, cluster, timeout)
 
 
 def _chosen(mechanisms: list[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -124,6 +128,14 @@ def _chosen(mechanisms: list[str] | None, default: tuple[str, ...]) -> tuple[str
         if name not in MECHANISMS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(MECHANISMS)}", param_hint="--mechanism")
     return tuple(dict.fromkeys(mechanisms or default))
+
+
+def _check_not_admin(user: str, mechanisms: tuple[str, ...]) -> None:
+    """Raise BadParameter for who is needed to add users again."""
+    from minikafka.chaos.logins import ADMIN, MECHANISM
+
+    if user == ADMIN and (not mechanisms or MECHANISM in mechanisms):
+        raise typer.BadParameter(f"{ADMIN} is whom the verbs log in as here; add it again for a new password")
 
 
 def _write_files(logins: Logins, user: str, password: str, mechanisms: tuple[str, ...]) -> None:

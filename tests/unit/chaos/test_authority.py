@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import stat
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from minikafka.broker.first_users import first_users_of
 from minikafka.chaos.authority import Authority
 from minikafka.chaos.layout import ClusterError, ClusterLayout
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.ports import free_base_port
 from minikafka.client.properties import security_of_file
 from minikafka.config import BrokerConfig, parse_properties
 
@@ -70,6 +73,23 @@ def test_a_password_that_is_not_there_is_not_chosen_anew(
     with pytest.raises(ClusterError, match=rf"admin\.password, .*{why}"):
         layout.security_of("admin")
     assert path.exists() == (content is not None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"super.users": "User:me"}, "super.users must have User:admin, too"),
+        ({"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, "must have SCRAM-SHA-512, too"),
+        ({"super.users": "User:me;User:admin", "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"}, None),
+    ],
+)
+def test_settings_leave_admin_its_rights(tmp_path: Path, settings: dict[str, str], why: str | None) -> None:
+    """A cluster was made in which nobody could add the users that are named."""
+    cluster = LocalCluster.create(
+        tmp_path / "x", brokers=1, base_port=free_base_port(1), settings=settings, secure=True
+    )
+    with nullcontext() if why is None else pytest.raises(ClusterError, match=why):
+        cluster.check()
 
 
 def test_files_for_java_are_in_ascii(tmp_path: Path) -> None:

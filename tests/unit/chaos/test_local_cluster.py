@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from live_cluster import eventually
 
+from minikafka.chaos import observed
 from minikafka.chaos.cluster_status import cluster_status
-from minikafka.chaos.layout import ClusterError, NodeDownError
+from minikafka.chaos.layout import ClusterError, ClusterLayout, LoginRefusedError, NodeDownError
 from minikafka.chaos.local_cluster import LocalCluster, check_copied, running_directories
 from minikafka.chaos.ports import free_base_port
 
@@ -45,6 +46,29 @@ def test_a_copy_of_a_directory_does_not_write_to_the_original(cluster: LocalClus
         file = copy.layout.config_file(node_id)
         file.write_text(file.read_text().replace(str(original), str(copy.layout.directory)))
         check_copied(copy.layout, node_id)
+
+
+def test_nodes_that_know_another_password_go_on(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who has it can get in; and the line says which file has the wrong one."""
+    secure = ClusterLayout.create(tmp_path / "secure", 1, free_base_port(1), {}, secure=True)
+    secure.write_files()
+    cluster = LocalCluster(secure)
+    monkeypatch.setattr(cluster, "_spawn", lambda _ids, started: started.append(1))
+    monkeypatch.setattr(cluster, "check_alive", lambda _id: None)
+    monkeypatch.setattr(cluster, "_kill_started", lambda ids: killed.extend(ids))
+    monkeypatch.setattr(observed, "login_refusal", lambda _endpoint, entrance: entrance.sasl and why)
+    killed: list[int] = []
+    why: str | None = "invalid credentials"
+    file = secure.logins.password_file("admin")
+    with pytest.raises(LoginRefusedError, match=f"does not take the password of admin in {file}: invalid cred"):
+        cluster.start(timeout_s=0.01)
+    assert not killed
+    why = None
+    with pytest.raises(ClusterError, match="not ready"):
+        cluster.start(timeout_s=0.01)
+    assert killed == [1]
 
 
 def test_a_port_in_use_is_named_before_anything_starts(cluster: LocalCluster) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from minikafka.chaos.probe import ClusterView, Entrance, PartitionView, QuorumView, probe, probe_quorum
+from minikafka.chaos.probe import ClusterView, Entrance, PartitionView, QuorumView, login_refusal, probe, probe_quorum
 from minikafka.client import Security
 from minikafka.errors import ErrorCode
 from minikafka.model import Endpoint
@@ -113,6 +113,10 @@ def test_who_is_not_let_in_gets_no_answer() -> None:
     login = Security(security_protocol="SASL_PLAINTEXT", sasl_username="admin", sasl_password="wrong")
     with answering(SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM)) as endpoint:
         assert probe(endpoint, entrance=Entrance(sasl=login.sasl())) is None
+    with answering(SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM)) as endpoint:
+        assert "SCRAM-SHA-512" in (login_refusal(endpoint, Entrance(sasl=login.sasl())) or "")
+    assert login_refusal(endpoint, Entrance(sasl=login.sasl())) is None
+    assert login_refusal(endpoint, Entrance()) is None
 
 
 def test_nobody_there_and_nobody_answering() -> None:

@@ -90,6 +90,16 @@ def test_a_new_password_of_admin_is_in_its_files(users: _Users, layout: ClusterL
 
 
 @pytest.mark.usefixtures("users")
+@pytest.mark.parametrize("mechanism", [None, ["SCRAM-SHA-512"]])
+def test_the_one_who_can_add_users_is_not_removed(layout: ClusterLayout, mechanism: list[str] | None) -> None:
+    """Nobody would get in any more, not even to start the cluster."""
+    with pytest.raises(typer.BadParameter, match="admin is whom the verbs log in as"):
+        user.remove("admin", mechanism, directory=layout.directory)
+    with pytest.raises(KafkaError, match="not found"):
+        user.remove("admin", ["SCRAM-SHA-256"], directory=layout.directory)
+
+
+@pytest.mark.usefixtures("users")
 def test_a_user_that_is_not_there_cannot_be_removed() -> None:
     """Apache Kafka's words for it are of an attempt to describe something."""
     with pytest.raises(KafkaError, match="user 'bob' not found; see minikafka user list"):
