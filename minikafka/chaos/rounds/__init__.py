@@ -11,5 +11,5 @@
 * ``trial``       one trial of one cluster, from its start to its outcome
 * ``round``       with a new cluster, which is broken by plan; ``visit``: with one that is there already
 * ``afterwards``  what is looked at when it is over; ``elections``: who led when, by the metadata log (pure);
-  ``repetitions``: who wrote a record twice
+  ``repetitions``: who wrote a record twice; ``following``: who read along, and was left behind (pure)
 """

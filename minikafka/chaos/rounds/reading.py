@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.chaos.history import History
+from minikafka.chaos.rounds.following import READER
 from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.records import PARTITIONS, identity, place
 
@@ -102,7 +103,7 @@ def read_all(cluster: Reached, topic: str, history: History, *, committed: bool)
     from confluent_kafka import KafkaError
 
     suffix = "_committed" if committed else ""
-    process = f"reader{suffix}"
+    process = f"{READER}{suffix}"
     isolation = "read_committed" if committed else "read_uncommitted"
     consumer = make_consumer(cluster, isolation, enable_partition_eof=True, auto_offset_reset="earliest")
     names = [place(topic, n) for n in range(PARTITIONS)]

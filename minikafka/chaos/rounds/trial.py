@@ -19,6 +19,7 @@ from minikafka.chaos.history import History
 from minikafka.chaos.report.run import ChaosRun, Fault, Finding
 from minikafka.chaos.rounds.afterwards import nodes_name_the_same_leaders
 from minikafka.chaos.rounds.copy_load import Copy
+from minikafka.chaos.rounds.following import left_behind
 from minikafka.chaos.rounds.group_load import GroupLoad
 from minikafka.chaos.rounds.kinds import KINDS
 from minikafka.chaos.rounds.loads import Clients, Load, Produce
@@ -147,8 +148,9 @@ class Trial(ABC):
                 self.say("the load ends; everything is read once more")
                 self.load.stop_sending()
                 self.load.drain()
+                self.findings += self._all_read()
                 self.load.stop_reading()
-                self.findings += [*self.load.findings(), *self._all_read(), self._same_leaders()]
+                self.findings += [*self.load.findings(), self._same_leaders()]
                 self.look_afterwards()
         except BaseException:
             self.load.abandon()
@@ -181,12 +183,16 @@ class Trial(ABC):
         return verdict
 
     def _all_read(self) -> Iterator[Finding]:
-        """Who read along from all partitions, and was handed nothing, judged nothing. A group has nobody who does."""
-        if not (followers := self.load.followers):
+        """Who reads along from all partitions gets to the end, and got something. A group has nobody who does."""
+        if not (followers := [each.name for each in self.load.followers]):
             return
-        idle = [each.name for each in followers if not each.handed]
-        what = f"{', '.join(idle)} was handed none" if idle else f"{len(followers)} of them"
-        yield Finding("those who read along were handed records", not idle, what)
+        deadline = time.monotonic() + MORE_WITHIN_S
+        while (late := left_behind(self.history.events, followers)) and time.monotonic() < deadline:
+            time.sleep(1)
+        if not late:
+            late = [f"{each.name} was handed none" for each in self.load.followers if not each.handed]
+        what = "; ".join(late) if late else f"{len(followers)} of them"
+        yield Finding("those who read along were handed everything", not late, what)
 
     def _same_leaders(self) -> Finding:
         """Nodes hear of a new leader one after the other; a busy one may not answer at once."""
