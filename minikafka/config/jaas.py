@@ -1,6 +1,7 @@
 """Kafka's way to write down a login: ``org.apache...PlainLoginModule required username="admin" user_alice="secret";``
 
-Options may be quoted, with backslashes before quotes and backslashes in them. Values are secrets: nothing prints them.
+Names and values may be in quotes of both kinds, with the escapes of Java's ``StreamTokenizer``, which reads them there.
+Values are secrets: nothing prints them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _USER: Final = "user_"
 _LOGIN: Final = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL | re.IGNORECASE
 )
-_OPTION: Final = re.compile(r'\s+([^\s="]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))', re.DOTALL)
+_QUOTED: Final = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_OPTION: Final = re.compile(rf"""\s+({_QUOTED}|[^\s="']+)\s*=\s*({_QUOTED}|[^\s";'][^\s";]*)""", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class Jaas(NamedTuple):
@@ -43,10 +47,10 @@ class Jaas(NamedTuple):
             option = _OPTION.match(rest)
             if option is None:
                 raise ValueError(f'options as name="value"; the one after {len(options)} others is not')
-            name, quoted, bare = option.groups()
+            name, value = map(_unquoted, option.groups())
             if name in options:
                 raise ValueError(f"options that are given once; {name} is given twice")
-            options[name] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+            options[name] = value
             rest = rest[option.end() :]
         return cls(login[1], options)
 
@@ -57,6 +61,14 @@ class Jaas(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Jaas({self.module})"
+
+
+def _unquoted(text: str) -> str:
+    def character(escape: re.Match[str]) -> str:
+        code = escape[1]
+        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
+
+    return _ESCAPE.sub(character, text[1:-1]) if text[0] in "\"'" else text
 
 
 def jaas(module: str) -> Kind[Jaas]:

@@ -26,6 +26,12 @@ def test_a_login_in_kafkas_notation() -> None:
     assert login.users == {"admin": "admin-secret", "alice": 'a"b\\c;'}
     assert login.options["username"] == "admin"
     assert Jaas.parse("x.Y required;") == Jaas("x.Y", {})
+    # As Apache Kafka 4.3.1 has read these.
+    assert Jaas.parse("x.Y required username='carol' password='sec\"o\\'nd';").options == {
+        "username": "carol",
+        "password": "sec\"o'nd",
+    }
+    assert Jaas.parse(r"""x.Y required "user_a@b"="x\ty\101\q\"\n\\";""").users == {"a@b": 'x\tyAq"\n\\'}
     assert Jaas.parse('\n x.Y REQUIRED\n\ta=b\n\tc = "d e"\n ;\n').options == {"a": "b", "c": "d e"}
     assert "secret" not in repr(login)
 
