@@ -123,7 +123,7 @@ class ClusterLayout:
         node_ids = list(range(1, brokers + 1))
         cluster_id = new_cluster_id()
         layout = cls(directory, cluster_id, base_port, node_ids, settings, brokers, metrics=metrics, secure=secure)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)  # who may write there may exchange the secrets
         layout.save()
         return layout
 

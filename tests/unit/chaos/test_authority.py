@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import stat
 import sys
@@ -33,6 +34,18 @@ def test_each_node_and_a_client_have_a_key_that_nobody_else_reads(layout: Cluste
     assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
     for directory in (layout.security_directory, layout.node_directory(1), layout.node_directory(2)):
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+def test_nobody_else_exchanges_its_secrets_whatever_the_umask(tmp_path: Path) -> None:
+    """Who puts another secret in the place of the cluster's is a node from the next start on."""
+    before = os.umask(0)
+    try:
+        made = ClusterLayout.create(tmp_path / "open", brokers=1, base_port=19092, settings={}, secure=True)
+        made.write_files()
+    finally:
+        os.umask(before)
+    for directory in (made.directory, made.security_directory, made.node_directory(1)):
+        assert not stat.S_IMODE(directory.stat().st_mode) & 0o022
 
 
 def test_all_of_a_cluster_is_encrypted(layout: ClusterLayout) -> None:
