@@ -81,6 +81,7 @@ class NodeThread:
         self._node: Node | None = None
         self._pause: _Pause | None = None
         self._is_to_stop = self._is_to_abort = False
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"minikafka-node-{config.node_id}", daemon=True)
 
     def start(self) -> None:
@@ -91,7 +92,7 @@ class NodeThread:
     @property
     def is_up(self) -> bool:
         """It has not ended, by itself or otherwise."""
-        return self._thread.is_alive()
+        return self._thread.is_alive() and not self._has_ended.is_set()
 
     @property
     def paused(self) -> bool:
@@ -154,20 +155,20 @@ class NodeThread:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end. False when it has not."""
-        if self.is_up:
-            self._thread.join(timeout_s)
-        return not self.is_up
+        # Not by the thread's own join: before Python 3.13 one that is interrupted takes the thread for ended.
+        return not self.is_up or self._has_ended.wait(timeout_s)
 
     def _run(self) -> None:
-        if self._is_to_abort:  # who started it was interrupted before this began, and has removed its files
-            return
         write_to(self._lines, node=self._config.node_id)
         try:
-            while self._run_once() == START_AGAIN:
+            # Who started it may have been interrupted before this began, and have removed its files.
+            while not self._is_to_abort and self._run_once() == START_AGAIN:
                 pass
         except BaseException as error:
             said, bug = (why(error), None) if isinstance(error, CANNOT_RUN) else (repr(error), error)
             log.critical("cannot run", why=said, exc_info=bug)
+        finally:
+            self._has_ended.set()
 
     def _run_once(self) -> int:
         # PYTHONASYNCIODEBUG is for the loops of the application, and puts what a loop is slow with into its log.

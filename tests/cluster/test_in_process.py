@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -231,3 +232,22 @@ def test_a_broker_that_begins_after_its_test_was_interrupted_ends_at_once(
     has_ended = node.join(2)
     node.begin_kill()
     assert has_ended
+
+
+def test_a_broker_whose_end_was_not_waited_for_is_still_up() -> None:
+    """Ctrl-C in stop() or kill(): the broker counted as ended, and was started again beside itself."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with MiniKafka(brokers=1, in_process=True) as kafka:
+            node = kafka.cluster.running()[1]
+            assert isinstance(node, NodeThread)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(KeyboardInterrupt):
+                node.join(20)
+            assert set(kafka.cluster.running()) == {1}
+    finally:
+        signal.signal(signal.SIGALRM, before)
