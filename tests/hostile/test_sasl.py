@@ -67,6 +67,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         "loop.turn.warn.ms": str(turn_max_ms()),
         "listeners": ",".join(f"{name}://{HOST}:{number}" for name, number in named.items()),
         "connection.failed.authentication.delay.ms": "0",
+        # Its port may have been that of another test's node, whose client may still ask for a topic.
+        "auto.create.topics.enable": "false",
     }
     directory = tmp_path_factory.mktemp("guarded") / "cluster"
     cluster = LocalCluster.create(directory, brokers=1, base_port=port, settings=settings, detached=False)

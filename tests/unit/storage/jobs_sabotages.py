@@ -14,7 +14,7 @@ from minikafka.storage.log_ends import LogEnds
 from minikafka.storage.meta import write_topic_id
 from minikafka.storage.new_log import NewLogs
 from minikafka.storage.segment_cache import SegmentCache
-from minikafka.storage.segment_list import SegmentList
+from minikafka.storage.segment_list import Listed, SegmentList
 from minikafka.storage.small_file import SmallFile
 
 SUITE = Suite("jobs", "threads at work on logs that come, go and move", run, 3_000)
@@ -57,10 +57,10 @@ def an_outdated_version_takes_the_place_of_a_newer_one(file: SmallFile, temporar
 
 
 @SUITE.replaces(SegmentList, "_rows")
-def a_flush_lists_what_is_about_to_go(segments: SegmentList, present: Any) -> Any:
+def a_flush_lists_what_is_about_to_go(segments: SegmentList, present: Any, **_: bool) -> Any:
     """Retention takes away what a sync has just put on the list again."""
     active = present.active.base_offset
-    return {one.base_offset: -1 if one.base_offset == active else one.size for one in present}
+    return {one.base_offset: Listed() if one.base_offset == active else Listed(one.size) for one in present}
 
 
 @SUITE.replaces(Log, "fail")
