@@ -206,7 +206,11 @@ def parse_segments(data: bytes) -> Rows:
     crc, _, content = data.partition(b"\n")
     if int(crc, 16) != crc32c(content):
         raise DamagedCheckpointError("the checksum is wrong")
-    return {int(base): Listed(*map(int, known)) for base, *known in parse_rows(content)}
+    rows: Rows = {}
+    for base, size, *rest in parse_rows(content):
+        (aborted,) = rest or [str(UNKNOWN_CHECKSUM)]
+        rows[int(base)] = Listed(int(size), int(aborted))
+    return rows
 
 
 def _read(disk: Disk, path: str) -> Rows | None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from at_once import complete_compaction, delete_old_segments
 from captured_logs import capture_logs
+from crc32c import crc32c
 from storage_batches import NOW_MS, OpenLog, all_values, append
 
 from minikafka.records.batch import iter_batches
@@ -16,7 +17,7 @@ from minikafka.storage.known_aborted import KnownAborted
 from minikafka.storage.log import Log
 from minikafka.storage.segment import Segment
 from minikafka.storage.segment_cache import SegmentCache
-from minikafka.storage.segment_list import SEGMENTS_FILE, UNKNOWN_SIZE, SegmentList
+from minikafka.storage.segment_list import SEGMENTS_FILE, UNKNOWN_SIZE, Listed, SegmentList, parse_segments
 from minikafka.storage.segments import Segments
 
 BYTES = 250  # of a segment: a few batches
@@ -454,3 +455,17 @@ def test_a_roll_looks_at_each_segment_once(open_log: OpenLog, monkeypatch: pytes
     log.flush()
     assert not log.flush_due(0)
     assert looked_at == [one.known_aborted for one in log.segments.closed]
+
+
+@pytest.mark.parametrize(
+    ("row", "known"), [("0 70", Listed(70)), ("0 70 5", Listed(70, 5)), ("0", None), ("0 7 5 1", None)]
+)
+def test_a_list_of_another_version_is_read_or_damaged(row: str, known: Listed | None) -> None:
+    """One that only a later version can read must not keep a node from starting."""
+    content = f"0\n1\n{row}\n".encode()
+    data = f"{crc32c(content):08x}\n".encode() + content
+    if known is None:
+        with pytest.raises(ValueError, match="values"):
+            parse_segments(data)
+    else:
+        assert parse_segments(data) == {0: known}
