@@ -215,7 +215,7 @@ class Machine:
         if self.stall_s and rng.random() < STALLED_SHARE:
             process.spend(self.stall_s * rng.random())
         elif rng.random() < INTERRUPTED_SHARE:
-            process.spend(INTERRUPTION_S * rng.random())
+            process.spend(INTERRUPTION_S * rng.random() * process.slowness)
 
     def _is_dirty(self, path: str) -> bool:
         """A sync of what is clean waits for nothing."""

@@ -98,7 +98,7 @@ class Process(asyncio.AbstractEventLoop):
         self.host = host
         self.is_alive = True
         self.slowness = 1.0
-        """How many times longer its callbacks and its threads take."""
+        """How many times longer its callbacks take, and starting a thread: its processor is slow, not its disk."""
         self.is_out_of_descriptors = False
         """Nothing can be opened, connected or accepted."""
         self.unhandled: list[dict[str, Any]] = []
@@ -285,7 +285,6 @@ class Process(asyncio.AbstractEventLoop):
     def spend(self, seconds: float) -> None:
         """Code of this process waits for so long, in a system call. In a thread others run meanwhile; else the loop is
         held up, and what is ready after this turn has to wait. Killed when that is how it ends."""
-        seconds *= self.slowness
         job = Job.current
         if job is None or job not in self._jobs:
             self._held_s += seconds

@@ -151,6 +151,18 @@ def test_a_job_that_spends_time_lets_everything_else_happen(world: World) -> Non
     assert 3 <= world.simulator.now < 3.1
 
 
+def test_a_slow_machine_waits_no_longer_for_its_disk(world: World) -> None:
+    """Two hundred times a slow sync would be longer than any cluster is given to become whole."""
+
+    async def main() -> float:
+        world.a.slowness = 200.0
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, world.a.spend, 1.0)
+        return loop.time()
+
+    assert 1.0 < world.run(main()) < 1.1
+
+
 def test_a_pool_runs_as_many_jobs_as_it_has_threads(world: World) -> None:
     running: list[int] = []
     most: list[int] = []
