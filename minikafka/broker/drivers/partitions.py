@@ -86,7 +86,7 @@ class PartitionRoles:
         """This incarnation's registration was replayed: take up the roles that the image gives this node."""
         self._strays.begin(image)
         self._image = image
-        self._apply_configs(image.configs, image)
+        self._note_configs(image.configs, image)
         self.due.note(_named(image.topics_by_name[name]) for name in sorted(image.topics_by_name))
         self._on_registered()
         self.due.begin()
@@ -98,8 +98,8 @@ class PartitionRoles:
             return
         self._image = delta.after
         self.due.note(map(_named, delta.deleted_topics))
-        if delta.configs:  # before states: a leader must not commit on a new ISR by an old min.insync.replicas
-            self._apply_configs(delta.configs, delta.after)
+        if delta.configs:
+            self._note_configs(delta.configs, delta.after)
         self.due.note([delta.partitions])
         if self._node_id in delta.brokers:
             self._on_registered()
@@ -127,7 +127,10 @@ class PartitionRoles:
             self._remove(tp)
             self.due.note([[tp]])
             return
-        partition = partition or self._open(tp, state, image)
+        if partition is None:
+            partition = self._open(tp, state, image)
+        else:  # before its state: a leader must not commit on a new ISR by an old min.insync.replicas
+            self._configure(partition, self._topic_config(tp.topic, image))
         if partition is not None:
             self._driver.on_metadata(partition, self._committed(state))
 
@@ -263,22 +266,23 @@ class PartitionRoles:
 
     # -- what else changes ------------------------------------------------------------------------------------------
 
-    def _apply_configs(self, changed: Iterable[ConfigResource], image: MetadataImage) -> None:
+    def _note_configs(self, changed: Iterable[ConfigResource], image: MetadataImage) -> None:
+        """A change of the brokers' settings concerns every replica here; each is told in its portion."""
         topics = {resource.name for resource in changed if resource.resource_type is ConfigResourceType.TOPIC}
-        if any(resource.resource_type is ConfigResourceType.BROKER for resource in changed):
+        is_of_brokers = any(resource.resource_type is ConfigResourceType.BROKER for resource in changed)
+        if is_of_brokers:
             node = image.config_of(ConfigResource(ConfigResourceType.BROKER, str(self._node_id)))
             cluster = image.config_of(ConfigResource(ConfigResourceType.BROKER, ""))
             self._config = self._static_config.overridden(node, cluster)
             self._topic_configs.clear()
-            topics = {partition.topic_partition.topic for partition in self._replicas}
-        now_ms = self._clock.monotonic_ms()
-        for partition in self._replicas:
-            topic = partition.topic_partition.topic
-            if topic in topics:
-                config = self._topic_config(topic, image)
-                partition.configure(config)
-                effects = partition.replica.configure(self._settings(config), now_ms)
-                self._driver.carry_out(partition, effects)
+        here = [partition.topic_partition for partition in self._replicas]
+        self.due.note([here if is_of_brokers else [tp for tp in here if tp.topic in topics]])
+
+    def _configure(self, partition: Partition, config: TopicConfig) -> None:
+        if config is not partition.config:
+            partition.configure(config)
+            effects = partition.replica.configure(self._settings(config), self._clock.monotonic_ms())
+            self._driver.carry_out(partition, effects)
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
         """Topics of equal settings share them: mostly there are a few kinds of topics, and thousands of partitions."""

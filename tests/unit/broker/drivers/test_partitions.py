@@ -328,6 +328,31 @@ async def test_many_replicas_are_opened_in_portions_and_their_files_made_in_a_th
 
 
 @pytest.mark.spec("P6")
+async def test_a_setting_of_all_brokers_reaches_many_replicas_in_portions(
+    node: Node, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in one turn took 0.2 s with 5,000 of them."""
+    count = 2 * AT_ONCE + 1
+    await create_many(node, gate, "many", count)
+    await all_told(node, gate)
+    replicas = [led(node, TopicPartition("many", number)) for number in range(count)]
+    at_once: list[int] = []
+    due = node.data_plane.roles.due
+
+    def told() -> int:
+        return sum(replica.log.config.retention_ms == 5000 for replica in replicas)
+
+    def begin(begin: Callable[[], None] = due.begin) -> None:
+        begin()
+        at_once.append(told())
+
+    monkeypatch.setattr(due, "begin", begin)
+    await alter_setting(node, EVERY_BROKER, "log.retention.ms", "5000")
+    await eventually(lambda: told() == count, "every replica to have it")
+    assert max(at_once) == AT_ONCE
+
+
+@pytest.mark.spec("P6")
 async def test_a_small_change_is_acted_on_while_many_replicas_are_due(node: Node, gate: Gate) -> None:
     await create_topic(node, "orders")
     await create_many(node, gate, "many", OPENED_AT_ONCE + 1)
