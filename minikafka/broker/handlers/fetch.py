@@ -19,6 +19,7 @@ from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, TopicPartition
 from minikafka.net.turns import REQUEST_COST
+from minikafka.replication.fetch_session import INITIAL_EPOCH
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.server_session import CachedPartition, Follower
 from minikafka.replication.session_cache import FetchContext
@@ -165,6 +166,10 @@ class _FollowerFetch(Fetch):
             return self._session.take_moved()
         return super()._changed(key)
 
+    @property
+    def _opens_session(self) -> bool:
+        return self._session.session is not None and self._request.session_epoch == INITIAL_EPOCH
+
     def _settle(self) -> None:
         self._session.settle(self._results, self._progress_at_end)
 
@@ -206,7 +211,8 @@ class _FollowerFetch(Fetch):
         if partition is None:
             return
         replicas.traffic.replication_bytes_out += size
-        replicas.on_records_sent(partition, self._replica_id, fetch_offset, size)
+        if not self._opens_session:  # one that took its last fetch back for a further partition may have had these
+            replicas.on_records_sent(partition, self._replica_id, fetch_offset, size)
         if quotas.as_leader.is_limited:
             quotas.on_sent(partition, size)
 

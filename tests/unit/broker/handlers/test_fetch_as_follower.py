@@ -50,6 +50,10 @@ class Follower:
         self._topic_id = topic_id
         self._session_id = self._epoch = 0
 
+    def restart(self) -> None:
+        """Let the next fetch open a session."""
+        self._session_id = self._epoch = 0
+
     async def fetch(self, *at: int, wait_ms: int = 0, min_bytes: int = 1) -> FetchResponse:
         """Name the partitions' log ends, in order, or none; wait for that many bytes."""
         asked = [
@@ -183,3 +187,20 @@ async def test_who_fetches_without_a_session_waits_for_its_partitions(
     await client.produce("orders", b"b", acks=1)
     (topic,) = (await in_time(waiting)).responses
     assert [values_in(data.records) for data in topic.partitions] == [[b"b"]]
+
+
+@pytest.mark.spec("P5")
+async def test_whoever_opens_sessions_again_and_again_is_not_taken_for_one_that_cannot_append(
+    node: Node, client: Client, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a thousand replicas come to be followed one after the other, fetches are taken back for the next one: the
+    leader's operator was told to look at the follower's disk, memory and network."""
+    verified: list[int] = []
+    monkeypatch.setattr(led(node, ORDERS).log, "prepare_verification", lambda offset, size: verified.append(offset))
+    for _ in range(4):
+        follower.restart()
+        assert (await follower.fetch(0, 0)).responses[0].partitions[0].records
+    assert not verified
+    for _ in range(3):
+        assert (await follower.fetch(0, 0)).responses[0].partitions[0].records
+    assert verified == [0], "within a session it asked for what it had been given"
