@@ -11,8 +11,10 @@ from minikafka.ledger.events import Event, EventType
 
 
 class History:
-    """Collects events from any thread, in one order. With a file, it also writes each event at once.
+    """Collects events from any thread, in one order. With a file, it also writes each event.
 
+    What is about to be done (``invoke``) is in the file before it is done, even if this process is killed then: what
+    nobody had invoked would count as invented. Other events that a killed process had still to write are no loss.
     With ``keep=False`` it only writes them: a history may be larger than memory (``minikafka pipeline audit``).
     """
 
@@ -41,4 +43,6 @@ class History:
                 self.events.append(event)
             if self._file is not None:
                 self._file.write(event.to_json() + "\n")
+                if type == "invoke":
+                    self._file.flush()
         return event
