@@ -127,7 +127,7 @@ def hanging_transaction(history: TransactionHistory) -> Iterator[str]:
 
 def zombie_write(history: TransactionHistory) -> Iterator[str]:
     """What a producer did whose transactional id has another one: it wrote a record, or committed."""
-    ends = {producer: history.fenced_at(producer) for producer in history.sessions}
+    ends = history.fenced_at()
     for transaction in history.transactions.values() if ends else ():
         fenced_at = ends.get(transaction.producer)
         if fenced_at is None:

@@ -7,9 +7,11 @@ of readers in ``checker`` holds for them, too.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from minikafka.ledger.events import Event, HistoryError
@@ -71,17 +73,20 @@ class TransactionHistory:
     views: Mapping[str, PartitionHistory] = field(default_factory=dict)
     seen: Mapping[str, PartitionHistory] = field(default_factory=dict)  # as consumers see them that see all
 
-    def fenced_at(self, producer: str) -> int | None:
-        """The event from which on its transactional id has another producer, which asked for it later; None: never."""
-        mine = self.sessions.get(producer)
-        if mine is None:
-            return None
-        later = [
-            each.told_at
-            for each in self.sessions.values()
-            if each.transactional_id == mine.transactional_id and each.asked_at > mine.told_at
-        ]
-        return min(later, default=None)
+    def fenced_at(self) -> dict[str, int]:
+        """By producer: the event from which on its transactional id has another one, which asked for it later."""
+        of_id = defaultdict[str, list[tuple[str, Session]]](list)
+        for producer, session in sorted(self.sessions.items(), key=lambda item: item[1].asked_at):
+            of_id[session.transactional_id].append((producer, session))
+        found = {}
+        for sessions in of_id.values():
+            asked_at = [session.asked_at for _, session in sessions]
+            told_from = [*accumulate((session.told_at for _, session in reversed(sessions)), min)][::-1]
+            for producer, session in sessions:
+                later = bisect_right(asked_at, session.told_at)
+                if later < len(sessions):
+                    found[producer] = told_from[later]
+        return found
 
 
 def gather_transactions(events: Iterable[Event]) -> TransactionHistory:

@@ -55,11 +55,14 @@ def unanswered_is_aborted(transaction: Transaction) -> bool | None:
 
 
 @LEDGER.replaces(TransactionHistory, "fenced_at")
-def whoever_was_told_last_is_the_one(history: TransactionHistory, producer: str) -> int | None:
+def whoever_was_told_last_is_the_one(history: TransactionHistory) -> dict[str, int]:
     """A producer is fenced by the first that has its id, also by those before it."""
-    mine = history.sessions.get(producer)
-    others = [] if mine is None else [each for name, each in history.sessions.items() if name != producer]
-    return min((one.told_at for one in others if mine and one.transactional_id == mine.transactional_id), default=None)
+    sessions = history.sessions.items()
+    others = {
+        name: [each.told_at for other, each in sessions if name != other and each.transactional_id == session[0]]
+        for name, session in sessions
+    }
+    return {name: min(told_at) for name, told_at in others.items() if told_at}
 
 
 @LEDGER.plants()

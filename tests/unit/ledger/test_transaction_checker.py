@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import ItemsView, ValuesView
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from ledger_transactions_random import MUTATIONS, Mutation, honest
 from minikafka.ledger.events import Event, HistoryError
 from minikafka.ledger.transaction_checker import check_transactions
 from minikafka.ledger.transaction_rules import TRANSACTION_RULES
+from minikafka.ledger.transactions import Session, TransactionHistory
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=[planted.name for planted in PLANTED])
@@ -116,3 +118,41 @@ def test_one_begins_once_and_asks_before_it_is_told() -> None:
         check_transactions(
             [Event(at, 0, "p", type, "take_over", ["i"]) for at, type in enumerate(("invoke", "ok") * 2)]
         )
+
+
+class _Counted(dict[str, Session]):
+    """Sessions that know how often somebody went through them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+    def items(self) -> ItemsView[str, Session]:
+        self.times += 1
+        return super().items()
+
+    def values(self) -> ValuesView[Session]:
+        self.times += 1
+        return super().values()
+
+
+def test_a_producer_is_fenced_by_who_asks_later_and_all_are_looked_through_once() -> None:
+    """Each was compared with all others, which took minutes where each transaction has a producer of its own."""
+    for seed in range(200):
+        rng, history = random.Random(seed), TransactionHistory(sessions=_Counted())
+        for number in range(rng.randrange(9)):
+            asked_at = rng.randrange(40)
+            history.sessions[f"p{number}"] = Session(rng.choice("xy"), asked_at, asked_at + rng.randrange(1, 15))
+        expected = {
+            name: min(later)
+            for name, mine in dict(history.sessions).items()
+            if (later := [each.told_at for each in history.sessions.values() if _is_later(each, mine)])
+        }
+        assert isinstance(history.sessions, _Counted)
+        history.sessions.times = 0
+        assert history.fenced_at() == expected
+        assert history.sessions.times == 1
+
+
+def _is_later(one: Session, mine: Session) -> bool:
+    return one.transactional_id == mine.transactional_id and one.asked_at > mine.told_at
