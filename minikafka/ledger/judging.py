@@ -9,7 +9,7 @@ read_committed consumers are as all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -102,13 +102,15 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
         transactions = check_history(history, has_order=has_order)
         is_seen = any(partition.readers for partition in history.seen.values())
         partitions = history.seen if is_seen else history.views
+        handed = [*history.seen.values(), *history.views.values()]
         records = check_partitions(partitions)
         # Consumers that see all may be handed what was aborted, so its refusal is not in these partitions.
         records = replace(records, unknown=records.unknown - _refused(history, partitions))
         if "poll" in functions and not is_seen:
             remarks.append("what consumers that are not read_committed were handed: none of them read to the end")
     else:
-        records = check_partitions(without_isolation(events))
+        partitions = without_isolation(events)
+        records, handed = check_partitions(partitions), [*partitions.values()]
         if idle := sorted(functions & OF_TRANSACTIONS.keys()):
             remarks.append(f"events {', '.join(idle)}: the history has no transaction, as none was begun")
     if unknown := sorted(functions - _TYPES.keys()):
@@ -117,6 +119,9 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
         if type not in (told := _TYPES.get(function, (type,))):
             remarks.append(f"events {function} of type {type}: only those of type {' or '.join(told)} tell something")
     reasons = _reasons([*RULES, *(TRANSACTION_RULES if transactions else ())], functions, has_order=has_order)
+    if moved := _unassigned(handed):
+        more = f" and {len(moved) - 1:,} more" if len(moved) > 1 else ""
+        remarks.append(f"poll-skip by {moved[0]}{more}: the history has no assign before what was handed out")
     remarks += [*_unjudged(records, transactions), *(f"{rule}: {reason}" for rule, reason in reasons.items())]
     return HistoryVerdict(len(events), records, transactions, tuple(remarks), frozenset(reasons))
 
@@ -129,6 +134,12 @@ def _refused(history: TransactionHistory, partitions: Mapping[str, PartitionHist
         if transaction.is_committed is False
         for record, partition in transaction.records.items()
     )
+
+
+def _unassigned(handed: Iterable[PartitionHistory]) -> list[str]:
+    """Who did not read to the end, and was handed records from nobody knows where on: it may have been moved."""
+    found = ((consumer, run) for history in handed for consumer, run in history.all_runs())
+    return sorted({consumer for consumer, run in found if run.offsets and not (run.is_assigned or run.is_drained)})
 
 
 def _unjudged(records: Verdict, transactions: TransactionVerdict | None) -> Iterator[str]:

@@ -211,6 +211,26 @@ def test_events_that_nobody_can_judge_are_named() -> None:
     )
 
 
+def test_who_was_not_assigned_may_have_skipped_records_and_is_named() -> None:
+    """It was passed over in silence, with a green 0 for `poll-skip`."""
+    story = Story()
+    story.send("a", "b", "c")
+    story.acknowledge(a=0, b=1, c=2)
+    for consumer in ("app-1", "app-2"):
+        story.read(("a", 0), ("c", 2), process=consumer)
+    story.read_to_the_end(("a", 0), ("b", 1), ("c", 2))
+    sentence = "poll-skip by app-1 and 1 more: the history has no assign before what was handed out"
+    assert sentence in judge(story.events).not_judged
+    story.assign(process="app-1")
+    story.read(("b", 1), ("c", 2), process="app-1")
+    assert sentence in judge(story.events).not_judged, "it was assigned later only"
+    _read_committed(story, ("a", 0), ("b", 1), ("c", 2))
+    story.add("app-3", "ok", "poll_committed", [["t-0", "a", 0], ["t-0", "c", 2]])
+    assert sentence.replace("1 more", "2 more") in judge(story.events).not_judged
+    story.add("p", "invoke", "begin", ["A"])
+    assert sentence.replace("1 more", "2 more") in judge(story.events).not_judged
+
+
 def test_events_of_a_type_that_tells_nothing_are_named() -> None:
     """Copies that were written down as `ok` were judged by nobody, and the verdict said that they are there once."""
     events = [event for event in _copied().events if event.function != "copy"]
