@@ -14,7 +14,8 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 ``poll``       ``ok``: ``[[partition, id, offset], ...]`` in the order in which a consumer got them
 ``assign``     ``ok``: ``[partition, ...]``: that consumer's positions start anew; it must not skip from here on.
                ``[[partition, offset], ...]``: they start there. A consumer that will be ``drained`` must use this
-               form unless it starts at the beginning.
+               form unless it starts at the beginning. A negative offset is refused: clients mean by it what they
+               have yet to find out.
 ``drained``    ``ok``: ``[partition, ...]``: that consumer read to the end after the last write, including writes of
                unknown outcome: none can be under way any more
 ``log_start``  ``ok``: ``[[partition, offset], ...]``: records below were deleted on purpose (retention,

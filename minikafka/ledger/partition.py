@@ -265,8 +265,8 @@ def _take_assign(partitions: Partitions, event: Event) -> None:
         match item:
             case str(partition) | [str(partition)] | [str(partition), None]:
                 start = None
-            case [str(partition), start] if type(start) is int:
-                start = max(start, 0)
+            case [str(partition), start] if type(start) is int and start >= 0:
+                pass
             case _:
                 raise event.wrong(item)
         run = Run(start, is_assigned=True, number=event.number)

@@ -470,6 +470,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
+            GOOD.replace("invoke", "ok").replace("send", "assign").replace('"a"', "-1001"),
+            r'history.jsonl: event 0 cannot be judged: \["t-0","-1001"\]',
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             GOOD.replace("t-0", "t"), r'history.jsonl: event 0 cannot be judged: \["t","a"\]', marks=pytest.mark.long
         ),
         pytest.param(

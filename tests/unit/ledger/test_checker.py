@@ -163,6 +163,7 @@ def test_offsets_without_records_may_be_passed_over() -> None:
         ("send", [["t-0", "a", 0, 0]]),
         ("assign", [["t-0", "a"]]),
         ("assign", [0]),
+        ("assign", [["t-0", -1001]]),  # librdkafka's, before it knows
         ("drained", "t-0"),
         ("drained", [["t-0", 0]]),
         ("end_offset", ["t-0"]),

@@ -127,7 +127,7 @@ def items(events: DataFrame, *kinds: Kind) -> DataFrame:
     is_whole = partition.rlike("-[0-9]+$")
     is_whole &= ~is_kind(*_WITH_ID) | second.isNotNull()
     is_whole &= fn.when(is_kind(*_WITH_OFFSET), offset.isNotNull()).otherwise(told.isNull() | offset.isNotNull())
-    is_whole &= ~is_kind(Kind.READ) | (offset >= 0)
+    is_whole &= ~is_kind(Kind.READ, Kind.ASSIGNED) | told.isNull() | (offset >= 0)
     is_placed = is_kind(*_WITH_OFFSET) & (~is_kind(Kind.ACKNOWLEDGED) | (offset >= 0)) | is_kind(Kind.ASSIGNED)
     return exploded.select(
         _or_refuse_item(is_whole, partition, fn.to_json(item)).alias("partition"),

@@ -131,8 +131,7 @@ def steps(items: DataFrame) -> DataFrame:
     """
     is_assignment = is_kind(Kind.ASSIGNED)
     in_order = Window.partitionBy("partition", "process", "is_end").orderBy("place")
-    before = fn.when(is_assignment, fn.greatest("offset", fn.lit(0)) - 1).otherwise(fn.col("offset"))
-    before = fn.when(fn.col("offset").isNotNull(), before)
+    before = fn.when(is_assignment, fn.col("offset") - 1).otherwise(fn.col("offset"))
     return items.withColumn("is_end", is_kind(Kind.END_OFFSET)).select(
         "*",
         fn.lag("kind").over(in_order).alias("kind_before"),
