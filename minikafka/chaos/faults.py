@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from minikafka.chaos.damage import damage_replica
 from minikafka.chaos.layout import HOST, ClusterError, ClusterLayout, NodeDownError
@@ -33,9 +33,18 @@ _RETRY_S: Final = 0.1
 _METHOD: Final = "faults"
 
 
+class RunningNode(Protocol):
+    """One that was started, and has not ended."""
+
+    @property
+    def paused(self) -> bool:
+        """It answers nothing."""
+        ...
+
+
 class Breakable(ABC):
     """A cluster of one layout. Methods raise ClusterError for what cannot be, and for a node that does not answer;
-    NodeDownError if it has ended.
+    NodeDownError if it has ended. What breaks something changes nothing when one of its nodes is down, or paused.
     """
 
     patience_s: ClassVar[float] = 10.0
@@ -46,9 +55,14 @@ class Breakable(ABC):
     def _nodes_layout(self) -> ClusterLayout:
         """Where its nodes are reached, and their secret."""
 
+    @property
     @abstractmethod
+    def _running_nodes(self) -> Mapping[int, RunningNode]:
+        """Those that are up or paused."""
+
     def _is_up(self, node: int) -> bool:
         """Whether it has a process."""
+        return node in self._running_nodes
 
     # -- links ------------------------------------------------------------------------------------------------------
 
@@ -57,14 +71,14 @@ class Breakable(ABC):
 
         What is sent over it waits, and arrives when the link is healed.
         """
-        self._change_links(_cuts(one, other, one_way=one_way))
+        self._break_links(_cuts(one, other, one_way=one_way))
 
     def isolate(self, node: int, others: Iterable[int] | None = None) -> None:
         """Cut all links of a node: to the others (default: to all of them), and to clients."""
         if others is None:
             others = [each for each in self._nodes_layout.node_ids if each != node]
         parties: list[Party] = [*others, CLIENTS]
-        self._change_links(cut for other in parties for cut in _cuts(node, other, one_way=False))
+        self._break_links(cut for other in parties for cut in _cuts(node, other, one_way=False))
 
     def rejoin(self, node: int, others: Iterable[int]) -> None:
         """Make the links of a node to these others, and to clients, whole again."""
@@ -75,7 +89,7 @@ class Breakable(ABC):
         """Delay what is answered over a link, or let only so much pass; 0 and 0: as fast as ever."""
         changes = {"delay_ms": delay_ms, "bytes_per_s": bytes_per_s}
         both = _both_ends(one, other)
-        self._change_links([(node, peer, changes) for node, peer in both if isinstance(node, int)])
+        self._break_links([(node, peer, changes) for node, peer in both if isinstance(node, int)])
 
     def join(self, one: Party, other: Party) -> None:
         """Make the link between two nodes, or between a node and all clients, whole again. A node without a process has
@@ -94,7 +108,7 @@ class Breakable(ABC):
         """Make a node's wall clock wrong by ``off_ms``, and by ``drift`` seconds more every second.
 
         Records get no old times because a clock is set back (docs/decisions/0009)."""
-        self._tell([node], {"do": "clock", "off_ms": off_ms, "drift": drift})
+        self._break([node], {"do": "clock", "off_ms": off_ms, "drift": drift})
 
     def disk(
         self,
@@ -116,7 +130,7 @@ class Breakable(ABC):
             "is_unreadable": unreadable,
             "is_lying": lying,
         }
-        self._tell([node], {"do": "disk", "changes": {k: v for k, v in changes.items() if v is not None}})
+        self._break([node], {"do": "disk", "changes": {k: v for k, v in changes.items() if v is not None}})
 
     def damage(self, node: int, topic: str, partition: int = 0, *, cut: bool = False) -> str:
         """Overwrite some bytes of a segment of a replica, or ``cut`` its end off. The node may run or be down;
@@ -168,7 +182,7 @@ class Breakable(ABC):
         chosen = self._nodes_layout.node_ids if brokers is None else list(dict.fromkeys(brokers))
         if not chosen:
             raise ClusterError("a rule at which brokers? an empty list names none; without a list it is at all")
-        answers = self._tell(chosen, body)
+        answers = self._break(chosen, body)
         return {node: answer["number"] for node, answer in answers.items()}
 
     def remove_rule(self, numbers: Mapping[int, int]) -> None:
@@ -188,6 +202,28 @@ class Breakable(ABC):
         return {node: answer["faults"] for node, answer in answers.items()}
 
     # -- calls ------------------------------------------------------------------------------------------------------
+
+    def _break(self, nodes: Iterable[int], body: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        nodes = list(nodes)
+        self._check_ready(nodes)
+        return self._tell(nodes, body)
+
+    def _break_links(self, changes: Iterable[_Change]) -> None:
+        changes = list(changes)
+        self._check_ready(party for node, peer, _ in changes for party in (node, peer))
+        self._change_links(changes)
+
+    def _check_ready(self, parties: Iterable[Party]) -> None:
+        """A fault at one end only would stay, after the error of the other end, as if nobody had made it."""
+        nodes = [party for party in parties if party != CLIENTS]
+        self._check(nodes)
+        running = self._running_nodes
+        for node in nodes:
+            assert isinstance(node, int)
+            if node not in running:
+                raise NodeDownError(f"node {node} is down; nothing was changed")
+            if running[node].paused:
+                raise ClusterError(f"node {node} is paused; nothing was changed")
 
     def _change_links(self, changes: Iterable[_Change]) -> None:
         """All of them at once."""

@@ -10,23 +10,14 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
-from minikafka.chaos.faults import Breakable
+from minikafka.chaos.faults import Breakable, RunningNode
 from minikafka.chaos.layout import ClusterError, ClusterLayout, LoginRefusedError, NodeDownError
 from minikafka.chaos.observed import READY_TIMEOUT_S, ObservedCluster
 from minikafka.chaos.ports import check_ports
 
 STOP_TIMEOUT_S: Final = 15.0
-
-
-class RunningNode(Protocol):
-    """One that was started, and has not ended."""
-
-    @property
-    def paused(self) -> bool:
-        """It answers nothing."""
-        ...
 
 
 class ManagedCluster(Breakable, ObservedCluster):
@@ -81,8 +72,9 @@ class ManagedCluster(Breakable, ObservedCluster):
     def _nodes_layout(self) -> ClusterLayout:
         return self.layout
 
-    def _is_up(self, node: int) -> bool:
-        return node in self.running()
+    @property
+    def _running_nodes(self) -> Mapping[int, RunningNode]:
+        return self.running()
 
     def responsive(self) -> list[int]:
         """The nodes that are up, and not paused."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from minikafka.chaos.authority import check_installed
-from minikafka.chaos.faults import Breakable, finished
+from minikafka.chaos.faults import Breakable, RunningNode, finished
 from minikafka.chaos.layout import ClusterError, ClusterLayout, NodeDownError, check_brokers
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.managed import ManagedCluster
@@ -182,8 +182,9 @@ class MiniKafka(Breakable):
     def _nodes_layout(self) -> ClusterLayout:
         return self.cluster.layout
 
-    def _is_up(self, node: int) -> bool:
-        return node in self.cluster.running()
+    @property
+    def _running_nodes(self) -> Mapping[int, RunningNode]:
+        return self.cluster.running()
 
     @property
     def bootstrap_servers(self) -> str:

@@ -402,7 +402,10 @@ def test_what_cannot_be_is_said(shared: MiniKafka, wrong: Callable[[MiniKafka], 
 def test_a_node_that_is_down_is_named(kafka: MiniKafka) -> None:
     kafka.kill(2)
     with pytest.raises(ClusterError, match=r"node 2 does not answer; is it up\?"):
-        kafka.clock(2, 5)
+        kafka.mend([2])
+    with pytest.raises(ClusterError, match=r"node 2 is down; nothing was changed"):
+        kafka.cut(1, 2)
+    assert kafka.faults([1]) == {1: []}
 
 
 def test_a_node_that_was_not_started_for_tests_refuses(tmp_path: Path) -> None:

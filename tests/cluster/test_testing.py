@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from live_cluster import eventually
 
+from minikafka.chaos.faults import RunningNode
 from minikafka.chaos.forks import ForkServer
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.managed import RunningNode
 from minikafka.chaos.processes import RunningProcess
 from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer

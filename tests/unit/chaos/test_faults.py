@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from live_cluster import eventually
@@ -17,6 +18,12 @@ from minikafka.chaos.faults import Breakable, finished
 from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.ports import free_base_port
 from minikafka.net.control import CONNECT_TIMEOUT_S
+
+
+class Up(NamedTuple):
+    """A node that runs."""
+
+    paused: bool
 
 
 class Busy(Breakable):
@@ -31,8 +38,29 @@ class Busy(Breakable):
     def _nodes_layout(self) -> ClusterLayout:
         return self._layout
 
-    def _is_up(self, node: int) -> bool:
-        return True
+    @property
+    def _running_nodes(self) -> dict[int, Up]:
+        return {1: Up(paused=False)}
+
+
+class OneOfThree(Breakable):
+    """Node 1 is up, 2 is down, and 3 is paused."""
+
+    def __init__(self, layout: ClusterLayout) -> None:
+        self._layout = layout
+        self.told: list[int] = []
+
+    @property
+    def _nodes_layout(self) -> ClusterLayout:
+        return self._layout
+
+    @property
+    def _running_nodes(self) -> dict[int, Up]:
+        return {1: Up(paused=False), 3: Up(paused=True)}
+
+    async def _call(self, node: int, body: dict[str, Any]) -> dict[str, Any]:
+        self.told.append(node)
+        return {"faults": []}
 
 
 def test_a_busy_node_is_not_asked_anew_each_second(tmp_path: Path) -> None:
@@ -46,6 +74,33 @@ def test_a_busy_node_is_not_asked_anew_each_second(tmp_path: Path) -> None:
         server.accept()[0].close()
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+@pytest.mark.parametrize(
+    ("breaks", "why"),
+    [
+        (lambda it: it.cut(1, 2), "node 2 is down"),
+        (lambda it: it.cut(2, 1, one_way=True), "node 2 is down"),
+        (lambda it: it.cut(1, 3), "node 3 is paused"),
+        (lambda it: it.isolate(1), "node 2 is down"),
+        (lambda it: it.slow(1, 2, delay_ms=5), "node 2 is down"),
+        (lambda it: it.rule("Produce", drop=True), "node 2 is down"),
+        (lambda it: it.rule("Produce", drop=True, brokers=[1, 3]), "node 3 is paused"),
+        (lambda it: it.clock(3, 5), "node 3 is paused"),
+        (lambda it: it.disk(2, full=True), "node 2 is down"),
+    ],
+)
+def test_nothing_is_broken_when_one_of_its_nodes_cannot_be_told(
+    breaks: Callable[[OneOfThree], object], why: str, tmp_path: Path
+) -> None:
+    """The other end had cut the link all the same, and a node that was started again could not get in."""
+    it = OneOfThree(ClusterLayout.create(tmp_path / "c", 3, free_base_port(3), {}))
+    with pytest.raises(ClusterError, match=f"^{why}; nothing was changed$"):
+        breaks(it)
+    assert it.told == []
+    it.mend([1, 2])
+    it.join(1, 2)
+    assert it.told == [1, 2, 1], "what can be mended is"
 
 
 def test_true_is_no_node(tmp_path: Path) -> None:
