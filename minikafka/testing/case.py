@@ -21,7 +21,8 @@ class MiniKafkaCase(unittest.TestCase):
     """
 
     brokers: ClassVar[int] = 3
-    settings: ClassVar[Mapping[str, Setting]] = {}
+    broker_settings: ClassVar[Mapping[str, Setting]] = {}
+    """Not ``settings``: Django's test cases have a method of that name."""
     in_process: ClassVar[bool] = False
     secure: ClassVar[bool] = False
     kafka: ClassVar[MiniKafka]
@@ -31,7 +32,7 @@ class MiniKafkaCase(unittest.TestCase):
     def setUpClass(cls) -> None:
         """Start it."""
         super().setUpClass()
-        kafka = MiniKafka(cls.brokers, settings=cls.settings, in_process=cls.in_process, secure=cls.secure)
+        kafka = MiniKafka(cls.brokers, settings=cls.broker_settings, in_process=cls.in_process, secure=cls.secure)
         cls.kafka = cls.enterClassContext(kafka)
 
     def setUp(self) -> None:

@@ -79,12 +79,19 @@ def test_that_ends_the_cluster(minikafka, minikafka_topic):
 def test_behind_it(minikafka): pass
 """
 CASE = """
+import unittest
+
 from minikafka.testing import MiniKafkaCase
 
 
-class TestOrders(MiniKafkaCase):
+class TestCase(unittest.TestCase):  # as Django's
+    def settings(self, **changed):
+        return changed
+
+
+class TestOrders(MiniKafkaCase, TestCase):
     brokers = 1
-    settings = {"num.partitions": 2}
+    broker_settings = {"num.partitions": 2}
 
     def test_one(self):
         self.kafka.kill(1)
@@ -92,6 +99,7 @@ class TestOrders(MiniKafkaCase):
     def test_two(self):
         self.kafka.create_topic("t")
         self.assertEqual(self.kafka.leader_of("t", 1), 1)
+        self.assertEqual(self.settings(KAFKA=self.kafka.bootstrap_servers).keys(), {"KAFKA"})
         with self.subTest("of many"):
             self.fail("within it")
         self.kafka.pause(1)
