@@ -8,9 +8,9 @@ from uuid import UUID
 
 from minikafka.broker.loggers import ROOT, RootLogger
 from minikafka.chaos.layout import ClusterLayout
-from minikafka.chaos.logins import USERS
+from minikafka.chaos.logins import MECHANISM, USER, USERS
 from minikafka.client import Admin
-from minikafka.client.admin import ScramDeletion
+from minikafka.client.admin import ScramDeletion, ScramUpsertion
 from minikafka.client.admin.configs import ALL_BROKERS, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.sasl.scram import BY_NAME
@@ -26,7 +26,7 @@ async def delete_everything(layout: ClusterLayout) -> frozenset[UUID]:
 
     Returns the ids of the topics. There may be others of the same names at once: clients create what they miss.
     """
-    first_users = frozenset(USERS if layout.secure else ())
+    first_logins = {(user, MECHANISM) for user in USERS} if layout.secure else set()
     async with Admin(layout.bootstrap_servers, security=layout.security) as admin:
         await _delete_acls(admin)  # which may hide the rest
         topics, quotas, groups, features, users = await asyncio.gather(
@@ -42,9 +42,9 @@ async def delete_everything(layout: ClusterLayout) -> frozenset[UUID]:
         changes = [admin.clear_resources(configured)]
         changes += (admin.alter_quotas(entity, dict.fromkeys(values)) for entity, values in quotas.items())
         for mechanism in BY_NAME:
-            mine = [ScramDeletion(user, mechanism) for user in users.keys() - first_users if mechanism in users[user]]
-            if mine:
-                changes.append(admin.alter_user_scram_credentials(mine))
+            logins = {(user, mechanism) for user in users if mechanism in users[user]} - first_logins
+            if logins:
+                changes.append(admin.alter_user_scram_credentials(ScramDeletion(*login) for login in logins))
         if topics:
             changes.append(admin.delete_topics(topic.name for topic in topics))
         if lowered:
@@ -52,7 +52,22 @@ async def delete_everything(layout: ClusterLayout) -> frozenset[UUID]:
         level = {ROOT: _first_level(layout)}  # nobody but a broker knows its level, and it cannot be deleted
         changes += (admin.alter_resource(BROKER_LOGGER_RESOURCE, str(node_id), level) for node_id in layout.node_ids)
         await asyncio.gather(*changes)
+        if layout.secure:
+            await _let_in(USER, admin, layout)
     return frozenset(topic.topic_id for topic in topics)
+
+
+async def _let_in(user: str, admin: Admin, layout: ClusterLayout) -> None:
+    """By the password in its file, if a test has removed the user, or given it another one."""
+    security = layout.security_of(user)
+    try:
+        async with Admin(layout.bootstrap_servers, security=security):
+            return
+    except KafkaError as error:
+        if error.code is not ErrorCode.SASL_AUTHENTICATION_FAILED:
+            raise
+    assert security.sasl_password is not None, "it is in its file"
+    await admin.alter_user_scram_credentials([ScramUpsertion(user, security.sasl_password, MECHANISM)])
 
 
 async def _delete_acls(admin: Admin) -> None:
