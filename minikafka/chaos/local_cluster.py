@@ -20,7 +20,7 @@ from typing import Final
 from minikafka.chaos.forks import ForkedNode, fork_server, lifeline
 from minikafka.chaos.last_words import begin_log, last_log_lines, last_words
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
-from minikafka.chaos.managed import STOP_TIMEOUT_S, ManagedCluster
+from minikafka.chaos.managed import STOP_TIMEOUT_S, ManagedCluster, check_nobody_is_asked
 from minikafka.chaos.observed import READY_TIMEOUT_S
 from minikafka.chaos.ports import check_ports
 from minikafka.chaos.processes import (
@@ -32,7 +32,7 @@ from minikafka.chaos.processes import (
     wait_until_gone,
     wait_until_stopped,
 )
-from minikafka.config import ConfigError, parse_properties
+from minikafka.config import BrokerConfig, ConfigError, parse_properties
 
 _SIGNAL_TIMEOUT_S: Final = 10.0
 _WRONG_SETTINGS: Final = 2  # the exit code of a node (broker/run.py); its log has one line then
@@ -147,7 +147,7 @@ class LocalCluster(ManagedCluster):
         with self._lock():
             self.layout.write_files()
             for node_id in self.node_ids:
-                check_copied(self.layout, node_id)
+                check_edited(self.layout, node_id)
             missing = [node_id for node_id in node_ids if self.process(node_id) is None]
             for node_id in missing:
                 check_ports(self.layout, node_id)
@@ -247,13 +247,20 @@ class LocalCluster(ManagedCluster):
         return process
 
 
-def check_copied(layout: ClusterLayout, node_id: int) -> None:
-    """Raise ClusterError for a node that would write to the files of another cluster, of which this is a copy."""
+def check_edited(layout: ClusterLayout, node_id: int) -> None:
+    """Raise ClusterError for a node whose file has settings by which it would write to the files of another cluster, of
+    which this is a copy, or by which nobody here would find it ready."""
     file = layout.config_file(node_id)
     try:
-        given = parse_properties(file.read_text(encoding="utf-8"))
+        given = parse_properties(file.read_text(encoding="utf-8-sig"))
+        config = BrokerConfig(given)
     except (ConfigError, UnicodeDecodeError):
         return  # the node says what is wrong
+    if not layout.secure:
+        try:
+            check_nobody_is_asked(config)
+        except ClusterError as error:
+            raise ClusterError(f"{file}: {error}") from None
     for path in given.get("log.dirs", "").split(","):
         other = Path(path.strip()).parent.parent
         if other.resolve() != layout.directory and ClusterLayout.exists(other):

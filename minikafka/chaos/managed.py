@@ -10,12 +10,15 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minikafka.chaos.faults import Breakable, RunningNode
 from minikafka.chaos.layout import ClusterError, ClusterLayout, LoginRefusedError, NodeDownError
 from minikafka.chaos.observed import READY_TIMEOUT_S, ObservedCluster
 from minikafka.chaos.ports import check_ports
+
+if TYPE_CHECKING:
+    from minikafka.config import BrokerConfig
 
 STOP_TIMEOUT_S: Final = 15.0
 
@@ -112,6 +115,9 @@ class ManagedCluster(Breakable, ObservedCluster):
                 from minikafka.chaos.logins import check_admin
 
                 check_admin(config)
+            else:
+                check_nobody_is_asked(config)
+                check_anonymous(config)
         for node_id in self.node_ids:
             check_ports(self.layout, node_id)
 
@@ -174,3 +180,27 @@ class ManagedCluster(Breakable, ObservedCluster):
         while running := self.running():
             with suppress(NodeDownError):
                 self.kill(*running)
+
+
+def check_nobody_is_asked(config: BrokerConfig) -> None:
+    """Raise ClusterError for a node of a cluster that is not secure whose clients must say who they are by the listener
+    that whoever starts it asks: it would wait in vain until the node is ready."""
+    from minikafka.config.node import CLIENT
+    from minikafka.config.security import PLAINTEXT
+
+    if (protocol := config.security_protocol(CLIENT)) != PLAINTEXT:
+        raise ClusterError(
+            f"listener {CLIENT} must speak {PLAINTEXT}, not {protocol}: verbs reach the nodes by it, and know no "
+            "password here; give clients a listener of another name, or make a new cluster with --secure"
+        )
+
+
+def check_anonymous(config: BrokerConfig) -> None:
+    """Raise ClusterError for a new cluster in which nobody may do anything: there is no user yet who could log in."""
+    if config.authorizer_class_name is None or config.allow_everyone_if_no_acl_found:
+        return
+    if "User:ANONYMOUS" not in config.super_users:
+        raise ClusterError(
+            "with authorizer.class.name nobody may do anything: super.users must have User:ANONYMOUS, too, who verbs "
+            "are here; or make a cluster with users: --secure"
+        )

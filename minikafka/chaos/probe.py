@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from minikafka.errors import KafkaError
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC, Endpoint
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import M, decode_exactly, encode
@@ -38,6 +38,9 @@ _VERSIONS: Final[dict[type[Message], tuple[ApiKey, int]]] = {
     SaslAuthenticateRequest: (ApiKey.SASL_AUTHENTICATE, 2),
 }
 _FRAME_SIZE_MAX: Final = 64 << 20
+NOT_TOLD: Final = (
+    "whoever asks may not describe the cluster; who does not log in is User:ANONYMOUS: see super.users of each node"
+)
 
 
 class PartitionView(NamedTuple):
@@ -124,6 +127,8 @@ def probe_quorum(endpoint: Endpoint, timeout_s: float = 1.0, entrance: Entrance 
     response = _answer(endpoint, timeout_s, entrance, request, DescribeQuorumResponse)
     if response is None:
         return None
+    if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return QuorumView(None, NOT_TOLD)
     if response.error_code:
         return QuorumView(None, response.error_message or "the metadata quorum has no leader")
     return QuorumView(response.topics[0].partitions[0].leader_id)

@@ -137,6 +137,7 @@ def _has_transactions(topics: Collection[str]) -> bool:
 
 def _print(cluster: LocalCluster, seen: ClusterStatus, held: list[HeldBack]) -> None:
     from minikafka.chaos.cluster_status import losses_file
+    from minikafka.chaos.probe import NOT_TOLD
 
     print_table(NODE_COLUMNS, map(_node_row, seen.nodes))
     if seen.controller_id is not None:
@@ -161,11 +162,11 @@ def _print(cluster: LocalCluster, seen: ClusterStatus, held: list[HeldBack]) -> 
             waits = cluster.quorum_shortage()
             why = f": {waits}; start the others with: {start}" if waits else f", though up: {running}; see {logs}"
             refusals = (cluster.login_refusal(node.node_id) for node in seen.nodes if node.state == "up")
-            if refusal := next(filter(None, refusals), None):
-                why = f": {refusal}"
-            print_line(f"no node answers{why}")
+            print_line(next(filter(None, refusals), f"no node answers{why}"))
         else:
             print_line(f"no node answers; start the cluster with: {start}")
+    elif seen.trouble == NOT_TOLD:
+        print_line(f"the active controller is not told: {NOT_TOLD}")
     elif seen.controller_id is None:
         print_line(f"no active controller{f': {seen.trouble}' if seen.trouble else ''}")
         print_line("an election needs more than half of the voters; leaders and in-sync replicas are as last known")

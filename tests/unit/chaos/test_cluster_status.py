@@ -9,7 +9,7 @@ from command_line import COMMAND
 
 from minikafka.chaos.cluster_status import cluster_status, losses_file
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.probe import ClusterView, PartitionView, QuorumView
+from minikafka.chaos.probe import NOT_TOLD, ClusterView, PartitionView, QuorumView
 from minikafka.chaos.processes import RunningProcess
 from minikafka.cli import cluster as cluster_verbs
 from minikafka.cli import status as status_verb
@@ -92,6 +92,10 @@ def test_a_lost_quorum_is_named_though_metadata_names_a_controller(
     assert "leaders and in-sync replicas are as last known" in said.output
     assert "*" not in said.output
     assert '"controller": null' in CliRunner().invoke(COMMAND, ["cluster", "status", "--json"]).output
+    cluster.staged_quorum = QuorumView(None, NOT_TOLD)
+    denied = CliRunner().invoke(COMMAND, ["cluster", "status"]).output
+    assert "the active controller is not told: whoever asks may not describe" in denied
+    assert "no active controller" not in denied
 
 
 def test_a_node_that_waits_for_a_majority_is_explained(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from live_cluster import eventually
 from minikafka.chaos import observed
 from minikafka.chaos.cluster_status import cluster_status
 from minikafka.chaos.layout import ClusterError, ClusterLayout, LoginRefusedError, NodeDownError
-from minikafka.chaos.local_cluster import LocalCluster, check_copied, running_directories
+from minikafka.chaos.local_cluster import LocalCluster, check_edited, running_directories
 from minikafka.chaos.ports import free_base_port
+from minikafka.config.security import STANDARD_AUTHORIZER
 
 
 @pytest.fixture
@@ -45,7 +47,35 @@ def test_a_copy_of_a_directory_does_not_write_to_the_original(cluster: LocalClus
     for node_id in copy.node_ids:
         file = copy.layout.config_file(node_id)
         file.write_text(file.read_text().replace(str(original), str(copy.layout.directory)))
-        check_copied(copy.layout, node_id)
+        check_edited(copy.layout, node_id)
+
+
+def test_a_listener_that_verbs_cannot_speak_to_is_refused_before_nodes_start(cluster: LocalCluster) -> None:
+    """Whoever makes an open cluster secure would wait until its healthy nodes are killed."""
+    cluster.layout.write_files()
+    file = cluster.layout.config_file(2)
+    secured = "listener.security.protocol.map=CLIENT:SASL_SSL\nssl.keystore.location=/k\n"
+    file.write_text(file.read_text() + secured)
+    with pytest.raises(ClusterError, match=f"{file}: listener CLIENT must speak PLAINTEXT, not SASL_SSL"):
+        cluster.start()
+    assert not cluster.running()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"super.users": "User:admin"}, "super.users must have User:ANONYMOUS, too"),
+        ({"super.users": "User:admin;User:ANONYMOUS"}, None),
+        ({"allow.everyone.if.no.acl.found": "true"}, None),
+    ],
+)
+def test_a_cluster_in_which_nobody_may_do_anything_is_not_made(
+    settings: dict[str, str], said: str | None, tmp_path: Path
+) -> None:
+    settings |= {"authorizer.class.name": STANDARD_AUTHORIZER}
+    made = LocalCluster.create(tmp_path / "c", brokers=1, base_port=free_base_port(1), settings=settings)
+    with pytest.raises(ClusterError, match=said) if said else nullcontext():
+        made.check()
 
 
 def test_nodes_that_know_another_password_go_on(

@@ -10,7 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from minikafka.chaos.probe import ClusterView, Entrance, PartitionView, QuorumView, login_refusal, probe, probe_quorum
+from minikafka.chaos.probe import (
+    NOT_TOLD,
+    ClusterView,
+    Entrance,
+    PartitionView,
+    QuorumView,
+    login_refusal,
+    probe,
+    probe_quorum,
+)
 from minikafka.client import Security
 from minikafka.errors import ErrorCode
 from minikafka.model import Endpoint
@@ -97,6 +106,8 @@ def test_the_quorum_has_a_leader_or_the_broker_says_why_not() -> None:
         assert probe_quorum(endpoint) == QuorumView(2)
     with answering(DescribeQuorumResponse(error_code=41, error_message="no leader")) as endpoint:
         assert probe_quorum(endpoint) == QuorumView(None, "no leader")
+    with answering(DescribeQuorumResponse(error_code=31, error_message=None)) as endpoint:
+        assert probe_quorum(endpoint) == QuorumView(None, NOT_TOLD)
     with answering(b"") as endpoint:
         assert probe_quorum(endpoint) is None
 
