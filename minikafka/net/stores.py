@@ -172,9 +172,9 @@ def _pem(certificate: Certificate) -> str:
 
 def _why_no_key(error: OSError, store: Store) -> str:
     if isinstance(error, ssl.SSLError):
-        if error.reason == "KEY_VALUES_MISMATCH":
+        if error.reason in ("KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):  # the latter: of another kind
             return "its certificate is not that of its key"
-        if error.reason is not None and error.reason.endswith("TOO_SMALL"):
+        if error.reason is not None and error.reason.endswith(("TOO_SMALL", "TOO_WEAK")):
             return f"OpenSSL does not take its key or certificate: {_reason(error)}"
         if _ENCRYPTED_KEY.search(Path(store.location).read_text(errors="replace")):
             return "its key is encrypted, and ssl.key.password is not its password"

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import trustme
 from captured_logs import capture_logs
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
@@ -24,6 +26,7 @@ ENCRYPTED = load_pem_private_key(KEY, None).private_bytes(
     Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a password")
 )
 OTHER_KEY = trustme.CA().issue_cert("h").private_key_pem.bytes()
+KEY_OF_OTHER_KIND = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def config(**settings: object) -> BrokerConfig:
@@ -110,6 +113,7 @@ def test_settings_that_do_not_fit_are_named(settings: dict[str, str], said: str)
         (CHAIN, "", "it must have a key and a certificate in PEM format"),
         (KEY, "", "it must have a key and a certificate in PEM format"),
         (OTHER_KEY + CHAIN, "", "its certificate is not that of its key"),
+        (KEY_OF_OTHER_KIND + CHAIN, "", "its certificate is not that of its key"),
         (ENCRYPTED + CHAIN, "", "its key is encrypted, and ssl.key.password is not its password"),
         (ENCRYPTED + CHAIN, "a guess", "its key is encrypted, and ssl.key.password is not its password"),
     ],

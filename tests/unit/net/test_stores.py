@@ -42,6 +42,8 @@ ROOT = trustme.CA()
 BELOW = ROOT.create_child_ca()
 OWN = BELOW.issue_cert("localhost")
 OWN_CHAIN = [load_pem_x509_certificate(blob.bytes()) for blob in OWN.cert_chain_pems]
+BELOW_NAME = OWN_CHAIN[0].issuer
+SHA1_WITH_RSA, SHA256_WITH_RSA = (bytes.fromhex(f"2a864886f70d0101{number}") for number in ("05", "0b"))
 TRUSTED = load_pem_x509_certificate(ROOT.cert_pem.bytes())
 
 
@@ -187,6 +189,21 @@ def test_a_key_that_openssl_finds_too_small(tmp_path: Path, kind: str) -> None:
     context.set_ciphers("DEFAULT@SECLEVEL=2")
     with pytest.raises(StoreError, match=f"{path}: OpenSSL does not take its key or certificate: ee key too small"):
         load_key(context, Store("ssl.keystore", str(path), kind))
+
+
+def test_a_certificate_that_openssl_finds_too_weak(tmp_path: Path) -> None:
+    """It is in PEM format, and needs no other."""
+    key = generate_private_key(65537, 2048)
+    now = datetime.now(UTC)
+    builder = CertificateBuilder(Name([]), BELOW_NAME, key.public_key(), 7, now, now + timedelta(days=1))
+    signed = builder.sign(key, SHA256()).public_bytes(Encoding.DER)
+    path = tmp_path / "store"
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    path.write_text(pem + ssl.DER_cert_to_PEM_cert(signed.replace(SHA256_WITH_RSA, SHA1_WITH_RSA)))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("DEFAULT@SECLEVEL=2")
+    with pytest.raises(StoreError, match=f"{path}: OpenSSL does not take its key or certificate: ca md too weak"):
+        load_key(context, Store("ssl.keystore", str(path)))
 
 
 def test_what_is_no_name_of_a_file() -> None:
