@@ -49,7 +49,7 @@ def settings_in(path: str | None) -> dict[str, object]:
     if path is None:
         return {}
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError([f"cannot read {path}: {error.strerror}"]) from error
     except UnicodeDecodeError as error:

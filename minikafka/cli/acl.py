@@ -262,11 +262,15 @@ def remove(
 
 
 def _remove(filters: list[AclFilter], cluster: Target, timeout: float) -> None:
+    from minikafka.security.acls import AclOperation
+
     async def verb(admin: Admin) -> None:
         removed = await admin.delete_acls(filters)
         if removed:
             _print(removed)
         print_line(f"{len(removed)} ACL{'s' if len(removed) != 1 else ''} removed")
+        if not removed and all(each.operation is AclOperation.ALL for each in filters):
+            print_line(f"those of operation all were meant; name others by --operation: {cluster.command('acl list')}")
 
     run_with_admin(verb, cluster, timeout)
 

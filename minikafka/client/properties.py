@@ -39,7 +39,7 @@ _HANDLERS: Final = (_OF_TOKENS.format(""), _OF_TOKENS.format("secured."))
 def security_of_file(path: Path) -> Security:
     """Of a file as Kafka's tools take by ``--command-config``. Raises ValueError, which names the file or property."""
     try:
-        given = parse_properties(path.read_text(encoding="utf-8"))
+        given = parse_properties(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a mark
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Kafka's way to write down a login: ``org.apache...PlainLoginModule required username="admin" user_alice="secret";``
 
-Names and values may be in quotes of both kinds, with the escapes of Java's ``StreamTokenizer``, which reads them there.
-Values are secrets: nothing prints them.
+Names and values may be in quotes of both kinds, with escapes, and comments between them, as Java's ``StreamTokenizer``
+reads them. Values are secrets: nothing prints them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _LOGIN: Final = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL | re.IGNORECASE
 )
 _QUOTED: Final = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_COMMENTED: Final = re.compile(rf"({_QUOTED})|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _OPTION: Final = re.compile(rf"""\s+({_QUOTED}|[^\s="']+)\s*=\s*({_QUOTED}|[^\s";'][^\s";]*)""", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -38,7 +39,7 @@ class Jaas(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Jaas:
         """ValueError says what is expected, without a secret."""
-        login = _LOGIN.fullmatch(text)
+        login = _LOGIN.fullmatch(_COMMENTED.sub(lambda found: found[1] or " ", text))
         if login is None:
             raise ValueError('a login module, required, its options as name="value", and a semicolon')
         options: dict[str, str] = {}

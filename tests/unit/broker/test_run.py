@@ -41,11 +41,12 @@ def signals() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["node.properties", "node.toml"])
 def test_the_nearer_the_stronger(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File, then environment, then what the command line says."""
+    """File, then environment, then what the command line says. A mark at the beginning of the file hides no line."""
     file = tmp_path / name
     quote = '"' if name.endswith("toml") else ""
     lines = [f"{quote}{key}{quote} = {value}" for key, value in {"node.id": 3, "num.partitions": 4}.items()]
-    file.write_text("\n".join([*lines, f"{quote}default.replication.factor{quote} = 1"]))
+    lines.append(f"{quote}default.replication.factor{quote} = 1")
+    file.write_text("\n".join(lines), encoding="utf-8-sig")
     monkeypatch.setattr("os.environ", {"MINIKAFKA_NUM_PARTITIONS": "5", "MINIKAFKA_DEFAULT_REPLICATION_FACTOR": "2"})
     config = run.load_config(str(file), ["default.replication.factor=3"])
     assert (config.node_id, config.num_partitions, config.default_replication_factor) == (3, 5, 3)

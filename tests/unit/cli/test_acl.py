@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import typer
 
 from minikafka.cli import acl
+from minikafka.client import Admin
+from minikafka.security.acls import AclBinding
 
 
 @pytest.mark.parametrize(
@@ -41,3 +46,27 @@ def test_an_acl_is_about_somebody_and_something(options: dict[str, Any], why: st
     given = acl.Given(**{"topic": ["orders"]} | options)
     with pytest.raises(typer.BadParameter, match=why):
         acl.add(**{name: getattr(given, name) for name in acl.Given.__slots__})
+
+
+def test_nothing_is_removed_without_a_word_where_an_operation_was_meant(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Acls(Admin):
+        def __init__(self) -> None: ...
+
+        async def delete_acls(self, filters: object) -> list[AclBinding]:
+            return []
+
+    def run(work: Callable[[Admin], Awaitable[None]], *_: object) -> None:
+        asyncio.run(_awaited(work(Acls())))
+
+    monkeypatch.setattr(acl, "run_with_admin", run)
+    given = acl.Given(topic=["orders"], allow_principal=["User:bob"])
+    for operation, is_told in ((None, True), (["read"], False)):
+        given = replace(given, operation=operation)
+        acl.remove(**{name: getattr(given, name) for name in acl.Given.__slots__}, bootstrap="host:1")
+        assert ("name others by --operation: minikafka acl list -b host:1" in capsys.readouterr().out) is is_told
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work

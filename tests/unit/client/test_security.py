@@ -108,6 +108,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         security_of_file(path)
 
 
+def test_a_mark_at_the_beginning_hides_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSL\n", encoding="utf-8-sig")
+    assert security_of_file(path).security_protocol == "SSL"
+
+
 def test_a_password_is_never_asked_for_at_the_terminal(tmp_path: Path, trusted: Path) -> None:
     path = tmp_path / "own.pem"
     key = load_pem_private_key(KEY.encode(), None)

@@ -33,6 +33,8 @@ def test_a_login_in_kafkas_notation() -> None:
     }
     assert Jaas.parse(r"""x.Y required "user_a@b"="x\ty\101\q\"\n\\";""").users == {"a@b": 'x\tyAq"\n\\'}
     assert Jaas.parse('\n x.Y REQUIRED\n\ta=b\n\tc = "d e"\n ;\n').options == {"a": "b", "c": "d e"}
+    commented = """// of "all" nodes; see\n x.Y /* ; */ required a="//1" /* b="2"\n */ c='/*3*/'; // its end;"""
+    assert Jaas.parse(commented).options == {"a": "//1", "c": "/*3*/"}
     assert "secret" not in repr(login)
 
 
