@@ -368,7 +368,9 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_soon(self._go_on)
 
     def trim(self) -> None:
-        """Others wait for memory: shrink the receive buffer."""
+        """Shrink the receive buffer, unless something waits in it: others wait for memory, or the peer rests."""
+        if self._buffer.capacity > ReceiveBuffer.COMFORTABLE_SIZE:
+            self._buffer.trim()
         self._settle()
 
     def give_up(self) -> None:

@@ -192,9 +192,11 @@ class Listener:
                 connection.close(f"a frame was not completed within {limits.frame_deadline_s:.0f} s")
             elif connection.note_moved(now_s):
                 continue
-            elif connection.is_idle and now_s - connection.last_active_s > limits.idle_timeout_s:
-                owed = f", and {connection.owed_bytes} bytes of answers unread" if connection.owed_bytes else ""
-                connection.close(f"idle for {limits.idle_timeout_s:.0f} s{owed}")
+            elif connection.is_idle:
+                connection.trim()
+                if now_s - connection.last_active_s > limits.idle_timeout_s:
+                    owed = f", and {connection.owed_bytes} bytes of answers unread" if connection.owed_bytes else ""
+                    connection.close(f"idle for {limits.idle_timeout_s:.0f} s{owed}")
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _relieve(self) -> None:

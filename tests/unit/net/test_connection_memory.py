@@ -227,6 +227,23 @@ async def test_an_empty_buffer_is_given_back_while_memory_is_short(serve: Serve,
     assert listener.shared.budget.held == 0
 
 
+async def test_a_peer_that_rests_gives_back_what_a_large_request_took(serve: Serve, dial: Dial) -> None:
+    """A producer that had sent a batch of 1 MiB once, and rested, kept 2 MiB."""
+    handler = Echo()
+    listener = await serve(handler)
+    peer = await dial(listener)
+    await peer.send(framed(bytes(MIB)))
+    assert len(await peer.receive_frame()) == MIB
+    connection = await the_connection(handler)
+    large = connection._buffer.capacity
+    listener._sweep()  # it has just moved
+    assert connection._buffer.capacity == large > MIB
+    listener._sweep()
+    assert connection._buffer.capacity < MIB
+    await peer.send(framed(b"more"))
+    assert await peer.receive_frame() == b"more"
+
+
 # -- one turn of the loop ---------------------------------------------------------------------------------------------
 
 
