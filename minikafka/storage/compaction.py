@@ -110,6 +110,7 @@ class CompactionJob:
         self.groups: list[tuple[list[Segment], Segment]] = []  # old segments and the one that replaces them
         self.store_bounds: Callable[[], None] = lambda: None  # high watermark, recovery point and log start, durably
         self.removal: Removal | None = None  # of the segments that are merged into others
+        self.bases_left: Sequence[int] = ()  # of the segments that the log has then
         self._disk = log.disk
         self._directory = log.directory
         self._segments = list(segments)
@@ -154,6 +155,7 @@ class CompactionJob:
         try:
             self.store_bounds()
             self.removal.store()
+            self._snapshots.keep_before(self.bases_left)
             for _old, new in self.groups:
                 new.rename(SWAP_SUFFIX)
             self._disk.fsync_dir(self._directory)
@@ -328,7 +330,8 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
     job.leave_out(log.segments)
     log.note_cleaned()
     job.store_bounds = log.prepare_bounds(job.high_watermark)
-    merged = [segment.base_offset for old, _new in job.groups for segment in old[1:]]
+    merged = {segment.base_offset for old, _new in job.groups for segment in old[1:]}
+    job.bases_left = [segment.base_offset for segment in log.segments if segment.base_offset not in merged]
     job.removal = log.segment_list.take_off(merged, shrinking=[new.base_offset for _old, new in job.groups])
     log.is_swapping = True
     return True

@@ -146,7 +146,7 @@ class _Loader:
         segments = Segments(self.segments)
         end_offset = segments.active.next_offset
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
-        self.snapshots.remove(above=end_offset)
+        self.snapshots.keep_before([*(segment.base_offset for segment in segments), end_offset], above=end_offset)
         try:
             self._find_aborted()
             indexing = [segment for segment in self.unindexed if segment in self.segments]

@@ -15,6 +15,7 @@ its checksum; then an older one is taken and more of the log is replayed.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
@@ -172,6 +173,19 @@ class SnapshotFiles:
             if offset < below or (above is not None and offset > above):
                 self._disk.unlink(self._path(offset))
 
+    def keep_before(self, points: Collection[int], *, above: int | None = None) -> None:
+        """Of each of these offsets keep the newest snapshot that is not behind it, and those behind all of them, up to
+        ``above``; remove the others.
+
+        For where segments begin: what the cleaner merged leaves one for each segment that was, for ever. So a load, and
+        a cut, find the same as before.
+        """
+        offsets, last = self.offsets(), max(points)
+        kept = {offsets[at - 1] for point in points if (at := bisect_right(offsets, point))}
+        for offset in offsets:
+            if (offset <= last and offset not in kept) or (above is not None and offset > above):
+                self._disk.unlink(self._path(offset))
+
     def load(
         self, segments: Segments, log_start_offset: int, end_offset: int, *, indexing: Collection[Segment] = ()
     ) -> ProducerState:
@@ -198,6 +212,8 @@ class SnapshotFiles:
                 continue
             try:
                 return decode_snapshot(read_small_file(self._disk, self._path(offset))), offset
+            except FileNotFoundError:  # the cleaner, or retention, does not need it any more
+                continue
             except (DamagedSnapshotError, UnreadableFileError):
                 self._disk.unlink(self._path(offset))
         return ProducerState(), NO_OFFSET

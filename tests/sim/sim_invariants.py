@@ -17,6 +17,7 @@ and which directories there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -40,6 +41,8 @@ METADATA_NAME: Final = str(METADATA_PARTITION)
 METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{METADATA_NAME}"
 """Where no directory goes and comes back."""
 PUT_AWAY: Final = ("-delete", "-stray", ".corrupt")
+SPARE_SNAPSHOTS: Final = 2
+"""Of producers: of an orderly stop, and of a move, besides those where segments begin."""
 Batch = tuple[int, int, int]
 
 
@@ -302,7 +305,7 @@ class Invariants:
                 )
 
     def _check_directories(self, machine: Machine, node: Node) -> None:
-        """A directory for each replica, and none for anything else (row C5)."""
+        """A directory for each replica, and none for anything else (row C5). Nothing in it grows for ever."""
         placed = {
             f"{topic.name}-{number}"
             for topic, number, partition in node.image.partitions()
@@ -312,6 +315,11 @@ class Invariants:
         for path in machine.log_dirs:
             entries = machine.disk.directory(path).entries
             there += [name for name, entry in entries.items() if isinstance(entry, Directory)]
+            for name, entry in entries.items():
+                files = list(entry.entries) if isinstance(entry, Directory) else []
+                logs, snapshots = (sum(map(str.endswith, files, repeat(kind))) for kind in (".log", ".snapshot"))
+                if snapshots > logs + SPARE_SNAPSHOTS:
+                    raise InvariantViolatedError(f"{machine.host} {name}: {snapshots} snapshots of {logs} segments")
         there = [name for name in there if not name.endswith(PUT_AWAY)]  # those go when there is time
         there.remove(METADATA_NAME)
         if sorted(there) != sorted(placed):

@@ -1054,3 +1054,25 @@ def test_a_segment_that_cannot_even_be_indexed_is_damaged_and_no_pass_begins(ope
     assert log.corruption is not None
     assert log.plan_compaction(40, NOW_MS) is None
     assert not log.is_offline
+
+
+def test_the_cleaner_leaves_no_snapshots_of_segments_that_it_merged(open_log: OpenLog) -> None:
+    """One of each segment that ever was stayed: a topic took ten times as many bytes of snapshots as of records."""
+    log = open_log(**COMPACT)
+    for sequence in range(300):
+        put(log, b"key", b"v" * 100, producer=(sequence % 5, 0, sequence // 5))
+        if sequence % 50 == 49:
+            assert clean(log)
+    assert len(log.snapshots.offsets()) <= len(log.segments)
+
+
+def test_a_start_removes_snapshots_of_segments_that_were_merged_long_ago(open_log: OpenLog) -> None:
+    log = open_log()
+    for sequence in range(4):
+        append(log, b"v", producer=(1, 0, sequence))
+        log.snapshots.take(log.producers, log.log_end_offset)
+    log.roll()
+    append(log, b"v", producer=(1, 0, 4))
+    log.close()
+    assert log.snapshots.offsets() == [1, 2, 3, 4, 5]
+    assert open_log().snapshots.offsets() == [4, 5]
