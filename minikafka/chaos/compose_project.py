@@ -41,7 +41,7 @@ def adapted(model: Model, layout: ClusterLayout, settings: Mapping[str, str], se
 
     What a file says of its nodes otherwise, stays.
     """
-    changed = dict(model["services"])
+    changed = {name: _said(service) for name, service in model["services"].items()}
     for node_id, name in services(model).items():
         service = changed[name]
         client_port, _, controller_port = layout.ports(node_id)
@@ -64,6 +64,11 @@ def adapted(model: Model, layout: ClusterLayout, settings: Mapping[str, str], se
             "ports": [_port(client_port, target), _port(controller_port, int(controller[1]))],
         }
     return model | {"services": changed}
+
+
+def _said(service: Model) -> Model:
+    """Without what the file does not say: older versions print ``"command": null``, and refuse to read that."""
+    return {key: value for key, value in service.items() if value is not None}
 
 
 def _published(name: str, service: Model) -> tuple[str, int]:

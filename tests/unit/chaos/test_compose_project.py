@@ -44,6 +44,16 @@ def test_a_node_has_the_ports_and_settings_of_the_layout(model: Model) -> None:
     assert (changed["volumes"], changed["image"]) == (["node-2:/var/lib/minikafka/data"], "minikafka")
 
 
+def test_what_the_file_does_not_say_is_left_out(model: Model) -> None:
+    """Compose 2.12 prints nulls, and refused them: services.node-1.command must be a string."""
+    for name in ("node-1", "app"):
+        model["services"][name] = model["services"]["node-1"] | {"command": None, "entrypoint": None}
+    model["services"]["app"]["environment"] = {"PASSED_ON": None}
+    changed = adapted(model, LAYOUT, {}, "its-secret")["services"]
+    assert not [service for service in changed.values() if None in service.values()]
+    assert changed["app"]["environment"] == {"PASSED_ON": None}
+
+
 def test_the_model_that_was_given_stays(model: Model) -> None:
     adapted(model, LAYOUT, {}, "its-secret")
     assert model == as_config_prints(FILE.read_text(encoding="utf-8"))
