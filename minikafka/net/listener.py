@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -128,11 +127,6 @@ class Listener:
         loop = asyncio.get_running_loop()
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
-
-    def leave_to_parent(self) -> None:
-        """In a process that was forked from this one: whoever connects is not held here."""
-        for each in () if self._server is None else self._server.sockets:
-            os.close(each.fileno())
 
     async def close(self) -> None:
         """Stop accepting and close every connection, also one that was accepted just now."""

@@ -10,11 +10,14 @@ log. A process that is forked meanwhile has none of them; it must end as those o
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
+import socket
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -30,6 +33,7 @@ from minikafka.chaos.layout import ClusterError, ClusterLayout
 from minikafka.chaos.managed import STOP_TIMEOUT_S, ManagedCluster
 from minikafka.chaos.ports import check_ports
 from minikafka.config import BrokerConfig, parse_properties
+from minikafka.config.node import CONTROLLER, REPLICATION
 from minikafka.event_log import get_logger, write_to
 
 log = get_logger()
@@ -131,10 +135,10 @@ class NodeThread:
         self._is_to_abort = True
         self._begin_end()
 
-    def leave_to_parent(self) -> None:
-        """In a process that was forked from this one: it has the same descriptors, but no thread for the node."""
-        for listener in () if self._node is None else self._node.listeners:
-            listener.leave_to_parent()
+    @property
+    def ports(self) -> dict[str, int]:
+        """Those that it listens on, by the names of listeners; none while it is not up."""
+        return {} if self._node is None else {each.name: each.endpoint.port for each in self._node.listeners}
 
     def _begin_end(self) -> None:
         if not self.is_up:  # or is another process's, whose loop nobody else may touch
@@ -194,8 +198,34 @@ _of_process: Final[WeakSet[NodeThread]] = WeakSet()
 
 
 def _leave_to_parent() -> None:
-    for node in _of_process:
-        node.leave_to_parent()
+    """In a process that was forked from this one. It has the same descriptors, but no thread for the nodes: who is
+    connected to one would not see its end, as long as this process lives.
+    """
+    ports = [item for node in _of_process for item in node.ports.items()]
+    listening = {port for _, port in ports}
+    of_nodes = {port for name, port in ports if name in (REPLICATION, CONTROLLER)}
+    for descriptor in map(int, os.listdir("/dev/fd") if ports else ()):
+        with suppress(OSError):
+            local, remote = _ports_of(descriptor)
+            if remote is not None and (local in listening or remote in of_nodes):
+                os.close(descriptor)
+
+
+def _ports_of(descriptor: int) -> tuple[int, int | None]:
+    """Of a TCP socket: its own, and the other end's; 0 of one that listens, None without one. OSError: it is none."""
+    end = socket.socket(fileno=descriptor)
+    try:
+        if end.family != socket.AF_INET:
+            raise OSError(errno.EAFNOSUPPORT, "another kind of socket")
+        local: int = end.getsockname()[1]
+        if end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return local, 0
+        try:
+            return local, end.getpeername()[1]
+        except OSError:
+            return local, None
+    finally:
+        end.detach()
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)

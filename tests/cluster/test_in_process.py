@@ -169,9 +169,11 @@ def cluster_paused(kafka: MiniKafka) -> list[int]:
 
 
 def test_a_forked_process_keeps_no_broker_from_ending_and_starting() -> None:
-    """Its copies of the sockets took connections that nobody answered, and kept the ports in use."""
+    """Its copies of the sockets took connections that nobody answered, kept the ports in use, and clients connected."""
     with MiniKafka(brokers=1, in_process=True) as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        client = socket.create_connection(("127.0.0.1", port), timeout=30)
+        kafka.controller()  # it has accepted by the time when it answers another one
         reading, writing = os.pipe()
         begun, has_begun = os.pipe()
         child = os.fork()
@@ -186,6 +188,8 @@ def test_a_forked_process_keeps_no_broker_from_ending_and_starting() -> None:
         for end in (reading, begun, has_begun):
             os.close(end)
         kafka.kill(1)
+        with client:
+            assert client.recv(1) == b""
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
         kafka.restart(1)
