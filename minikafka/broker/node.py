@@ -43,6 +43,7 @@ from minikafka.broker.supervision import supervised
 from minikafka.broker.threads import Threads, run_job
 from minikafka.broker.timers import Timers
 from minikafka.broker.tls import Tls
+from minikafka.broker.topic_encodings import TopicEncodings
 from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
 from minikafka.errors import KafkaError
@@ -177,6 +178,7 @@ class Node:
             self.parts.part(KeyChange).on_metadata,
             self.listeners.on_metadata,
             self.parts.part(Authorizer).on_metadata,
+            self.parts.part(TopicEncodings).on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,
             self.transactions.on_metadata,

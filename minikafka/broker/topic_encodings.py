@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage, TopicImage
 from minikafka.wire.hot import EncodedTopics
 from minikafka.wire.messages.metadata import MetadataResponseTopic
@@ -29,4 +30,9 @@ class TopicEncodings:
         if image.brokers is not self._brokers:
             self._brokers = image.brokers
             self._encoded = EncodedTopics()
-        return self._encoded.encoded(version, (topic.name, asked), topic, make)
+        return self._encoded.encoded(version, topic.name, asked, topic, make)
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Topics are deleted."""
+        for topic in delta.deleted_topics:
+            self._encoded.forget(topic.name)

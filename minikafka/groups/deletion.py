@@ -77,6 +77,7 @@ def _answer_deletion(shard: Shard, group_id: str, token: Token, error: ErrorCode
 
 def look_for_deleted_topics(shard: Shard, group_ids: Iterable[str] | None = None) -> None:
     """Begin a sweep of these groups, or all, for offsets of deleted topics, and of topics about to be deleted."""
+    shard.forget_topic_ids()
     _queue(shard, shard.groups if group_ids is None else group_ids, expires=False)
     shard.set_timer(RetentionTimer(), shard.now_ms, SWEEP_WEIGHT)
 

@@ -106,6 +106,10 @@ class Shard:
         self.topics_version += 1
         self.topic_hashes.forget()
 
+    def forget_topic_ids(self) -> None:
+        """Topics were deleted, and nothing tells which of these are in use: later offsets share others."""
+        self._topic_ids.clear()
+
     def take_effects(self) -> list[Effect]:
         """The effects of the step that ends here."""
         effects, self._effects = self._effects, []

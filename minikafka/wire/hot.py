@@ -116,19 +116,30 @@ class EncodedTopics:
 
     def __init__(self, entries_max: int = 10_000) -> None:
         self._entries_max = entries_max
-        self._entries: dict[tuple[int, Hashable], tuple[object, bytes]] = {}
+        self._entries: dict[str, dict[tuple[int, Hashable], tuple[object, bytes]]] = {}
+        self._count = 0
 
-    def encoded(self, version: int, key: Hashable, source: object, build: Callable[[], MetadataResponseTopic]) -> bytes:
-        """The topic `key` in `version`; built and encoded again when `source` is another object than last time.
+    def encoded(
+        self, version: int, name: str, asked: Hashable, source: object, build: Callable[[], MetadataResponseTopic]
+    ) -> bytes:
+        """The topic `name` in `version`; built and encoded again when `source` is another object than last time.
 
-        `source` is the topic in an immutable metadata image. `key` is the topic's name, together with whatever
-        else of the request the content depends on.
+        `source` is the topic in an immutable metadata image. `asked` is whatever else of the request the content
+        depends on.
         """
-        entry = self._entries.get((version, key))
+        of_topic = self._entries.get(name, {})
+        entry = of_topic.get((version, asked))
         if entry is not None and entry[0] is source:
             return entry[1]
-        if len(self._entries) >= self._entries_max:
+        if self._count >= self._entries_max:
             self._entries.clear()
+            self._count, of_topic = 0, {}
         encoded = encode(build(), version)
-        self._entries[version, key] = (source, encoded)
+        self._count += (version, asked) not in of_topic
+        of_topic[version, asked] = (source, encoded)
+        self._entries[name] = of_topic
         return encoded
+
+    def forget(self, name: str) -> None:
+        """There is no such topic any more: one of a thousand partitions takes half a megabyte."""
+        self._count -= len(self._entries.pop(name, ()))

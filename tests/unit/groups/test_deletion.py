@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+from weakref import ref
+
 from groups_driver import Driver
 
 from minikafka.coordination.effects import Write
 from minikafka.errors import ErrorCode
 from minikafka.groups.timers import RetentionTimer
+from minikafka.model import TopicPartition
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -198,6 +202,20 @@ def test_offsets_of_a_deleted_topic_are_not_shown_before_their_tombstones_are_wr
     driver.advance(0)
     driver.committed()
     assert driver.group().offsets.keys() == {("u", 0)}
+
+
+def test_ids_of_deleted_topics_are_forgotten(driver: Driver) -> None:
+    """Of each topic that ever had an offset one was kept."""
+    ids: list[ref[UUID]] = []
+    for number in range(3):
+        driver.commit({(f"t{number}", 0): 1})
+        ids.append(ref(driver.group().offsets[TopicPartition(f"t{number}", 0)].value.topic_id))
+        driver.delete_topics(f"t{number}")
+        driver.advance(0)
+    driver.log.clear()  # what the driver has
+    driver.appended.clear()
+    driver.effects.clear()
+    assert [each() for each in ids] == [None, None, None]
 
 
 def test_a_topic_made_again_does_not_go_on_from_the_offsets_of_the_one_before(driver: Driver) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getrefcount
 from uuid import UUID
 
 import pytest
@@ -88,17 +89,32 @@ def test_topics_are_encoded_again_only_when_they_changed() -> None:
         return MetadataResponseTopic(name="t")
 
     topics, image, next_image = EncodedTopics(entries_max=2), object(), object()
-    first = topics.encoded(12, "t", image, build)
+    first = topics.encoded(12, "t", "", image, build)
     assert first == encode(MetadataResponseTopic(name="t"), 12)
-    assert topics.encoded(12, "t", image, build) is first
+    assert topics.encoded(12, "t", "", image, build) is first
     assert len(built) == 1
-    topics.encoded(12, "t", next_image, build)
+    topics.encoded(12, "t", "", next_image, build)
     assert len(built) == 2
-    topics.encoded(5, "t", next_image, build)
-    topics.encoded(5, "u", next_image, build)
+    topics.encoded(5, "t", "", next_image, build)
+    topics.encoded(5, "u", "", next_image, build)
     assert len(built) == 4
-    topics.encoded(12, "t", next_image, build)
+    topics.encoded(12, "t", "", next_image, build)
     assert len(built) == 5, "the cache is emptied when it is full"
+
+
+def test_deleted_topics_are_forgotten() -> None:
+    """Up to 10,000 images of deleted topics were kept: half a gigabyte, of 100 partitions each."""
+    topics, living, deleted = EncodedTopics(entries_max=3), object(), object()
+    topics.encoded(12, "t", "", living, lambda: MetadataResponseTopic(name="t"))
+    before = getrefcount(deleted)
+    for asked in ("", "more"):
+        topics.encoded(12, "u", asked, deleted, lambda: MetadataResponseTopic(name="u"))
+    topics.forget("u")
+    topics.forget("never asked for")
+    assert getrefcount(deleted) == before
+    kept = topics.encoded(12, "t", "", living, lambda: MetadataResponseTopic(name="t"))
+    topics.encoded(12, "v", "", living, lambda: MetadataResponseTopic(name="v"))
+    assert topics.encoded(12, "t", "", living, lambda: MetadataResponseTopic(name="t")) is kept
 
 
 int64s = st.integers(-(2**63), 2**63 - 1)
