@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -197,6 +197,12 @@ class LocalCluster(ManagedCluster):
     def stop_node(self, node_id: int, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         """Stop one node by SIGTERM. True when it was killed because it did not end in time."""
         return bool(self._stop({node_id: self._running(node_id)}, timeout_s))
+
+    def kill_all(self) -> None:
+        """Kill every node that is up, also those that a verb has added meanwhile."""
+        with suppress(ClusterError):  # a test may have removed the files
+            self.layout = ClusterLayout.open(self.layout.directory)
+        super().kill_all()
 
     def kill(self, *node_ids: int) -> None:
         """SIGKILL to all of them, then wait until they are gone."""

@@ -20,7 +20,7 @@ from minikafka.chaos.faults import RunningNode
 from minikafka.chaos.forks import ForkServer
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.processes import RunningProcess
+from minikafka.chaos.processes import RunningProcess, look_up
 from minikafka.client import Admin
 from minikafka.client import Producer as MiniProducer
 from minikafka.client.admin import FeatureChange
@@ -311,6 +311,15 @@ def _leave_in_a_child(kafka: MiniKafka) -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert list(kafka.cluster.running()) == [1]
+
+
+def test_a_broker_that_a_verb_has_added_ends_with_the_others() -> None:
+    """`minikafka cluster add` in a command of `minikafka run` left a process behind, for good if the command failed."""
+    with MiniKafka(1) as kafka:
+        command = LocalCluster.open(kafka.cluster.layout.directory)
+        assert command.add_node() == 2
+        added = command.running()[2]
+    assert look_up(added.pid, added.command) is None
 
 
 def test_a_number_of_brokers_that_cannot_be_is_refused() -> None:
