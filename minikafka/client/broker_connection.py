@@ -53,6 +53,7 @@ class BrokerConnection:
         self._renew_at_s: float | None = None  # the session ends soon after
         self._renewing = asyncio.Lock()
         self._slow_after_s: dict[int, float] = {}  # correlation id -> when its call counts as slow
+        self._was_answered = False  # beyond what anybody may ask who has not logged in
 
     @classmethod
     async def open(
@@ -152,6 +153,7 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._channel.request(correlation_id, frame)
+            self._was_answered = True
             _, position = decode_response_header(answer, key, version)
             return decode(response_type, version, answer, position)[0]
         except TimeoutError:
@@ -159,7 +161,9 @@ class BrokerConnection:
             message = f"{self.endpoint} did not answer {key.camel_name} within {timeout_s:g} s"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from None
         except OSError as error:
-            raise UnreachableError(f"{self.endpoint}: {error}") from error
+            asks = self._sasl is None and not self._was_answered and isinstance(error, ChannelClosedError)
+            hint = "; does this listener ask who one is (security.protocol)?" if asks else ""
+            raise UnreachableError(f"{self.endpoint}: {error}{hint}") from error
         except WireError as error:
             self.close()
             raise UnreachableError(f"{self.endpoint} sent a malformed {key.camel_name} response: {error}") from error

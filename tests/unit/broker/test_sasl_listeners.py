@@ -164,7 +164,8 @@ async def test_who_takes_a_listener_for_another_is_told(start_secure: StartNode)
     assert "security.protocol" in (await refusal(node, security("PLAIN"), "CLIENT")).message
     with capture_logs() as logs, pytest.MonkeyPatch.context() as patch:
         patch.setattr("minikafka.client.connections.BOOTSTRAP_TIMEOUT_S", 0.0)
-        await refusal(node, Security())
+        said = (await refusal(node, Security())).message
+        assert said.endswith("the connection ended; does this listener ask who one is (security.protocol)?")
         assert node.listeners.logins[SASL].refused >= 2
         assert any("security.protocol" in str(each.get("why")) for each in logs)
 
