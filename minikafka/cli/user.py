@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from minikafka.cli.command_config import given_command_config
 from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import escaped, print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
@@ -69,6 +70,7 @@ def add(
                 print_line(f"user {user} may log in with {name} and the password of before")
         if cluster.logins is not None:
             _write_files(cluster.logins, user, password, chosen)
+        _note_file_of_before(user, password, chosen)
 
     run_with_admin(verb, cluster, timeout)
 
@@ -145,6 +147,24 @@ def _write_files(logins: Logins, user: str, password: str, mechanisms: tuple[str
     if user in USERS and MECHANISM in mechanisms:
         logins.change(user, password)
         print_line(f"its new password is in {logins.password_file(user)}")
+
+
+def _note_file_of_before(user: str, password: str, mechanisms: tuple[str, ...]) -> None:
+    """Whoever changes his own password logs in with the old one next, and is refused until the file has the new one."""
+    from minikafka.client.properties import security_of_file
+
+    path = given_command_config()
+    if path is None:
+        return
+    security = security_of_file(path)
+    login = security.login
+    if (
+        login is not None
+        and login.user == user
+        and login.password != password
+        and security.sasl_mechanism in mechanisms
+    ):
+        print_line(f"{path} has the password of before: write the new one there, or verbs with it are refused")
 
 
 def _password(user: str, path: Path | None) -> str:

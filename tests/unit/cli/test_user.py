@@ -78,6 +78,20 @@ def test_a_new_password_leaves_none_of_before(
     assert users.passwords["eve"] == {"SCRAM-SHA-512": "x"}
 
 
+def test_who_changes_his_own_password_is_told_of_the_file_with_the_old_one(
+    users: _Users, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bob.properties"
+    login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="bob" password="old";'
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={login}\n")
+    monkeypatch.setattr(user, "given_command_config", lambda: file)
+    for name, password, is_told in (("eve", "new", False), ("bob", "old", False), ("bob", "new", True)):
+        user.add(name, password_file=_file_of(password, tmp_path), bootstrap="host:1")
+        assert (f"{file} has the password of before" in capsys.readouterr().out) is is_told
+    user.add("bob", ["SCRAM-SHA-256"], password_file=_file_of("of no use", tmp_path), bootstrap="host:1")
+    assert str(file) not in capsys.readouterr().out
+
+
 def test_a_new_password_of_admin_is_in_its_files(users: _Users, layout: ClusterLayout, tmp_path: Path) -> None:
     """Verbs log in with these."""
     user.add("admin", password_file=_file_of('a "new" one\\', tmp_path), directory=layout.directory)
