@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from minikafka.cli import completion
-from minikafka.cli.options import Bootstrap, Directory, target
+from minikafka.cli.options import DAY_S, Bootstrap, Directory, target
 from minikafka.cli.reading import Plan, read
 from minikafka.cli.record_format import (
     Printed,
@@ -86,7 +86,7 @@ def consume(
         ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="Seconds without a record; stop after them.", min=0)
+        float | None, typer.Option("--timeout", help="Seconds without a record; stop after them.", min=0, max=DAY_S)
     ] = None,
     timeout_ms: Annotated[int | None, typer.Option("--timeout-ms", hidden=True, min=0)] = None,
     isolation: Annotated[

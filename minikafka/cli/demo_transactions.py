@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from minikafka.cli.extras import need
-from minikafka.cli.options import AsJson
+from minikafka.cli.options import DAY_S, AsJson
 from minikafka.cli.output import escaped, print_json, print_note, teller
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ VERSIONS: Final = (1, 2)
 
 
 def transactions(
-    seconds: Annotated[float, typer.Option(help="How long the bank is broken and mended.", min=1)] = 20,
+    seconds: Annotated[float, typer.Option(help="How long the bank is broken and mended.", min=1, max=DAY_S)] = 20,
     transaction_version: Annotated[
         int,
         typer.Option(

@@ -42,9 +42,17 @@ Groups = Annotated[
     list[str] | None, typer.Argument(metavar="[GROUP]...", show_default=False, autocompletion=completion.groups)
 ]
 ADMIN_TIMEOUT_S: Final = 30.0
+DAY_S: Final = 24 * 3600.0
+"""Most that a verb waits; requests have room for 24 of them, in milliseconds, and none for ``inf``."""
 Timeout = Annotated[
     float,
-    typer.Option("--timeout", help="Seconds to wait for the cluster.", min=0.1, show_default=f"{ADMIN_TIMEOUT_S:g}"),
+    typer.Option(
+        "--timeout",
+        help="Seconds to wait for the cluster.",
+        min=0.1,
+        max=DAY_S,
+        show_default=f"{ADMIN_TIMEOUT_S:g}",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -13,7 +13,7 @@ import typer
 
 from minikafka.cli import completion
 from minikafka.cli.lines import LineError
-from minikafka.cli.options import AsJson, Bootstrap, Directory, target
+from minikafka.cli.options import DAY_S, AsJson, Bootstrap, Directory, target
 from minikafka.cli.output import print_json, print_note, size
 from minikafka.cli.partitioners import Partitioner
 from minikafka.cli.record_format import unescaped
@@ -123,7 +123,7 @@ def produce(
         typer.Option(help="Record every send and acknowledgement in this file, for `pipeline audit`.", dir_okay=False),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds from a line to the last attempt to deliver it.", min=0.1)
+        float, typer.Option(help="Seconds from a line to the last attempt to deliver it.", min=0.1, max=DAY_S)
     ] = DELIVERY_TIMEOUT_S,
     properties: Annotated[
         list[str] | None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Target, Timeout, target
+from minikafka.cli.options import ADMIN_TIMEOUT_S, DAY_S, AsJson, Bootstrap, Directory, Target, Timeout, target
 from minikafka.cli.output import duration, escaped, moment, print_json, print_line, print_note, print_table
 from minikafka.cli.run import run_with_admin
 
@@ -220,6 +220,7 @@ def find_hanging(
             metavar="MINUTES",
             help="Leave out producers that wrote in this time.",
             min=0,
+            max=DAY_S,
             show_default="the cluster's transaction.max.timeout.ms",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, target
+from minikafka.cli.options import DAY_S, AsJson, Bootstrap, Directory, target
 from minikafka.cli.output import print_json, print_note, print_table, size
 from minikafka.cli.pipeline.common import MASTER, SparkSettings, progress_bar, spark_session
 from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb
@@ -28,7 +28,8 @@ def archive(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep archiving new records until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", help="--follow: interval between commits.", min=0.1)
+        float,
+        typer.Option("--every", metavar="SECONDS", help="--follow: interval between commits.", min=0.1, max=DAY_S),
     ] = 10.0,
     add: Annotated[bool, typer.Option("--add", help="Add new topics to an existing lake.")] = False,
     skip_lost: Annotated[

@@ -8,7 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -37,6 +40,21 @@ def verbs() -> list[tuple[str, ...]]:
 
     visit(COMMAND, ())
     return found
+
+
+def times(command: object = COMMAND) -> Iterator[Any]:
+    """Every option that is a number with a fraction, and a least value: so many seconds or minutes."""
+    for child in getattr(command, "commands", {}).values():
+        yield from times(child)
+    for option in getattr(command, "params", ()):
+        if option.type_descriptor.annotation is float and option.min is not None:
+            yield option
+
+
+def test_no_verb_can_be_told_to_wait_for_ever() -> None:
+    """Where --timeout could be inf, it became milliseconds by way of a traceback, and 1e12 did not fit the request."""
+    assert len(list(times())) > 40
+    assert not [option.opts for option in times() if option.max is None or not isfinite(option.max)]
 
 
 def minikafka_command(*words: str, directory: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
