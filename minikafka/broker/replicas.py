@@ -272,7 +272,7 @@ class Replicas:
         """
         outcome = partition.replica.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, now_ms)
         if not outcome.is_assigned:
-            log.warning(
+            log.debug(
                 "fetch by a broker without a replica", broker=replica_id, partition=str(partition.topic_partition)
             )
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} is not a replica")

@@ -763,8 +763,8 @@ async def test_neither_a_former_process_of_a_replica_nor_a_stranger_gets_or_coun
     assert await fetch(2, age=1) == (ErrorCode.STALE_BROKER_EPOCH, b"")
     with capture_logs() as said:
         assert await fetch(3, age=0) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
-    warnings = [line["event"] for line in said if line["log_level"] == "warning"]
-    assert warnings == ["fetch by a broker without a replica"]
+    assert "fetch by a broker without a replica" in [line["event"] for line in said]
+    assert not [line for line in said if line["log_level"] == "warning"], "its metadata is older for a moment"
     assert {member.replica_id: member.log_end_offset for member in state._remotes} == {2: 1}
     error, records = await fetch(2, age=0)
     assert (error, values_in(records)) == (0, [b"a"])
