@@ -124,8 +124,12 @@ class MetadataLog:
         await self.flush()
 
     async def advance_log_start(self, offset: int) -> None:
-        """Drop records below ``offset`` and the snapshots below it."""
+        """Drop records below ``offset`` and the snapshots below it.
+
+        A segment goes as a whole. So one begins here, or the first would grow to a GiB, and each start reads it all.
+        """
         self._log.maybe_increment_log_start_offset(offset)
+        self._log.roll()
         job = self._log.prepare_deletion(self._log.log_end_offset, self._wall_ms())
         if job is not None:
             await self._run_in_thread(job.run)

@@ -429,6 +429,20 @@ async def test_what_a_snapshot_covers_may_go(files: Files) -> None:
     assert summary.log_start == OffsetAndEpoch(end - 1, 2)
 
 
+async def test_what_snapshots_cover_goes_though_it_never_filled_a_segment(files: Files) -> None:
+    """The first segment stayed until it had a GiB, and each start read all of it: for 20 s then."""
+    metadata_log = await filled(files)
+    log = metadata_log._log
+    for number in range(5):
+        append(metadata_log, b"%d" % number, epoch=2)
+        await metadata_log.flush()
+        await metadata_log.write_snapshot(OffsetAndEpoch(log.log_end_offset, 2), [b"state"])
+        await metadata_log.advance_log_start(log.log_end_offset)
+    assert [segment.base_offset for segment in log.segments] == [log.log_end_offset]
+    _, summary, *_ = files.recovered(log_start_offset=log.log_end_offset, recovery_point=log.log_end_offset)
+    assert summary.log_end_offset == log.log_end_offset
+
+
 @pytest.mark.parametrize(("offset", "epoch"), [(9, 4), (4, 3)], ids=["beyond the end", "another history"])
 async def test_a_log_that_a_snapshot_overtook_begins_behind_it(files: Files, offset: int, epoch: int) -> None:
     metadata_log = await filled(files)
