@@ -75,7 +75,7 @@ def test_a_node_takes_each_rule_for_requests() -> None:
     told: list[dict[str, Any]] = []
 
     class Told(LocalCluster):
-        def _tell(self, nodes: Iterable[int], body: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        def _break(self, nodes: Iterable[int], body: dict[str, Any]) -> dict[int, dict[str, Any]]:
             told.append(body)
             return {}
 
