@@ -78,7 +78,8 @@ class DueReplicas:
 
     async def wait_all_told(self) -> None:
         """Wait until every replica that metadata places here is open and has been told the newest image."""
-        await self._all_told.wait()
+        while self.is_behind:  # more may have come before whoever waits has its turn
+            await self._all_told.wait()
 
     def note(self, groups: Iterable[Iterable[TopicPartition]]) -> None:
         """Metadata of these changed; there may be 100,000, few of them on this node."""

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 from broker_node import eventually
 
 from minikafka.broker.drivers import due as due_module
-from minikafka.broker.drivers.due import DueReplicas
+from minikafka.broker.drivers.due import AT_ONCE, DueReplicas
 from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
 
@@ -22,6 +23,36 @@ class Teller:
 
     def prepare(self, tp: TopicPartition) -> None:
         return None
+
+
+class Here:
+    """All are to be told, and none to be opened."""
+
+    def get(self, tp: TopicPartition) -> TopicPartition:
+        return tp
+
+
+async def test_who_waits_goes_on_only_when_all_are_told() -> None:
+    """A change that came between the last replica and its turn was passed over: a topic was claimed as synced whose
+    replicas had yet to hear of it."""
+    loop, tasks = asyncio.get_running_loop(), TaskOwner("test", lambda _name, _error: None)
+
+    class More(Teller):
+        def tell(self, tp: TopicPartition) -> None:
+            super().tell(tp)
+            if tp == TopicPartition("first", AT_ONCE):
+                loop.call_soon(note, "second")
+
+    def note(name: str) -> None:
+        due.note([[TopicPartition(name, number) for number in range(2 * AT_ONCE + 1)]])
+        due.begin()
+
+    due = DueReplicas(More(), cast(Any, Here()), cast(Any, None), tasks, cast(Any, None), lambda _error: None)
+    due.note([[TopicPartition("first", number) for number in range(AT_ONCE + 1)]])
+    due.begin()
+    await due.wait_all_told()
+    assert not due.is_behind
+    await tasks.close()
 
 
 async def test_of_a_whole_cluster_no_turn_looks_at_more_than_a_portion(monkeypatch: pytest.MonkeyPatch) -> None:
