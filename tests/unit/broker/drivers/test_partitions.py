@@ -349,7 +349,7 @@ async def test_a_setting_of_all_brokers_reaches_many_replicas_in_portions(
     monkeypatch.setattr(due, "begin", begin)
     await alter_setting(node, EVERY_BROKER, "log.retention.ms", "5000")
     await eventually(lambda: told() == count, "every replica to have it")
-    assert max(at_once) == AT_ONCE
+    assert next(count for count in at_once if count) == AT_ONCE
 
 
 @pytest.mark.spec("P6")
