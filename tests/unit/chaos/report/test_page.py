@@ -55,6 +55,12 @@ def test_a_run_with_many_faults() -> None:
     assert all(fault.sentence in text for fault in run.faults)
 
 
+def test_paper_has_the_whole_time_line() -> None:
+    """It has a least width and scrolls on a narrow screen. Paper does not scroll: the last seconds were cut off."""
+    wide = to_html(chaos_run()).partition(".time > div { min-width: 760px; }")[2]
+    assert re.search(r"@media print \{ \.time > div \{ min-width: 0; \}", wide)
+
+
 def test_the_time_line_has_the_end_of_a_load_that_began_late() -> None:
     """It was as long as the load, and began with the history: the last seconds were cut off, and of a round in
     containers, whose image is built first, nearly all."""
