@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from minikafka.chaos.layout import ClusterError
 
 DAMAGED_BYTES: Final = 64
+
+
+def replicas(directory: Path, topics: Iterable[str]) -> list[Path]:
+    """The directories of these topics' partitions in a data directory; not of replicas that moved away, ``-delete``."""
+    return [log for topic in topics for log in sorted(directory.glob(f"{topic}-*")) if log.name[-1].isdigit()]
 
 
 def damage(logs: Sequence[Path], rng: random.Random, *, cut: bool | None = None) -> str | None:

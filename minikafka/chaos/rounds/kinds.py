@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Final
 
 from minikafka.chaos.damage import damage as damage_one
+from minikafka.chaos.damage import replicas
 from minikafka.chaos.faults import CLIENTS, Party
 from minikafka.chaos.layout import ClusterError, NodeDownError
 from minikafka.chaos.managed import ManagedCluster
@@ -249,9 +250,7 @@ def damage(arena: Arena) -> Iterator[str]:
     node = arena.choose()
     tell(arena.cluster.kill, node)
     arena.cluster.fetch(node)
-    directory = arena.cluster.layout.data_directory(node)
-    logs = [log for topic in arena.topics for log in sorted(directory.glob(f"{topic}-*"))]
-    victim = damage_one(logs, arena.rng)
+    victim = damage_one(replicas(arena.cluster.layout.data_directory(node), arena.topics), arena.rng)
     arena.cluster.put_back(node)
     arena.raise_up(node)
     yield f"damaged on node {node}: {victim}" if victim else NOTHING
