@@ -57,9 +57,9 @@ def test_a_broker_that_cannot_go_on_ends_alone_and_says_why() -> None:
         with pytest.raises(ClusterError, match=r"node 2 ended: the node stops: .*No space left"):
             kafka.cluster.check_alive(2)
         assert sorted(kafka.cluster.running()) == [1, 3]
-        with pytest.raises(NodeDownError, match="node 2 does not answer"):
+        with pytest.raises(NodeDownError, match="node 2 is down; nothing was changed"):
             kafka.cut(1, 2)
-        assert kafka.faults([1]) == {1: ["nothing arrives from node 2", "nothing arrives at node 2"]}, "the other half"
+        assert kafka.faults([1]) == {1: []}
         kafka.heal()
         assert kafka.faults() == {1: [], 2: [], 3: []}
 
