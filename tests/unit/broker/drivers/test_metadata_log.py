@@ -430,7 +430,7 @@ async def test_what_a_snapshot_covers_may_go(files: Files) -> None:
 
 
 async def test_what_snapshots_cover_goes_though_it_never_filled_a_segment(files: Files) -> None:
-    """The first segment stayed until it had a GiB, and each start read all of it: for 20 s then."""
+    """The first segment stayed until it had a GiB, and each start read all of it."""
     metadata_log = await filled(files)
     log = metadata_log._log
     for number in range(5):
