@@ -2,9 +2,10 @@
 
 Each has an event loop of its own, and logs to its own file. To kill one is to end it without a handover, a sync or a
 clean mark, between two turns of its loop; only a process can be killed at any instruction. A paused one holds its loop:
-sockets stay open, and nothing is answered. They share the process's descriptors, its interpreter lock, and one level of
-log. A process that is forked meanwhile has none of them; it must end as those of ``multiprocessing`` do, by
-``os._exit``: uvloop does not survive the end of its interpreter.
+sockets stay open, and nothing is answered. They share the process's descriptors, its interpreter lock, and its loggers:
+those of the test's clients, too, so the brokers' level and format are not set. A process that is forked meanwhile has
+none of them; it must end as those of ``multiprocessing`` do, by ``os._exit``: uvloop does not survive the end of its
+interpreter.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class MiniKafka(Breakable):
     missing) they stay in any case: for a fixture, which does not see the errors of its tests.
 
     They are processes, or, with ``in_process``, threads of this one: for a debugger or coverage, or where no process
-    may start. Then a kill ends a broker between two turns of its loop, and they share the interpreter with the test.
+    may start. Then a kill ends a broker between two turns of its loop, they share the interpreter with the test, and
+    their logs have every line in one format, whatever ``logging.level`` and ``logging.format`` say.
 
     Brokers have ids from 1 on. All methods wait until it is done: in a coroutine, ``await asyncio.to_thread(kafka.kill,
     1)`` lets others go on meanwhile. They raise ClusterError for what cannot be, and KafkaError with a broker's reason.
