@@ -52,9 +52,10 @@ Three nodes of minikafka and three of Apache Kafka {VERSION} (broker and voter e
 start script) on one machine, both up at the same time, with the same load by turns (but for idle partitions and
 connections, where each is up by itself: idle nodes use CPU, too). The load is a program in C over
 librdkafka (`beside/generator.c`). Each side is heated for a minute and a half; then each load runs until two turns of a
-side agree in CPU and latency, so that a JVM has compiled what it needs; then it is measured five times on each side.
-What was measured is the median of the five ratios, ours to theirs, unless it has a unit. CPU is that of all three
-nodes, from the operating system; on a machine that others use, too, it says more than time does.
+side agree in CPU and latency, so that a JVM has compiled what it needs; then it is measured five times on each side, or
+fifteen times where a turn is short. What was measured is the median of the ratios, ours to theirs, unless it has a
+unit. CPU is that of all three nodes, from the operating system; on a machine that others use, too, it says more than
+time does.
 
 | | |
 |---|---|

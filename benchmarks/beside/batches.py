@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.beside.generator import Load
-from benchmarks.beside.turns import both_sides, compare, written_and_read
+from benchmarks.beside.turns import SHORT, both_sides, compare, written_and_read
 from benchmarks.report import Compared, Figure, Run, Target
 
 SUMMARY = "throughput in batches, written and read, beside Apache Kafka"
@@ -34,7 +34,7 @@ def run(run: Run) -> list[Figure]:
     figures: list[Figure] = []
     with both_sides(run) as sides:
         for name, load in LOADS.items() if sides else ():
-            found = compare(run, name, sides, written_and_read(load))
+            found = compare(run, name, sides, written_and_read(load), SHORT)
             is_bound = name not in UNBOUND
             figures += [
                 found.figure(f"written, {name}", "per_s", Target(">=", 1.5) if is_bound else None),

@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.beside.batches import LARGE
 from benchmarks.beside.generator import Load, write
 from benchmarks.beside.sides import PARTITIONS, Side
-from benchmarks.beside.turns import Turn, both_sides, compare, was_read
+from benchmarks.beside.turns import READING_S, Turn, both_sides, compare, was_read
 from benchmarks.report import Figure, Run, Target
 
 SUMMARY = "records read hot and cold, by one consumer and ten, beside Apache Kafka"
@@ -45,7 +45,8 @@ def run(run: Run) -> list[Figure]:
 
 def _turn(topics: dict[str, str], records: int, consumers: int, before: Callable[[Side], None], side: Side) -> Turn:
     before(side)
-    return was_read(side, topics[side.name], records, consumers)
+    again_s = 0.0 if before is _forget else READING_S
+    return was_read(side, topics[side.name], records, consumers, again_s=again_s)
 
 
 def _leave(_side: Side) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.beside.batches import LOADS
-from benchmarks.beside.turns import both_sides, compare, in_new_topic
+from benchmarks.beside.turns import SHORT, both_sides, compare, in_new_topic
 from benchmarks.report import Figure, Run, Target
 
 SUMMARY = "throughput in batches with one copy, beside librdkafka's mock cluster"
@@ -13,7 +13,7 @@ def run(run: Run) -> list[Figure]:
     """By turns."""
     with both_sides(run, mock=True) as sides:
         return [
-            compare(run, name, sides, in_new_topic(LOADS[name], copies=1)).figure(
+            compare(run, name, sides, in_new_topic(LOADS[name], copies=1), SHORT).figure(
                 f"written, {name}, one copy, to the mock", "per_s", Target(">=", 0.7)
             )
             for name in (("100 B", "1 KiB") if sides else ())

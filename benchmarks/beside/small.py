@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.beside.generator import Load
-from benchmarks.beside.turns import both_sides, compare, in_new_topic
+from benchmarks.beside.turns import SHORT, both_sides, compare, in_new_topic
 from benchmarks.report import Figure, Run, Target
 
 SUMMARY = "requests of one record at depths of 1, 5 and 100, beside Apache Kafka"
@@ -21,7 +21,7 @@ def run(run: Run) -> list[Figure]:
     with both_sides(run) as sides:
         for depth, (records, limit_us) in DEPTHS.items() if sides else ():
             load = Load(records, SIZE, depth=depth, warm=records // 10, properties=ONE_BY_ONE)
-            found = compare(run, f"depth {depth}", sides, in_new_topic(load))
+            found = compare(run, f"depth {depth}", sides, in_new_topic(load), SHORT)
             figures += [
                 found.figure(f"requests a second, depth {depth}", "per_s", Target(">=", 1.5)),
                 found.figure(f"  latency, p50, depth {depth}", "p50_ms"),
