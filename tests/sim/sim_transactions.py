@@ -242,7 +242,7 @@ class Transacting:
         """One transaction; was it committed? Raises KafkaError when nobody knows, FencedError when it is the last."""
         self._transactions += 1
         transaction = f"{name}#{self._transactions}"
-        history, asks, began = self._history, False, self._now
+        history, asks, began, was_alone = self._history, False, self._now, self._is_alone(name)
         history.append(name, "invoke", "begin", [transaction])
         try:
             async with producer.transaction():
@@ -264,7 +264,8 @@ class Transacting:
         except TransactionAbortedError as error:
             if asks:
                 history.append(name, "fail", "commit", [transaction])
-            if error.code is ErrorCode.INVALID_TXN_STATE and self._is_alone(name) and self._now - began < self._limit:
+            is_alone = was_alone and self._is_alone(name)
+            if error.code is ErrorCode.INVALID_TXN_STATE and is_alone and self._now - began < self._limit:
                 self._refused = self._refused or f"{transaction} was in time, its id has no other producer: {error}"
             return False
         except KafkaError as error:
