@@ -8,6 +8,8 @@ snapshot's id, so a wrong file name is noticed.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -78,7 +80,12 @@ class MetadataSnapshots:
             return self._disk.read_bytes(self._path(snapshot_id))
 
     def store(self, snapshot_id: OffsetAndEpoch, data: bytes) -> None:
-        """Keep a snapshot, durably; in any thread."""
+        """Keep a snapshot, durably; in any thread.
+
+        One that does not fit is not begun: it would take the room of the records, whose refusal ends the node.
+        """
+        if len(data) > self._disk.space(self._directory).usable:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._disk.write_atomic(self._path(snapshot_id), data)
 
     def read(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:

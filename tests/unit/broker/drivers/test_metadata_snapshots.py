@@ -19,7 +19,7 @@ from minikafka.model import OffsetAndEpoch
 from minikafka.records.batch import iter_batches
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
-from minikafka.storage.disk import OsDisk
+from minikafka.storage.disk import DiskSpace, OsDisk
 
 ID = OffsetAndEpoch(7, 2)
 VALUES = [b"value %d" % number for number in range(RECORDS_PER_BATCH + 1)]
@@ -33,6 +33,20 @@ def snapshots(tmp_path: Path) -> MetadataSnapshots:
 @pytest.mark.parametrize("values", [[], [b"one"], VALUES], ids=["empty", "one", "two batches"])
 def test_a_snapshot_is_read_as_it_was_written(values: list[bytes]) -> None:
     assert decode_snapshot(encode_snapshot(ID, values, NOW_MS), ID) == values
+
+
+class AlmostFull(OsDisk):
+    """Of its room a snapshot takes one byte too many."""
+
+    def space(self, path: str) -> DiskSpace:
+        return super().space(path)._replace(usable=len(encode_snapshot(ID, VALUES, NOW_MS)) - 1)
+
+
+def test_a_snapshot_that_does_not_fit_takes_no_room(tmp_path: Path) -> None:
+    """What was written of it stayed, and the next records were refused."""
+    with pytest.raises(OSError, match="No space left"):
+        MetadataSnapshots(AlmostFull(), str(tmp_path)).store(ID, encode_snapshot(ID, VALUES, NOW_MS))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.spec("P5")
