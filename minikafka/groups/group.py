@@ -199,7 +199,10 @@ class Group:
         self.protocols_bytes += size_in_bytes(member.protocols)
 
     def _discount_protocols(self, member: Member) -> None:
-        self._supporters.subtract(member.protocol_names)
+        for name in member.protocol_names:
+            self._supporters[name] -= 1
+            if not self._supporters[name]:
+                del self._supporters[name]
         self.protocols_bytes -= size_in_bytes(member.protocols)
 
     def replace_static_member(self, old_id: str, new_id: str) -> Member:
@@ -327,6 +330,8 @@ class Group:
         if self.consumer is not None:
             assert self.consumer.is_blank or not self.members
             self.consumer.check()
+        supporters = Counter(name for member in self.members.values() for name in member.protocol_names)
+        assert dict(self._supporters) == dict(supporters)  # names that nobody has any more would count as equal
         assert self.protocols_bytes == sum(size_in_bytes(member.protocols) for member in self.members.values())
 
 
