@@ -18,7 +18,7 @@ from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
-from minikafka.storage.slice import GapSlice, LogSlice
+from minikafka.storage.slice import LogSlice, MemorySlice
 from minikafka.storage.timestamps import TimestampedOffset
 from minikafka.storage.verifying import is_warm, verify, verify_again, warm
 
@@ -50,7 +50,7 @@ class Reader:
         min_one_batch: bool = True,
         from_first_batch: bool = False,
     ) -> LogSlice:
-        """Whole batches from that of ``start_offset`` on, as a region of one segment file (row R15).
+        """Whole batches from that of ``start_offset`` on, of one segment: a region of its file, or in memory (row R15).
 
         They end at or before ``max_offset`` (default: the log end) and have at most ``max_bytes``; with
         ``min_one_batch`` the first batch may be larger. The slice may be empty. The first batch may begin before
@@ -76,6 +76,9 @@ class Reader:
         active = log.segments.active
         if start_offset >= limit:
             return LogSlice(active.file, 0, 0)
+        newest = None if active.tail is None else active.tail.newest
+        if newest is not None and newest.serves(start_offset, max_bytes, limit):  # a follower that keeps up
+            return newest
         if start_offset >= active.base_offset:
             found = self._read_segment(active, start_offset, max_bytes, limit, min_one_batch)
         else:
@@ -90,7 +93,7 @@ class Reader:
         A base offset may go wrong on the disk, and no checksum covers it. Where compaction left a gap behind them, this
         may be the end of the gap.
         """
-        if isinstance(found, GapSlice):
+        if isinstance(found, MemorySlice):
             return found.end_offset
         segments, end = self._log.segments, found.position + found.size
         if start_offset >= segments.active.base_offset:
@@ -241,7 +244,7 @@ class Reader:
                 return found
         return None
 
-    def _gap(self, start_offset: int, limit: int) -> GapSlice:
+    def _gap(self, start_offset: int, limit: int) -> MemorySlice:
         """An empty batch from ``start_offset`` to ``limit``, or to where the leader epoch ends that the gap begins in.
 
         So whoever takes it over has the epochs of this log: below its start, the one that the log starts in.
@@ -251,7 +254,7 @@ class Reader:
         end_offset = min(limit, start_offset + MAX_RELATIVE_OFFSET)
         if epoch != NO_EPOCH:
             end_offset = min(end_offset, log.end_offset_for_epoch(epoch).offset)
-        return GapSlice(empty_batch(start_offset, end_offset, epoch), end_offset)
+        return MemorySlice(start_offset, end_offset, empty_batch(start_offset, end_offset, epoch))
 
     def _read_segment(
         self, segment: Segment, start_offset: int, max_bytes: int, limit: int, min_one_batch: bool

@@ -34,7 +34,8 @@ from minikafka.storage.segment_names import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from minikafka.storage.tail import Tail
+from minikafka.storage.slice import MemorySlice
+from minikafka.storage.tail import NEWEST_BYTES_MAX, Tail
 from minikafka.storage.transaction_index import TransactionIndex
 from minikafka.storage.verified import VerifiedBytes
 
@@ -193,6 +194,8 @@ class Segment:
             index.note(last_offset, position, size, max_timestamp)
             tail.add(last_offset, position)
             position += size
+        is_small = position - self.size <= NEWEST_BYTES_MAX
+        tail.newest = MemorySlice(self.next_offset, last_offset + 1, b"".join(buffers)) if is_small else None
         self.size = position
         self.next_offset = last_offset + 1
         return end

@@ -1,4 +1,4 @@
-"""What a log is read as: a region of a segment file that holds whole batches, ready for sendfile."""
+"""What a log is read as: whole batches, as a region of a segment file that is ready for sendfile, or in memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ _EMPTY = b""
 class LogSlice:
     """``size`` bytes from ``position`` of an open file; readable as long as it is held, whatever becomes of the log."""
 
-    __slots__ = ("_file", "position", "size")
+    __slots__ = ("_file", "content", "position", "size")
 
     def __init__(self, file: File | None, position: int, size: int) -> None:
+        self.content: bytes | None = None
+        """The bytes, where they are in memory."""
         self._file = file
         self.position = position
         self.size = size
@@ -41,16 +43,25 @@ class LogSlice:
         self._file = None
 
 
-class GapSlice(LogSlice):
-    """A batch in memory, for the offsets up to ``end_offset`` of which compaction left none on the disk."""
+class MemorySlice(LogSlice):
+    """Batches in memory: all that the log has from ``start_offset`` to ``end_offset``.
 
-    __slots__ = ("_batch", "end_offset")
+    They were written last, or stand for offsets of which compaction left nothing on the disk.
+    """
 
-    def __init__(self, batch: bytes, end_offset: int) -> None:
-        super().__init__(None, 0, len(batch))
-        self._batch: Final = batch
+    __slots__ = ("end_offset", "start_offset")
+
+    def __init__(self, start_offset: int, end_offset: int, content: bytes) -> None:
+        super().__init__(None, 0, len(content))
+        self.content = content
+        self.start_offset: Final = start_offset
         self.end_offset: Final = end_offset
 
+    def serves(self, start_offset: int, max_bytes: int, limit: int) -> bool:
+        """Is it what may be read from there, up to ``limit``?"""
+        return self.start_offset == start_offset and self.end_offset <= limit and self.size <= max_bytes
+
     def read(self) -> bytes:
-        """The batch."""
-        return self._batch
+        """The batches."""
+        assert self.content is not None
+        return self.content

@@ -1,20 +1,27 @@
-"""Where the last batches of an active segment begin, so that a follower at the tail costs no disk read."""
+"""Where the last batches of an active segment begin, so that a follower at the tail costs no disk read.
+
+The last write itself is kept, too, if it is small: a follower that keeps up asks for just that.
+"""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
 
+from minikafka.storage.slice import MemorySlice
+
 CAPACITY = 2048  # batches; half are forgotten when it is full
+NEWEST_BYTES_MAX = 2048  # a node may have thousands of active segments
 
 
 class Tail:
     """Last offsets and positions of the newest batches, both growing."""
 
-    __slots__ = ("_last_offsets", "_positions", "first_offset")
+    __slots__ = ("_last_offsets", "_positions", "first_offset", "newest")
 
     def __init__(self, end_offset: int) -> None:
         self.first_offset = end_offset  # offsets from here on can be found here
+        self.newest: MemorySlice | None = None  # the last write, unless it was large
         self._last_offsets = array("q")
         self._positions = array("q")
 

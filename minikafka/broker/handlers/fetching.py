@@ -354,7 +354,7 @@ class Fetch(ABC):
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted
             ]
-        data.records = records_slot(found.size, found)
+        data.records = records_slot(found.size, found) if found.content is None else found.content
         self._on_read(partition, fetch_offset, found, data)
         return data
 

@@ -12,7 +12,7 @@ from minikafka.storage import positions, verifying
 from minikafka.storage.cleaning import Cleaner
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.reading import Reader
-from minikafka.storage.slice import GapSlice, LogSlice
+from minikafka.storage.slice import LogSlice, MemorySlice
 
 SUITE = Suite("fetching", "a follower of a leader under which a batch goes bad", run, 5_000)
 
@@ -38,10 +38,10 @@ def a_gap_at_the_end_is_answered_with_nothing(reader: Any, _start_offset: int, _
 
 
 @SUITE.replaces(Reader, "_gap")
-def the_empty_batch_is_of_the_epoch_before_the_gap(reader: Any, start_offset: int, limit: int) -> GapSlice:
+def the_empty_batch_is_of_the_epoch_before_the_gap(reader: Any, start_offset: int, limit: int) -> MemorySlice:
     """It spans leader epochs that the leader has, and the follower diverges at once."""
     epoch = reader._log.epoch_for_offset(start_offset)
-    return GapSlice(empty_batch(start_offset, limit, epoch), limit)
+    return MemorySlice(start_offset, limit, empty_batch(start_offset, limit, epoch))
 
 
 @SUITE.replaces(Cleaner, "_must_stay")
@@ -51,12 +51,12 @@ def the_cleaner_drops_the_first_batch_of_a_leader_epoch(_cleaner: Any, _header: 
 
 
 @SUITE.replaces(Reader, "_gap")
-def a_gap_below_the_log_start_has_no_leader_epoch(reader: Any, start_offset: int, limit: int) -> GapSlice:
+def a_gap_below_the_log_start_has_no_leader_epoch(reader: Any, start_offset: int, limit: int) -> MemorySlice:
     """A follower that begins with it knows no epoch, and its fetches name none."""
     log = reader._log
     epoch = log.epoch_for_offset(start_offset)
     end_offset = limit if epoch < 0 else min(limit, log.end_offset_for_epoch(epoch).offset)
-    return GapSlice(empty_batch(start_offset, end_offset, epoch), end_offset)
+    return MemorySlice(start_offset, end_offset, empty_batch(start_offset, end_offset, epoch))
 
 
 @SUITE.plants()

@@ -161,6 +161,9 @@ async def test_nobody_asks_from_inside_a_batch_that_does_not_begin_where_it_says
     with files.segment().open("r+b") as file:
         file.seek(position)
         file.write((3).to_bytes(8, "big"))
+    tail = metadata_log._log.segments.active.tail
+    assert tail is not None
+    tail.newest = None  # as after a further write: the last one is not read from the file
     with pytest.raises(DamagedMetadataLogError):
         metadata_log.read(4, 1 << 20)
 
