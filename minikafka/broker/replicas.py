@@ -98,6 +98,10 @@ class Replicas:
 
         KafkaError for an unknown, offline, fenced or not led partition, each with its own code (row E3).
         """
+        partition = self._partitions.get(tp)
+        leader = None if partition is None else partition.replica.leader
+        if partition is not None and leader is not None and current_leader_epoch in (NO_EPOCH, leader.leader_epoch):
+            return partition
         partition = self.replica_of(tp, current_leader_epoch=current_leader_epoch)
         if partition.replica.leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {tp}, not this one")

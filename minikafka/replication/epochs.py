@@ -72,10 +72,10 @@ def truncation_offset(asked_epoch: int, answer: OffsetAndEpoch, log: ReplicaLog)
 def diverging_epoch(log: EpochLog, fetch_offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
     """Leader side: end of the common part with a fetcher's log, which ends in ``last_fetched_epoch`` (KIP-595).
 
-    None when that log is a prefix of this one, or when the fetcher named no epoch (-1). Raises
+    None when that log is a prefix of this one, or when the fetcher named no epoch (-1 or less). Raises
     KafkaError(OFFSET_OUT_OF_RANGE) below the log start, and for an epoch later than all of this log.
     """
-    if last_fetched_epoch == NO_EPOCH:
+    if last_fetched_epoch <= NO_EPOCH:
         return None
     if last_fetched_epoch == log.latest_epoch and log.log_start_offset <= fetch_offset <= log.log_end_offset:
         return None  # a follower that keeps up asks this several times for each record

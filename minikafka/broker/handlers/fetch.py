@@ -17,7 +17,7 @@ from minikafka.broker.handlers.fetching import Fetch, Parts, send_response
 from minikafka.broker.partition import Partition
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Isolation, TopicPartition
+from minikafka.model import Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.turns import REQUEST_COST
 from minikafka.replication.fetch_session import INITIAL_EPOCH
 from minikafka.replication.progress import ReplicaProgress
@@ -61,9 +61,9 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if len(session.partitions) > 1:
         context.connection.spend(REQUEST_COST * len(session.partitions))
     if follower is None:
-        _ConsumerFetch(request, session, context, parts).begin()
+        _ConsumerFetch(request, session, context, parts, now_ms).begin()
     else:
-        _FollowerFetch(request, session, context, parts, follower).begin()
+        _FollowerFetch(request, session, context, parts, now_ms, follower).begin()
 
 
 class _ConsumerFetch(Fetch):
@@ -71,8 +71,10 @@ class _ConsumerFetch(Fetch):
 
     __slots__ = ("_may_follow",)
 
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
-        super().__init__(request, session, context, parts)
+    def __init__(
+        self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts, came_ms: int
+    ) -> None:
+        super().__init__(request, session, context, parts, came_ms)
         self._tells_aborted = request.isolation_level == Isolation.READ_COMMITTED
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
@@ -90,8 +92,9 @@ class _ConsumerFetch(Fetch):
             return replicas.replica_of(tp, current_leader_epoch=epoch)
         return replicas.leader_of(tp, current_leader_epoch=epoch)
 
-    def _note(self, cached: CachedPartition, partition: Partition) -> None:
+    def _note(self, cached: CachedPartition, partition: Partition) -> OffsetAndEpoch | None:
         """Nobody has to know."""
+        return partition.diverging_epoch(cached.asked.fetch_offset, cached.asked.last_fetched_epoch)
 
     def _settle(self) -> None:
         """Each fetch of a client looks at all partitions of its session."""
@@ -150,9 +153,10 @@ class _FollowerFetch(Fetch):
         session: FetchContext,
         context: RequestContext,
         parts: Parts,
+        came_ms: int,
         follower: Follower,
     ) -> None:
-        super().__init__(request, session, context, parts)
+        super().__init__(request, session, context, parts, came_ms)
         self._replica_id, self._broker_epoch = follower
 
     def _purgatory(self) -> Purgatory[object]:
@@ -193,14 +197,16 @@ class _FollowerFetch(Fetch):
         quotas = self._parts.quotas
         return quotas.as_leader.is_limited and quotas.withholds(partition, self._replica_id)
 
-    def _note(self, cached: CachedPartition, partition: Partition) -> None:
-        replicas, asked, now_ms = self._parts.replicas, cached.asked, self._parts.clock.monotonic_ms()
+    def _note(self, cached: CachedPartition, partition: Partition) -> OffsetAndEpoch | None:
+        replicas, asked, now_ms = self._parts.replicas, cached.asked, self._came_ms
         try:
             replicas.check_follower(partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms)
-            if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is None:
+            diverging = partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch)
+            if diverging is None:
                 replicas.on_follower_fetch(
                     partition, self._replica_id, self._broker_epoch, asked.fetch_offset, asked.log_start_offset, now_ms
                 )
+            return diverging
         except KafkaError as error:
             self._refused[cached] = error
             raise

@@ -29,7 +29,7 @@ from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
-from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
+from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
 from minikafka.net.outbox import Chunk
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.server_session import CachedPartition
@@ -89,6 +89,7 @@ class Fetch(ABC):
         "_asked",
         "_available",
         "_available_bytes",
+        "_came_ms",
         "_cold",
         "_context",
         "_elsewhere",
@@ -102,20 +103,25 @@ class Fetch(ABC):
         "_session",
         "_size",
         "_tells_aborted",
+        "_was_read_at_once",
     )
     _from_first_batch: ClassVar[bool] = False
     """Also what lies below the log start and is still there."""
 
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
+    def __init__(
+        self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts, came_ms: int
+    ) -> None:
+        self._came_ms = came_ms  # monotonic
         self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
         self._elsewhere: list[NewLeader] = []  # of partitions that were refused
         self._asked: dict[TopicPartition, CachedPartition] = {}  # what it waits for
-        self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
+        self._epochs: dict[TopicPartition, int] = {}  # those in which it began to wait, where it names none
         self._available: dict[TopicPartition, int] = {}  # bytes that were there when it was looked at last, if any
         self._available_bytes = 0  # sum of these
         self._results: list[FetchResult] = []  # of the last reading, and their bytes
         self._size = 0
         self._must_answer = False
+        self._was_read_at_once = False  # and not in portions, or beside the loop
         self._is_noted = False  # that it came
         self._refused: dict[CachedPartition, KafkaError] = {}  # when it came
         self._tells_aborted = False  # only up to the last stable offset, and which transactions were aborted
@@ -136,21 +142,27 @@ class Fetch(ABC):
             return
         self._settle()
         session.look_again()
-        self._asked = {cached.tp: cached for cached in session.partitions if cached.tp is not None}
-        for tp in self._asked:
-            if (partition := self._parts.replicas.get(tp)) is not None:
-                self._epochs[tp] = partition.leader_epoch
-        wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
-        now_ms = self._parts.clock.monotonic_ms()
-        operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
+        for cached in session.partitions:
+            if (tp := cached.tp) is not None:
+                self._asked[tp] = cached
+                if cached.asked.current_leader_epoch == NO_EPOCH:  # else another one is refused
+                    partition = self._parts.replicas.get(tp)
+                    self._epochs[tp] = NO_EPOCH if partition is None else partition.leader_epoch
+        operation = DelayedFetch(min(request.max_wait_ms, LONGEST_WAIT_MS), self._is_satisfied, self._answer_anew)
         if self._is_large:
-            self._purgatory().watch(operation, self._watched(), now_ms)
+            self._purgatory().watch(operation, self._watched(), self._came_ms)
             self._start(self._look_in_portions(operation), WAITING_BYTES)
-        elif self._purgatory().try_complete_else_watch(operation, self._watched(), now_ms):
+        elif not self._has_found_nothing and operation.try_complete():
             return
         else:
+            self._purgatory().watch(operation, self._watched(), self._came_ms)
             self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(session.partitions))
         self._context.reply.cancel_with_connection(operation.cancel)
+
+    @property
+    def _has_found_nothing(self) -> bool:
+        """A look now would find no more than the reading did, which is not over for long and left nothing out."""
+        return self._size == 0 and self._was_read_at_once and not self._tells_aborted
 
     @property
     def _is_large(self) -> bool:
@@ -161,6 +173,7 @@ class Fetch(ABC):
     def _read_all(self, then: Callable[[], None]) -> None:
         """Read every partition, and go on: at once, unless there are many, or some that must be read from the disk."""
         self._results, self._size, self._must_answer, self._elsewhere = [], 0, False, []
+        self._was_read_at_once = not self._is_large and self._cold is not None
         if self._is_large:
             held_bytes = 0 if self._is_noted else WAITING_PARTITION_BYTES * len(self._session.partitions)
             self._start(self._read_in_portions(then), held_bytes)
@@ -227,8 +240,11 @@ class Fetch(ABC):
         """The partition, if it may be read here. KafkaError."""
 
     @abstractmethod
-    def _note(self, cached: CachedPartition, partition: Partition) -> None:
-        """The fetch of this partition came. KafkaError, also kept: what it is told instead of records."""
+    def _note(self, cached: CachedPartition, partition: Partition) -> OffsetAndEpoch | None:
+        """The fetch of this partition came: where the fetcher's log and this one part, if they do.
+
+        KafkaError, also kept: what it is told instead of records.
+        """
 
     @abstractmethod
     def _limit(self, partition: Partition, high_watermark: int) -> int:
@@ -272,12 +288,14 @@ class Fetch(ABC):
         for cached in partitions:
             try:
                 partition = self._partition(cached)
-                if not self._is_noted:
-                    self._note(cached, partition)
-                elif (refusal := self._refused.get(cached)) is not None:
+                if (refusal := self._refused.get(cached)) is not None:
                     raise refusal
+                if self._is_noted:
+                    diverging = partition.diverging_epoch(cached.asked.fetch_offset, cached.asked.last_fetched_epoch)
+                else:
+                    diverging = self._note(cached, partition)
                 self._session.on_looked_at(cached)
-                data = self._read_partition(partition, cached, max(0, room - size), is_first=size == 0)
+                data = self._read_partition(partition, cached, diverging, max(0, room - size), is_first=size == 0)
             except KafkaError as error:
                 data = self._failed(cached, error)
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_NODE:
@@ -301,7 +319,13 @@ class Fetch(ABC):
         return partition
 
     def _read_partition(
-        self, partition: Partition, cached: CachedPartition, room: int, *, is_first: bool
+        self,
+        partition: Partition,
+        cached: CachedPartition,
+        diverging: OffsetAndEpoch | None,
+        room: int,
+        *,
+        is_first: bool,
     ) -> PartitionData:
         asked, log_ = cached.asked, partition.log
         high_watermark = partition.high_watermark
@@ -314,11 +338,9 @@ class Fetch(ABC):
             records=b"",
         )
         fetch_offset, size = asked.fetch_offset, min(asked.partition_max_bytes, room)
-        if asked.last_fetched_epoch > NO_EPOCH:
-            diverging = partition.diverging_epoch(fetch_offset, asked.last_fetched_epoch)
-            if diverging is not None:
-                data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
-                return data
+        if diverging is not None:
+            data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
+            return data
         preferred = self._preferred_read_replica(partition, fetch_offset)
         if preferred is not None:
             data.preferred_read_replica = preferred
@@ -409,15 +431,18 @@ class Fetch(ABC):
             partition = self._partition(cached)
         except KafkaError:
             return None
-        if partition.leader_epoch != self._epochs.get(tp, partition.leader_epoch):
+        if tp in self._epochs and self._epochs[tp] != partition.leader_epoch:
             return None  # it moved
-        if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
-            return None
         log_ = partition.log
         limit = self._limit(partition, partition.high_watermark)
+        is_held_back = asked.fetch_offset >= limit or self._is_withheld(partition)
+        if not is_held_back and self._request.min_bytes <= 1:
+            return None  # any byte will do
+        if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
+            return None
         if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
             return None
-        if asked.fetch_offset >= limit or self._is_withheld(partition):
+        if is_held_back:
             return 0
         if asked.fetch_offset < log_.active_base_offset:
             return None  # a segment was rolled under the fetch

@@ -13,6 +13,7 @@ from broker_node import CLUSTER_ID, SECRET, create_topic, eventually, in_time, l
 from broker_replicas import told
 from handlers.test_delete_records import deletion
 
+from minikafka.broker.handlers import fetching
 from minikafka.broker.handlers.fetching import Fetch
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -138,6 +139,7 @@ async def test_records_that_come_before_it_waits_are_not_missed(
         loop.call_soon(loop.call_soon, go_on, self, then)  # after those that wait were woken
 
     monkeypatch.setattr(Fetch, "_go_on_warm", and_records_come)
+    monkeypatch.setattr(fetching, "PARTITIONS_AT_ONCE", -1)
     (topic,) = (await in_time(follower.fetch(wait_ms=3 * LONG_MS))).responses
     assert [values_in(data.records) for data in topic.partitions] == [[b"b"]]
 
