@@ -118,6 +118,13 @@ class Waiting:
                 self._wake_scheduled = True
                 self._loop.call_soon(self._wake)
 
+    def note_followed(self, partition: Partition) -> None:
+        """The high watermark of a partition that another node leads rose: consumers may read up to it here, too."""
+        tp = partition.topic_partition
+        partition.log.producers.forget_replicated(partition.replica.high_watermark)
+        if tp in self.consumer_fetches or tp in self.high_watermark_listeners:
+            self.note_moved(tp, high_watermark=True)
+
     def note_changed(self, tp: TopicPartition) -> None:
         """The log start, the ISR or something else that concerns followers is another. Nobody waits for it."""
         self.followers.note(tp)

@@ -6,7 +6,7 @@ The handshake travels as SASL: SaslHandshake names the mechanism, SaslAuthentica
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
@@ -14,7 +14,9 @@ from minikafka.net.channel import Channel
 from minikafka.net.identity import Identity
 from minikafka.wire import auth
 from minikafka.wire.api import ApiKey
-from minikafka.wire.codec import decode, encode
+from minikafka.wire.codec import decoder, encoder
+from minikafka.wire.decoder import Decoder
+from minikafka.wire.encoder import Encoder
 from minikafka.wire.headers import decode_response_header, encode_request
 from minikafka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from minikafka.wire.messages.fetch import FetchRequest
@@ -39,6 +41,24 @@ _KEYS: Final[dict[type[Message], ApiKey]] = {
     SaslHandshakeRequest: ApiKey.SASL_HANDSHAKE,
     SaslAuthenticateRequest: ApiKey.SASL_AUTHENTICATE,
 }
+
+
+class _Api(NamedTuple):
+    """How an API is spoken between nodes."""
+
+    key: ApiKey
+    version: int
+    encode: Encoder
+    decode: Decoder
+
+
+_apis: Final[dict[type[Message], _Api]] = {}  # those that were asked for, by their requests
+
+
+def _api(request_type: type[Message], response_type: type[Message]) -> _Api:
+    key = _KEYS[request_type]
+    version = key.versions.last
+    return _Api(key, version, encoder(request_type, version), decoder(response_type, version))
 
 
 class PeerConnection:
@@ -82,13 +102,15 @@ class PeerConnection:
 
     async def call(self, request: Message, response_type: type[R], *, timeout_s: float) -> R:
         """One request and its answer. Raises ChannelClosedError, TimeoutError or WireError."""
-        key = _KEYS[type(request)]
-        version = key.versions.last
+        api = _apis.get(type(request))
+        if api is None:
+            api = _apis[type(request)] = _api(type(request), response_type)
         correlation_id = self._channel.next_correlation_id()
-        frame = encode_request(key, version, correlation_id, self._client_id, encode(request, version))
+        frame = encode_request(api.key, api.version, correlation_id, self._client_id, api.encode(request))
         answer = await self._channel.request(correlation_id, frame, timeout_s)
-        _, position = decode_response_header(answer, key, version)
-        return decode(response_type, version, answer, position)[0]
+        _, position = decode_response_header(answer, api.key, api.version)
+        response: R = api.decode(memoryview(answer), position)[0]
+        return response
 
     async def _authenticate(self, identity: Identity, peer_id: int) -> None:
         handshake = SaslHandshakeRequest(mechanism=auth.MECHANISM)

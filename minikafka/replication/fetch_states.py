@@ -38,8 +38,9 @@ class FetchStates:
 
     _backoff_ms: int
     _states: StatesByPartition = field(default_factory=dict, init=False)
-    _topic_names: dict[UUID, str] = field(default_factory=dict, init=False)
-    _followed_by_topic: Counter[UUID] = field(default_factory=Counter, init=False)
+    _topic_names: dict[int, str] = field(default_factory=dict, init=False)
+    """By the number of the id: UUIDs hash and compare in Python."""
+    _followed_by_topic: Counter[int] = field(default_factory=Counter, init=False)
     """Number of partitions; the topic's name goes with the last."""
     _delayed: list[tuple[int, int, PartitionFetchState]] = field(default_factory=list, init=False)
     """A heap of (end, number of the delay, state)."""
@@ -60,8 +61,8 @@ class FetchStates:
             if (known.current_leader_epoch, known.topic_id) == (followed.leader_epoch, followed.topic_id):
                 return
             self.drop(known)
-        self._topic_names[followed.topic_id] = tp.topic
-        self._followed_by_topic[followed.topic_id] += 1
+        self._topic_names[followed.topic_id.int] = tp.topic
+        self._followed_by_topic[followed.topic_id.int] += 1
         state = self._states[tp] = PartitionFetchState(followed)
         self.enqueue(state)
 
@@ -86,7 +87,7 @@ class FetchStates:
 
     def topic_name(self, topic_id: UUID) -> str:
         """Name of the followed topic with that id; empty when no such topic is followed."""
-        return self._topic_names.get(topic_id, "")
+        return self._topic_names.get(topic_id.int, "")
 
     def __len__(self) -> int:
         return len(self._states)
@@ -185,6 +186,7 @@ class FetchStates:
         self.truncating.pop(tp, None)
         self.out_of_range.pop(tp, None)
         del self._states[tp]
-        self._followed_by_topic[state.topic_id] -= 1
-        if not self._followed_by_topic[state.topic_id]:
-            del self._followed_by_topic[state.topic_id], self._topic_names[state.topic_id]
+        topic = state.topic_id.int
+        self._followed_by_topic[topic] -= 1
+        if not self._followed_by_topic[topic]:
+            del self._followed_by_topic[topic], self._topic_names[topic]

@@ -13,9 +13,9 @@ UNLIMITED = (1 << 63) - 1
 
 
 class ReplicationQuota:
-    """One direction of one broker. ``rate`` is in bytes per second and may be changed at any time."""
+    """One direction of one broker. ``is_limited``: there is a bound."""
 
-    __slots__ = ("_samples", "_window_count", "_window_ms", "rate")
+    __slots__ = ("_rate", "_samples", "_window_count", "_window_ms", "is_limited")
 
     def __init__(self, *, window_count: int = 11, window_ms: int = 1000, rate: int = UNLIMITED) -> None:
         assert window_count > 0
@@ -26,9 +26,14 @@ class ReplicationQuota:
         self._samples: deque[list[int]] = deque()  # [began at, bytes], oldest first
 
     @property
-    def is_limited(self) -> bool:
-        """False while there is no bound."""
-        return self.rate < UNLIMITED
+    def rate(self) -> int:
+        """Bytes per second; may be changed at any time."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: int) -> None:
+        self._rate = rate
+        self.is_limited = rate < UNLIMITED
 
     def record(self, size: int, now_ms: int) -> None:
         """``size`` bytes of throttled replicas were copied."""

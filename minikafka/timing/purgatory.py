@@ -109,6 +109,10 @@ class Purgatory(Generic[K]):
         """Entries in all watch lists: an operation counts once for each of its keys."""
         return sum(map(len, self._watchers.values()))
 
+    def __contains__(self, key: K) -> bool:
+        """Something waits for ``key``."""
+        return key in self._watchers
+
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[K], now_ms: int) -> bool:
         """Complete ``operation`` now if it can be (True), else let it wait for ``keys`` until its time-out (False)."""
         if operation.is_completed or operation.try_complete():

@@ -125,6 +125,7 @@ class _Fetcher:
         self._on_end = on_end
         self._replicas = parts.replicas
         self._clock = parts.clock
+        self._now = parts.clock.monotonic_ms
         self._machine = ReplicaFetcher(
             key.source_id,
             config.node_id,
@@ -181,7 +182,8 @@ class _Fetcher:
                 await self._linger()
                 if self._machine.is_idle:
                     return
-            await self._sync_unsynced()
+            if self._unsynced:
+                await self._sync_unsynced()
             self._machine.broker_epoch = self._parts.broker_epoch()
             self._apply_quota()
             await self._carry_out(self._machine.next(self._now()))
@@ -232,7 +234,6 @@ class _Fetcher:
             case do.Append():
                 for consequence in self._append(effect):
                     self._apply(consequence)
-                self._unsynced[effect.topic_partition] = None
             case do.FollowOffsets(tp, high_watermark, log_start_offset):
                 if (partition := self._local(tp)) is not None:
                     self._follow_offsets(partition, high_watermark, log_start_offset)
@@ -268,6 +269,7 @@ class _Fetcher:
             self._replicas.on_storage_failed(partition, failure)
             return []
         except PassingFailure as shortage:
+            self._unsynced[tp] = None
             log.warning("following is put off", partition=str(tp), why=str(shortage))
             log_ = partition.log
             return self._machine.on_append_put_off(tp, log_.log_end_offset, log_.latest_epoch, self._now())
@@ -276,6 +278,7 @@ class _Fetcher:
         except KafkaError as error:
             return self._machine.on_append_failed(tp, error.code, self._now())
         except EndsMayBeGone as found:
+            self._unsynced[tp] = None
             log.warning("transactions are fetched again", partition=str(tp), why=str(found))
             return self._machine.on_ends_gone(tp, found.offset)
         except IllegalLogState as error:  # offset and epoch of a batch have no checksum: they may be damaged
@@ -283,6 +286,8 @@ class _Fetcher:
             if isinstance(error, EpochsFall):
                 return self._machine.on_epochs_fall(tp, error.epoch, self._now())
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
+        if partition.replica.is_sync_due:
+            self._unsynced[tp] = None
         has_rolled = partition.log.segments.active is not active
         self._appended_bytes += len(effect.records) + ROLL_BYTES * has_rolled
         self._replicas.traffic.replication_bytes_in += len(effect.records)
@@ -308,7 +313,7 @@ class _Fetcher:
         if log_start_offset > log_.log_start_offset:
             log_.maybe_increment_log_start_offset(min(log_start_offset, log_.log_end_offset))
         if partition.replica.follow_high_watermark(high_watermark):  # consumers in this rack may read here (row R25)
-            self._replicas.waiting.note_moved(partition.topic_partition, high_watermark=True)
+            self._replicas.waiting.note_followed(partition)
 
     def _cut(self, tp: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
         partition = self._local(tp)
@@ -380,6 +385,3 @@ class _Fetcher:
                 await self._wake.wait()
         except TimeoutError:
             pass
-
-    def _now(self) -> int:
-        return self._clock.monotonic_ms()
