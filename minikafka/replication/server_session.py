@@ -144,10 +144,11 @@ class FetchSession:
         for key, topic, topic_id, asked in named(request, uses_topic_ids=self.uses_topic_ids):
             cached = self.partitions.get(key)
             if cached is None:
-                cached = self.partitions[key] = CachedPartition(key, topic, topic_id, asked)
+                cached = self.partitions[key] = self.pending[key] = CachedPartition(key, topic, topic_id, asked)
                 added.append(cached)
             cached.ask(asked)
-            self.unsettle(cached)
+            if cached.progress is not None:
+                self.unsettle(cached)
         return added
 
     def forget(self, request: FetchRequest) -> list[CachedPartition]:
@@ -184,7 +185,8 @@ class FetchSession:
 
     def note(self, cached: CachedPartition) -> None:
         """Something happened to the partition."""
-        self.unsettle(cached)
+        if cached.progress is not None:
+            self.unsettle(cached)
         self.moved[cached] = None
 
     def on_reincarnated(self, follower: Follower) -> None:

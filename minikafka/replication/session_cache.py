@@ -226,7 +226,7 @@ class FetchSessionCache:
         return FetchContext(session.pending.values(), session, is_incremental=True)
 
     def _update(self, session: FetchSession, request: FetchRequest) -> None:
-        gone = session.forget(request)
+        gone = session.forget(request) if request.forgotten_topics_data else ()
         added = session.update(request)
         if session.follower is not None:
             for cached in gone:
@@ -252,7 +252,8 @@ class FetchSessionCache:
 
     def _resolve(self, partitions: Iterable[CachedPartition], session: FetchSession | None) -> None:
         for cached in partitions:
-            if cached.resolve(self._topic_name) and session is not None and session.follower is not None:
+            is_new = cached.tp is None and cached.resolve(self._topic_name)
+            if is_new and session is not None and session.follower is not None:
                 assert cached.tp is not None
                 self._by_partition.add(cached.tp, cached, session)
 
@@ -263,9 +264,10 @@ class FetchSessionCache:
     def _session_of(self, session_id: int, follower: Follower | None, user: str) -> FetchSession | None:
         """None also for somebody else's: its answers name topics, and it would miss what another one got."""
         session = self._sessions.get(session_id)
-        if session is None or session.user != user or _broker_id(session.follower) != _broker_id(follower):
+        if session is None or session.user != user:
             return None
-        return session
+        is_same = session.follower == follower or _broker_id(session.follower) == _broker_id(follower)
+        return session if is_same else None
 
     def _close_earlier(self, follower: Follower, now_ms: int) -> None:
         """Sessions of its earlier incarnations and fetchers: nobody goes on with them, and each event costs for all."""
