@@ -14,7 +14,7 @@ from typing import Final
 
 from minikafka.broker.clock import Clock
 from minikafka.timing.purgatory import Purgatory
-from minikafka.timing.wheel import TimerTask, TimingWheel
+from minikafka.timing.wheel import NEVER_MS, TimerTask, TimingWheel
 
 EXPIRED_AT_ONCE: Final = 100
 """In one turn of the loop, by weight. Thousands may be due at once: requests and members that came together end
@@ -24,20 +24,6 @@ STOOD_STILL_MS: Final = 1_000
 """A node whose timer is so late did not run."""
 HEARING_MS: Final = 1_000
 """For what came meanwhile. A node hears from the controller within a third of that who leads now."""
-
-
-class _WatchedWheel(TimingWheel):
-    """A wheel that tells its driver of an insertion, which may make the next deadline earlier."""
-
-    __slots__ = ("_on_insert",)
-
-    def __init__(self, start_ms: int, on_insert: Callable[[int], None]) -> None:
-        super().__init__(start_ms)
-        self._on_insert = on_insert
-
-    def insert(self, task: TimerTask, deadline_ms: int) -> None:
-        super().insert(task, deadline_ms)
-        self._on_insert(deadline_ms)
 
 
 class Alarm(TimerTask):
@@ -61,9 +47,8 @@ class Timers:
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock
         self._loop = loop
-        self._wheel = _WatchedWheel(clock.monotonic_ms(), self._arm)
+        self._wheel = TimingWheel(clock.monotonic_ms(), on_earlier=self._arm)
         self._handle: asyncio.TimerHandle | None = None
-        self._due_ms = 0  # when the handle goes off
         self._hears_until_ms = 0
         self._is_closed = False
 
@@ -89,20 +74,21 @@ class Timers:
 
     def _arm(self, deadline_ms: int) -> None:
         deadline_ms = max(deadline_ms, self._hears_until_ms)
+        if deadline_ms >= self._wheel.sleeps_until_ms:
+            return
         if self._handle is not None:
-            if deadline_ms >= self._due_ms:
-                return
             self._handle.cancel()
         if self._is_closed:
             return
         now_ms = self._clock.monotonic_ms()
-        due_ms = self._due_ms = max(deadline_ms, now_ms)
+        due_ms = self._wheel.sleeps_until_ms = max(deadline_ms, now_ms)
         self._handle = self._loop.call_later((due_ms - now_ms) / 1000, self._fire)
 
     def _fire(self) -> None:
         self._handle = None
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._due_ms >= STOOD_STILL_MS and self._due_ms != self._hears_until_ms:
+        now_ms, due_ms = self._clock.monotonic_ms(), self._wheel.sleeps_until_ms
+        self._wheel.sleeps_until_ms = NEVER_MS
+        if now_ms - due_ms >= STOOD_STILL_MS and due_ms != self._hears_until_ms:
             self._hears_until_ms = now_ms + HEARING_MS
             self._arm(now_ms)
             return

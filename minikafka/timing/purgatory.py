@@ -156,7 +156,8 @@ class Purgatory(Generic[K]):
                     completed += self._try_all(key, errors)
         finally:
             self._is_checking = False
-        raise_all(errors)
+        if errors:
+            raise_all(errors)
         return completed
 
     def advance(self, now_ms: int) -> int:

@@ -16,9 +16,11 @@ task is in exactly one ring, and what it is in can change without its knowledge.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
+NEVER_MS: Final = 1 << 62
 WHEEL_SIZE: Final = 256  # measured: fewer levels than Kafka's 20 and still a heap of at most some hundred entries
 
 
@@ -92,11 +94,34 @@ class TimingWheel:
     A task expires at the first tick at or after its deadline.
     """
 
-    __slots__ = ("_due", "_heap", "_levels", "_overdue", "_pending", "_spans", "_tick", "_tick_ms", "_wheel_size")
+    __slots__ = (
+        "_due",
+        "_heap",
+        "_levels",
+        "_on_earlier",
+        "_overdue",
+        "_pending",
+        "_spans",
+        "_tick",
+        "_tick_ms",
+        "_wheel_size",
+        "sleeps_until_ms",
+    )
 
-    def __init__(self, start_ms: int = 0, *, tick_ms: int = 1, wheel_size: int = WHEEL_SIZE) -> None:
+    def __init__(
+        self,
+        start_ms: int = 0,
+        *,
+        tick_ms: int = 1,
+        wheel_size: int = WHEEL_SIZE,
+        on_earlier: Callable[[int], None] | None = None,
+    ) -> None:
+        """``on_earlier``: called with a new deadline that is before ``sleeps_until_ms``."""
         assert tick_ms >= 1
         assert wheel_size >= 2
+        self._on_earlier = on_earlier
+        self.sleeps_until_ms = NEVER_MS
+        """When its driver advances it next."""
         self._tick_ms = tick_ms
         self._wheel_size = wheel_size
         self._tick = start_ms // tick_ms  # everything up to and including this tick has been returned
@@ -117,6 +142,8 @@ class TimingWheel:
         task._deadline_tick = -(-deadline_ms // self._tick_ms)  # rounded up: early is wrong, late by a tick is not
         self._pending += 1
         self._place(task)
+        if deadline_ms < self.sleeps_until_ms and self._on_earlier is not None:
+            self._on_earlier(deadline_ms)
 
     def cancel(self, task: TimerTask) -> bool:
         """Forget ``task``; False if it was not pending."""
@@ -177,7 +204,7 @@ class TimingWheel:
     def next_deadline_ms(self) -> int | None:
         """When to advance next: not after the earliest deadline, and before it only to move tasks down. None if empty.
 
-        An insertion may make it earlier; a driver that sleeps compares it with what it sleeps for.
+        An insertion may make it earlier: a driver that sleeps is told (``on_earlier``).
         """
         if not (self._due.is_empty and self._overdue.is_empty):
             return self._tick * self._tick_ms
