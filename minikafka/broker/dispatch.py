@@ -176,9 +176,9 @@ class Dispatcher:
                 self._handle(key, request, end.value, len(frame))
             return
         context.connection.suspend()
-        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
         admission = self._admit_in_portions(admitting, key, request, context, len(frame))
-        context.reply.cancel_with_connection(self._tasks.start(admission, key.camel_name).cancel)
+        task = self._tasks.start(admission, key.camel_name)
+        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame), task.cancel)
 
     async def _admit_in_portions(
         self,
@@ -215,9 +215,8 @@ class Dispatcher:
                 context.connection.spend(PLAIN_COST_PER_BYTE * len(body))
                 context.send_body(body)
             return
-        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * size)
         task = self._tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
-        context.reply.cancel_with_connection(task.cancel)
+        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * size, task.cancel)
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
         try:

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from minikafka.config import TopicConfig
 from minikafka.metrics.traffic import TopicTraffic
-from minikafka.model import INTERNAL_TOPICS, Compression, Isolation, OffsetAndEpoch, TimestampType
+from minikafka.model import INTERNAL_TOPICS, Compression, Isolation, TimestampType
 from minikafka.records.recompress import Codec
 from minikafka.records.validate import BatchLimits
-from minikafka.replication.epochs import check_leader_epoch, diverging_epoch
+from minikafka.replication.epochs import check_leader_epoch
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.config import LogConfig
@@ -107,10 +107,6 @@ class Partition:
         if isolation is Isolation.READ_COMMITTED:
             return self.log.last_stable_offset(self.replica.high_watermark)
         return self.replica.high_watermark
-
-    def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
-        """End of the common part with the fetcher's log (KIP-595); None when that log is a prefix of this one."""
-        return diverging_epoch(self.log, fetch_offset, last_fetched_epoch)
 
 
 def _timestamp_type(config: TopicConfig) -> TimestampType:

@@ -37,11 +37,15 @@ class Reply:
         """True after :meth:`send`."""
         return self.is_ready
 
-    def hold(self, size: int) -> None:
-        """The request holds ``size`` more bytes until its answer."""
+    def hold(self, size: int, cancel: Callable[[], object] | None = None) -> None:
+        """The request holds ``size`` more bytes until its answer. ``cancel``: see :meth:`cancel_with_connection`."""
         if self._connection is not None and not self.is_ready:
             self.held += size
             self._connection.replies_held += size
+            if cancel is not None:
+                self._cancel = cancel
+        elif cancel is not None:
+            self.cancel_with_connection(cancel)
 
     def cancel_with_connection(self, cancel: Callable[[], object]) -> None:
         """Call ``cancel`` if the connection ends before the answer: no client waits for it any more."""

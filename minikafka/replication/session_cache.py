@@ -222,7 +222,8 @@ class FetchSessionCache:
             return FetchContext(())
         self._resolve(session.pending.values(), session)
         session.epoch = next_epoch(session.epoch)
-        self._touch(session, now_ms)
+        session.last_used_ms = now_ms
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         return FetchContext(session.pending.values(), session, is_incremental=True)
 
     def _update(self, session: FetchSession, request: FetchRequest) -> None:
@@ -256,10 +257,6 @@ class FetchSessionCache:
             if is_new and session is not None and session.follower is not None:
                 assert cached.tp is not None
                 self._by_partition.add(cached.tp, cached, session)
-
-    def _touch(self, session: FetchSession, now_ms: int) -> None:
-        session.last_used_ms = now_ms
-        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _session_of(self, session_id: int, follower: Follower | None, user: str) -> FetchSession | None:
         """None also for somebody else's: its answers name topics, and it would miss what another one got."""

@@ -120,7 +120,8 @@ class Reader:
 
     def is_cold(self, start_offset: int, max_bytes: int) -> bool:
         """True when :meth:`read` cannot answer at once: :meth:`prepare_read` has a job."""
-        return bool(self._cold_segments(start_offset, max_bytes))
+        is_new = self._log.segments.active.has_in_tail(start_offset)
+        return not is_new and bool(self._cold_segments(start_offset, max_bytes))
 
     def prepare_read(self, start_offset: int, max_bytes: int) -> ReadJob[None] | None:
         """None when :meth:`read` can answer at once; else what must be verified and loaded in a thread before.

@@ -19,6 +19,7 @@ from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.turns import REQUEST_COST
+from minikafka.replication.epochs import diverging_epoch
 from minikafka.replication.fetch_session import INITIAL_EPOCH
 from minikafka.replication.progress import ReplicaProgress
 from minikafka.replication.server_session import CachedPartition, Follower
@@ -94,7 +95,7 @@ class _ConsumerFetch(Fetch):
 
     def _note(self, cached: CachedPartition, partition: Partition) -> OffsetAndEpoch | None:
         """Nobody has to know."""
-        return partition.diverging_epoch(cached.asked.fetch_offset, cached.asked.last_fetched_epoch)
+        return diverging_epoch(partition.log, cached.asked.fetch_offset, cached.asked.last_fetched_epoch)
 
     def _settle(self) -> None:
         """Each fetch of a client looks at all partitions of its session."""
@@ -115,10 +116,7 @@ class _ConsumerFetch(Fetch):
         return partition.log.last_stable_offset(high_watermark) if self._tells_aborted else high_watermark
 
     def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
-        rack = self._request.rack_id
-        if not rack:
-            return None
-        parts = self._parts
+        rack, parts = self._request.rack_id, self._parts
         if not self._may_follow or partition.leader is None or rack == parts.config.broker_rack:
             return None
         if parts.config.replica_selector_class != RACK_AWARE_SELECTOR:
@@ -170,6 +168,11 @@ class _FollowerFetch(Fetch):
             return self._session.take_moved()
         return super()._changed(key)
 
+    def _is_satisfied(self, key: object | None) -> bool:
+        """Who takes any byte is woken by the end of a log that moved, and need not look for what it will read."""
+        is_any_enough = self._request.min_bytes <= 1 and not self._parts.quotas.as_leader.is_limited
+        return (is_any_enough and key is self._session.session is not None) or super()._is_satisfied(key)
+
     @property
     def _opens_session(self) -> bool:
         return self._session.session is not None and self._request.session_epoch == INITIAL_EPOCH
@@ -201,7 +204,7 @@ class _FollowerFetch(Fetch):
         replicas, asked, now_ms = self._parts.replicas, cached.asked, self._came_ms
         try:
             replicas.check_follower(partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms)
-            diverging = partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch)
+            diverging = diverging_epoch(partition.log, asked.fetch_offset, asked.last_fetched_epoch)
             if diverging is None:
                 replicas.on_follower_fetch(
                     partition, self._replica_id, self._broker_epoch, asked.fetch_offset, asked.log_start_offset, now_ms

@@ -32,6 +32,7 @@ from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
 from minikafka.net.outbox import Chunk
 from minikafka.net.tasks import TaskOwner
+from minikafka.replication.epochs import diverging_epoch
 from minikafka.replication.server_session import CachedPartition
 from minikafka.replication.session_cache import FetchContext, FetchResult, FetchSessionCache
 from minikafka.storage.reading import COLD_READ_BYTES
@@ -152,12 +153,13 @@ class Fetch(ABC):
         if self._is_large:
             self._purgatory().watch(operation, self._watched(), self._came_ms)
             self._start(self._look_in_portions(operation), WAITING_BYTES)
+            self._context.reply.cancel_with_connection(operation.cancel)
         elif not self._has_found_nothing and operation.try_complete():
             return
         else:
             self._purgatory().watch(operation, self._watched(), self._came_ms)
-            self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(session.partitions))
-        self._context.reply.cancel_with_connection(operation.cancel)
+            held_bytes = WAITING_BYTES + WAITING_PARTITION_BYTES * len(session.partitions)
+            self._context.reply.hold(held_bytes, operation.cancel)
 
     @property
     def _has_found_nothing(self) -> bool:
@@ -173,8 +175,9 @@ class Fetch(ABC):
     def _read_all(self, then: Callable[[], None]) -> None:
         """Read every partition, and go on: at once, unless there are many, or some that must be read from the disk."""
         self._results, self._size, self._must_answer, self._elsewhere = [], 0, False, []
-        self._was_read_at_once = not self._is_large and self._cold is not None
-        if self._is_large:
+        is_large = self._is_large
+        self._was_read_at_once = not is_large and self._cold is not None
+        if is_large:
             held_bytes = 0 if self._is_noted else WAITING_PARTITION_BYTES * len(self._session.partitions)
             self._start(self._read_in_portions(then), held_bytes)
             return
@@ -216,8 +219,7 @@ class Fetch(ABC):
             self._context.connection.close()  # the node stops
             return
         task = self._parts.tasks.start(self._guarded(work), "fetch")
-        self._context.reply.hold(held_bytes)
-        self._context.reply.cancel_with_connection(task.cancel)
+        self._context.reply.hold(held_bytes, task.cancel)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -276,7 +278,7 @@ class Fetch(ABC):
         return False
 
     def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
-        """Another broker to read from."""
+        """Another broker to read from, for a reader in a rack."""
         return None
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -291,7 +293,8 @@ class Fetch(ABC):
                 if (refusal := self._refused.get(cached)) is not None:
                     raise refusal
                 if self._is_noted:
-                    diverging = partition.diverging_epoch(cached.asked.fetch_offset, cached.asked.last_fetched_epoch)
+                    asked = cached.asked
+                    diverging = diverging_epoch(partition.log, asked.fetch_offset, asked.last_fetched_epoch)
                 else:
                     diverging = self._note(cached, partition)
                 self._session.on_looked_at(cached)
@@ -341,10 +344,11 @@ class Fetch(ABC):
         if diverging is not None:
             data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
             return data
-        preferred = self._preferred_read_replica(partition, fetch_offset)
-        if preferred is not None:
-            data.preferred_read_replica = preferred
-            return data
+        if self._request.rack_id:
+            preferred = self._preferred_read_replica(partition, fetch_offset)
+            if preferred is not None:
+                data.preferred_read_replica = preferred
+                return data
         if self._tells_aborted:
             data.aborted_transactions = []
         limit = self._limit(partition, high_watermark)
@@ -438,7 +442,7 @@ class Fetch(ABC):
         is_held_back = asked.fetch_offset >= limit or self._is_withheld(partition)
         if not is_held_back and self._request.min_bytes <= 1:
             return None  # any byte will do
-        if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
+        if diverging_epoch(log_, asked.fetch_offset, asked.last_fetched_epoch) is not None:
             return None
         if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
             return None

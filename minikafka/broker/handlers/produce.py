@@ -369,8 +369,7 @@ class PendingProduce:
             replicas = self._parts.replicas
             waiting = replicas.waiting.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
             if waiting is not None:
-                self._context.reply.hold(WAITING_PARTITION_BYTES * (len(self._results) - 1))
-                self._context.reply.cancel_with_connection(waiting.cancel)
+                self._context.reply.hold(WAITING_PARTITION_BYTES * (len(self._results) - 1), waiting.cancel)
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:
         if len(results) == 1 and not results[0].error and not self._context.throttle_ms:

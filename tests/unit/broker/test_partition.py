@@ -10,6 +10,7 @@ from minikafka.broker.partition import Partition, log_config
 from minikafka.config import TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, OffsetAndEpoch
+from minikafka.replication.epochs import diverging_epoch
 from minikafka.storage.config import LogConfig
 
 
@@ -98,12 +99,12 @@ async def test_callers_are_fenced_by_their_epoch(partition: Partition, epoch: in
 async def test_where_a_fetcher_left_this_log(
     partition: Partition, offset: int, epoch: int, expected: OffsetAndEpoch | None
 ) -> None:
-    assert partition.diverging_epoch(offset, epoch) == expected
+    assert diverging_epoch(partition.log, offset, epoch) == expected
 
 
 async def test_an_epoch_from_the_future_is_out_of_range(partition: Partition) -> None:
     with pytest.raises(KafkaError) as refused:
-        partition.diverging_epoch(5, 3)
+        diverging_epoch(partition.log, 5, 3)
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
