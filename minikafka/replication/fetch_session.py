@@ -76,7 +76,7 @@ class FetchSessionClient:
     def update(self, tp: TopicPartition, topic_id: UUID, partition: FetchPartition) -> None:
         """Ask for ``partition`` from now on; do not change it afterwards. Its place in the order is kept."""
         told = self._told.get(tp)
-        if told is not None and told != topic_id:
+        if told is not None and told.int != topic_id.int:
             self._forgotten[tp, told] = None
             del self._told[tp]
         if self._forgotten:
@@ -132,7 +132,10 @@ class FetchSessionClient:
         else:
             named = self._changed
         request = SessionRequest(
-            self._session_id, self._epoch, _grouped(self._wanted, named), _forgotten_grouped(self._forgotten)
+            self._session_id,
+            self._epoch,
+            _grouped(self._wanted, named),
+            _forgotten_grouped(self._forgotten) if self._forgotten else [],
         )
         for tp in named:
             self._told[tp] = self._wanted[tp].topic_id

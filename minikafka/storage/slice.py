@@ -52,8 +52,8 @@ class MemorySlice(LogSlice):
     __slots__ = ("end_offset", "start_offset")
 
     def __init__(self, start_offset: int, end_offset: int, content: bytes) -> None:
-        super().__init__(None, 0, len(content))
         self.content = content
+        self.position, self.size, self._file = 0, len(content), None
         self.start_offset: Final = start_offset
         self.end_offset: Final = end_offset
 

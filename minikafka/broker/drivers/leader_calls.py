@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from minikafka.net.peer import PeerConnection
-from minikafka.wire.messages.fetch import FetchRequest, FetchResponse
+from minikafka.wire.messages.fetch import FetchResponse
 from minikafka.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
@@ -72,31 +72,30 @@ class LeaderCalls:
         self._looking_again: asyncio.TimerHandle | None = None
         self._is_abandoning = False
 
-    async def fetch(self, request: FetchRequest) -> FetchResponse:
-        """:meth:`call`, with a fetch, which may be abandoned."""
-        self.is_fetching = True
+    async def call(self, request: Message, response_type: type[R]) -> R:
+        """Ask the leader, over a new connection if need be. OSError, TimeoutError, WireError, KafkaError.
+
+        A fetch may be abandoned.
+        """
+        self.is_fetching = response_type is FetchResponse
         try:
-            return await self.call(request, FetchResponse)
+            if self.connection is None or not self.connection.is_open:
+                self._has_failed = self._has_failed or self.connection is not None
+                self.connection = await self._dial()
+            self._asked_s = self._loop.time()
+            if self._has_failed or self._asked_s - self._answered_s > ABSENCE_S:
+                self._on_absence()  # the clock stands still while a machine is suspended
+                self._has_failed = False
+            answer = await self.connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
+            self._answered_s = self._loop.time()
+            if self.is_fetching:
+                self._patience.on_answer(self._answered_s)
+            return answer
         finally:
             self.is_fetching = False
             if self._looking_again is not None:
                 self._looking_again.cancel()
                 self._looking_again = None
-
-    async def call(self, request: Message, response_type: type[R]) -> R:
-        """Ask the leader, over a new connection if need be. OSError, TimeoutError, WireError, KafkaError."""
-        if self.connection is None or not self.connection.is_open:
-            self._has_failed = self._has_failed or self.connection is not None
-            self.connection = await self._dial()
-        self._asked_s = self._loop.time()
-        if self._has_failed or self._asked_s - self._answered_s > ABSENCE_S:
-            self._on_absence()  # the clock stands still while a machine is suspended
-            self._has_failed = False
-        answer = await self.connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
-        self._answered_s = self._loop.time()
-        if self.is_fetching:
-            self._patience.on_answer(self._answered_s)
-        return answer
 
     def abandon_if_held(self) -> None:
         """A further partition is to be fetched: take back the fetch that is out, now or once it is held.

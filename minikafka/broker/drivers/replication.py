@@ -35,6 +35,7 @@ from minikafka.replication.local_replica import Effects, LocalReplica
 from minikafka.storage.errors import EndsMayBeGone, EpochsFall, PassingFailure, StartsInsideBatch
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
+from minikafka.wire.messages.fetch import FetchResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
@@ -291,7 +292,8 @@ class _Fetcher:
         has_rolled = partition.log.segments.active is not active
         self._appended_bytes += len(effect.records) + ROLL_BYTES * has_rolled
         self._replicas.traffic.replication_bytes_in += len(effect.records)
-        self._parts.quotas.on_fetched(partition, len(effect.records))
+        if self._parts.quotas.as_follower.is_limited:
+            self._parts.quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(partition, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(tp, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
@@ -339,7 +341,7 @@ class _Fetcher:
         try:
             match effect:
                 case do.SendFetch(request):
-                    fetched = await self._calls.fetch(request)
+                    fetched = await self._calls.call(request, FetchResponse)
                     return self._machine.on_fetch_response(fetched, self._now())
                 case do.SendOffsetsForLeaderEpoch(question):
                     ends = await self._calls.call(question, OffsetForLeaderEpochResponse)
