@@ -141,7 +141,6 @@ class Fetch(ABC):
         if request.max_wait_ms <= 0 or session.is_empty or self._must_answer or self._size >= request.min_bytes:
             self._answer()
             return
-        self._settle()
         session.look_again()
         for cached in session.partitions:
             if (tp := cached.tp) is not None:
@@ -262,7 +261,7 @@ class Fetch(ABC):
 
     @abstractmethod
     def _settle(self) -> None:
-        """All partitions were looked at, and the fetcher was told all that is new, or waits."""
+        """The fetcher is being told all that is new."""
 
     def _watched(self) -> Collection[Hashable]:
         """Keys of what it waits for: all its partitions."""
