@@ -56,7 +56,7 @@ class HeldReply(Reply):
             return
         assert isinstance(connection, BreakableConnection)
         treatment = self._treatment
-        if treatment is None and connection.is_whole:
+        if treatment is None and connection.links.are_whole:
             super().send(chunks)
             return
         if treatment is not None and (chunks or treatment.change is not None):
@@ -109,7 +109,7 @@ class BreakableConnection(Connection):
         self, handler: FrameHandler, *, listener: str, max_frame_bytes: int, shared: Shared, links: Links
     ) -> None:
         super().__init__(handler, listener=listener, max_frame_bytes=max_frame_bytes, shared=shared)
-        self._links = links
+        self.links = links
         self._is_cut_in = False
         self._held: dict[HeldReply, None] = {}
         self.treatment: Treatment | None = None
@@ -117,11 +117,11 @@ class BreakableConnection(Connection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._links.join(self)
+        self.links.join(self)
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._links.leave(self)
+        self.links.leave(self)
         super().connection_lost(exc)
 
     def on_link_changed(self) -> None:
@@ -135,16 +135,11 @@ class BreakableConnection(Connection):
             reply.not_before_s = 0.0
             self._wait_for(reply)
 
-    @property
-    def is_whole(self) -> bool:
-        """No link of the node was changed: answers pass at once."""
-        return self._links.are_whole
-
     def pass_on(self, reply: HeldReply) -> None:
         """Send an answer when its link lets it pass."""
         self._look()  # by its answer a node may just have become known
         now_s = self._loop.time()
-        link = self._links.of(self)
+        link = self.links.of(self)
         reply.due_s = now_s if link is None else link.due_s(reply.size, self.opened_at_s, now_s)
         self._held[reply] = None
         self._wait_for(reply)
@@ -169,7 +164,7 @@ class BreakableConnection(Connection):
 
     def _look(self) -> None:
         """Handle requests only while the link lets them arrive."""
-        link = self._links.of(self)
+        link = self.links.of(self)
         is_cut_in = link is not None and link.condition.is_cut_in
         if is_cut_in != self._is_cut_in:
             self._is_cut_in = is_cut_in

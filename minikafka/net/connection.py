@@ -31,7 +31,7 @@ from minikafka.net.duplicates import Duplicates
 from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
 from minikafka.net.reply import WAITING_BYTES, Reply
-from minikafka.net.turns import REQUEST_COST, Turns
+from minikafka.net.turns import HALF_TURN, REQUEST_COST, Turns
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 MAX_REPLIES_IN_FLIGHT: Final = 1_000
@@ -168,7 +168,8 @@ class Connection(asyncio.BufferedProtocol):
             raise
         finally:
             self._handler.on_read_event_end()
-            turns.on_spent()
+            if turns.left < HALF_TURN:
+                turns.on_spent()
         if not len(self._buffer):
             self.partial_since_s = None
         elif completed or self.partial_since_s is None:

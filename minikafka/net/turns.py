@@ -15,6 +15,7 @@ from typing import Final
 
 TURN_COST: Final = 2 * 1024 * 1024
 """About ten milliseconds: 1 MiB of records costs 2 to 5 ms, a small request some 15 us."""
+HALF_TURN: Final = TURN_COST // 2
 REQUEST_COST: Final = 2 * 1024
 """What any request costs beside its bytes."""
 
@@ -34,7 +35,7 @@ class Turns:
         """Some of this turn was used. The loop is asked for the next one, once per turn: its clock does not tell turns
         apart, as it goes on during a turn. But not before half of this one is spent, or the loop would come round again
         for each small request. So every event finds at least half of a turn."""
-        if self.left < TURN_COST // 2:
+        if self.left < HALF_TURN:
             self._ask_for_next()
 
     def _ask_for_next(self) -> None:

@@ -143,6 +143,9 @@ class ApiKey(IntEnum):
 
 
 FIRST_FLEXIBLE: Final[dict[int, int]] = {int(key): key.first_flexible for key in ApiKey}
+FIRST_TAGGED: Final = FIRST_FLEXIBLE | {int(ApiKey.API_VERSIONS): NEVER}
+"""Response headers have tagged fields from there on; never those of ApiVersions, whose client cannot know what the
+broker speaks."""
 
 
 def request_header_version(api_key: int, version: int) -> int:
@@ -151,8 +154,5 @@ def request_header_version(api_key: int, version: int) -> int:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0, or 1 for flexible versions; always 0 for ApiVersions, whose client cannot know what the broker speaks.
-
-    Raises KeyError for an unknown API.
-    """
-    return 1 if version >= FIRST_FLEXIBLE[api_key] and api_key != ApiKey.API_VERSIONS else 0
+    """0, or 1 for flexible versions. Raises KeyError for an unknown API."""
+    return 1 if version >= FIRST_TAGGED[api_key] else 0

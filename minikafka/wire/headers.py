@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from minikafka.wire.api import FIRST_FLEXIBLE, request_header_version, response_header_version
+from minikafka.wire.api import FIRST_FLEXIBLE, FIRST_TAGGED
 from minikafka.wire.errors import WireError
 from minikafka.wire.primitives import skip_tagged_fields
 from minikafka.wire.schema import Buffer
@@ -64,7 +64,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, body: Buffer) -> bytes:
     """A whole request: size prefix, header, body."""
     name = b"" if client_id is None else client_id.encode()
-    tags = b"\0" if request_header_version(api_key, version) == 2 else b""
+    tags = b"\0" if version >= FIRST_FLEXIBLE[api_key] else b""
     size = 10 + len(name) + len(tags) + len(body)
     length = -1 if client_id is None else len(name)
     return b"".join((_size_and_request_start.pack(size, api_key, version, correlation_id, length), name, tags, body))
@@ -74,7 +74,7 @@ def decode_response_header(frame: Buffer, api_key: int, version: int) -> tuple[i
     """The correlation id at the start of `frame` (which begins behind the size prefix) and the body's position."""
     try:
         (correlation_id,) = _correlation_id.unpack_from(frame)
-        if response_header_version(api_key, version) == 0:
+        if version < FIRST_TAGGED[api_key]:
             return correlation_id, 4
         tags = frame[4]
         return correlation_id, skip_tagged_fields(frame, 5, tags) if tags else 5
@@ -84,7 +84,7 @@ def decode_response_header(frame: Buffer, api_key: int, version: int) -> tuple[i
 
 def response_prefix(api_key: int, version: int, correlation_id: int, body_size: int) -> bytes:
     """What stands before a response body of `body_size` bytes: size prefix and header."""
-    if response_header_version(api_key, version):
+    if version >= FIRST_TAGGED[api_key]:
         return _size_correlation_id_and_no_tags.pack(body_size + 5, correlation_id)
     return _size_and_correlation_id.pack(body_size + 4, correlation_id)
 
