@@ -1,4 +1,4 @@
-"""The two delayed operations of the data path: a produce waits for replicas (row D4), a fetch for bytes (row D5)."""
+"""A produce that waits for replicas (row D4). What waits for bytes is in ``handlers.fetching``."""
 
 from __future__ import annotations
 
@@ -131,29 +131,3 @@ class DelayedProduce(DelayedOperation):
         else:
             result.fail(KafkaError(error, _WHY.get(error, "")))
         return True
-
-
-class DelayedFetch(DelayedOperation):
-    """A fetch that found too few bytes: it keeps the request, and reads again when it completes (row D5)."""
-
-    __slots__ = ("_answer", "_is_satisfied")
-
-    def __init__(
-        self, timeout_ms: int, is_satisfied: Callable[[object | None], bool], answer: Callable[[], None]
-    ) -> None:
-        """``is_satisfied(key)``: is it time to answer? Only ``key`` changed since the last call; None: all may have."""
-        super().__init__(timeout_ms)
-        self._is_satisfied = is_satisfied
-        self._answer = answer
-
-    def try_complete(self) -> bool:
-        return self._is_satisfied(None) and self.force_complete()
-
-    def try_complete_for(self, key: object) -> bool:
-        return self._is_satisfied(key) and self.force_complete()
-
-    def on_complete(self) -> None:
-        self._answer()
-
-    def on_expiration(self) -> None:
-        """Nothing more to do: ``on_complete`` has answered with the bytes that are there (row D6)."""

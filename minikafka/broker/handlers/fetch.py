@@ -79,7 +79,7 @@ class _ConsumerFetch(Fetch):
         self._tells_aborted = request.isolation_level == Isolation.READ_COMMITTED
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
-    def _purgatory(self) -> Purgatory[object]:
+    def _waits_in(self) -> Purgatory[object]:
         return self._parts.replicas.waiting.consumer_fetches
 
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
@@ -157,7 +157,7 @@ class _FollowerFetch(Fetch):
         super().__init__(request, session, context, parts, came_ms)
         self._replica_id, self._broker_epoch = follower
 
-    def _purgatory(self) -> Purgatory[object]:
+    def _waits_in(self) -> Purgatory[object]:
         return self._parts.replicas.waiting.follower_fetches
 
     def _watched(self) -> Collection[Hashable]:

@@ -7,7 +7,7 @@ lately is read from the disk beside the loop first. Who may read what is up to i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,6 @@ from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
-from minikafka.broker.delayed import DelayedFetch
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.cold_reads import ColdRead, read_beside_the_loop
 from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, NewLeaders, reached_at
@@ -37,7 +36,7 @@ from minikafka.replication.server_session import CachedPartition
 from minikafka.replication.session_cache import FetchContext, FetchResult, FetchSessionCache
 from minikafka.storage.reading import COLD_READ_BYTES
 from minikafka.storage.slice import LogSlice
-from minikafka.timing.purgatory import Purgatory
+from minikafka.timing.purgatory import DelayedOperation, Purgatory
 from minikafka.wire.hot import encode_fetch_response, records_slot
 from minikafka.wire.messages.fetch import (
     AbortedTransaction,
@@ -83,8 +82,8 @@ class Parts:
     new_leaders: NewLeaders
 
 
-class Fetch(ABC):
-    """One request while it is being answered."""
+class Fetch(DelayedOperation):
+    """One request while it is being answered. If it finds too few bytes it waits (row D5)."""
 
     __slots__ = (
         "_asked",
@@ -112,6 +111,7 @@ class Fetch(ABC):
     def __init__(
         self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts, came_ms: int
     ) -> None:
+        super().__init__(min(request.max_wait_ms, LONGEST_WAIT_MS))
         self._came_ms = came_ms  # monotonic
         self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
         self._elsewhere: list[NewLeader] = []  # of partitions that were refused
@@ -148,17 +148,14 @@ class Fetch(ABC):
                 if cached.asked.current_leader_epoch == NO_EPOCH:  # else another one is refused
                     partition = self._parts.replicas.get(tp)
                     self._epochs[tp] = NO_EPOCH if partition is None else partition.leader_epoch
-        operation = DelayedFetch(min(request.max_wait_ms, LONGEST_WAIT_MS), self._is_satisfied, self._answer_anew)
         if self._is_large:
-            self._purgatory().watch(operation, self._watched(), self._came_ms)
-            self._start(self._look_in_portions(operation), WAITING_BYTES)
-            self._context.reply.cancel_with_connection(operation.cancel)
-        elif not self._has_found_nothing and operation.try_complete():
-            return
-        else:
-            self._purgatory().watch(operation, self._watched(), self._came_ms)
+            self._waits_in().watch(self, self._watched(), self._came_ms)
+            self._start(self._look_in_portions(), WAITING_BYTES)
+            self._context.reply.cancel_with_connection(self.cancel)
+        elif self._has_found_nothing or not self.try_complete():
+            self._waits_in().watch(self, self._watched(), self._came_ms)
             held_bytes = WAITING_BYTES + WAITING_PARTITION_BYTES * len(session.partitions)
-            self._context.reply.hold(held_bytes, operation.cancel)
+            self._context.reply.hold(held_bytes, self.cancel)
 
     @property
     def _has_found_nothing(self) -> bool:
@@ -199,10 +196,10 @@ class Fetch(ABC):
         else:
             then()
 
-    async def _look_in_portions(self, operation: DelayedFetch) -> None:
+    async def _look_in_portions(self) -> None:
         """It is watched already: look whether it is to be answered now."""
         for count, tp in enumerate(self._asked, 1):
-            if operation.is_completed or operation.try_complete_for(tp):
+            if self.is_completed or self.try_complete_for(tp):
                 return
             if count % PARTITIONS_AT_ONCE == 0:
                 await self._context.connection.wait_for_turn()
@@ -233,7 +230,7 @@ class Fetch(ABC):
     # -- what consumers and followers differ in ---------------------------------------------------------------------
 
     @abstractmethod
-    def _purgatory(self) -> Purgatory[object]:
+    def _waits_in(self) -> Purgatory[object]:
         """Where it waits."""
 
     @abstractmethod
@@ -411,6 +408,12 @@ class Fetch(ABC):
 
     # -- completing -------------------------------------------------------------------------------------------------
 
+    def try_complete(self) -> bool:
+        return self._is_satisfied(None) and self.force_complete()
+
+    def try_complete_for(self, key: object) -> bool:
+        return self._is_satisfied(key) and self.force_complete()
+
     def _is_satisfied(self, key: object | None) -> bool:
         """Enough bytes over all partitions, or one of them moved, was cut, was fenced or diverged (row D5).
 
@@ -451,13 +454,16 @@ class Fetch(ABC):
             return None  # a segment was rolled under the fetch
         return log_.bytes_between(asked.fetch_offset, limit)
 
-    def _answer_anew(self) -> None:
-        """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""
+    def on_complete(self) -> None:
+        """It waited, and reads anew. That may have gone cold: a segment was rolled, or is another's copy now."""
         try:
             self._session.look_again()
             self._read_all(self._answer)
         except Exception as error:  # a bug, and others are to be woken by what woke this one
             self._fail(error)
+
+    def on_expiration(self) -> None:
+        """Nothing more to do: ``on_complete`` has answered with the bytes that are there (row D6)."""
 
     def _answer(self) -> None:
         for cached, data in self._results:

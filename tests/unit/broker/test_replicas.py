@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from broker_client import batch
 from broker_node import FailingDisk, eventually, turns
 from broker_replicas import FOLLOWER, LONG_MS, ME, OTHER, Rig
 
-from minikafka.broker.delayed import DelayedFetch, DelayedProduce, ProduceResult
+from minikafka.broker.delayed import DelayedProduce, ProduceResult
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.replication import replica_effects as do
 from minikafka.storage.errors import StorageFailure
+from minikafka.timing.purgatory import DelayedOperation
 
 NONE = ErrorCode.NONE
 
@@ -279,7 +281,7 @@ async def test_a_failure_answers_everybody_who_waited_already(rig: Rig, disk: Fa
     rig.replicas.commit_staged()
     waiting = rig.await_acks(first)
     tried: list[int] = []
-    fetch = DelayedFetch(LONG_MS, lambda _tp: partition.replica.is_offline, lambda: tried.append(1))
+    fetch = Waiter(LONG_MS, lambda _tp: partition.replica.is_offline, lambda: tried.append(1))
     rig.replicas.waiting.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], 0)
     disk.refuse("append")
     rig.stage(partition, b"y")
@@ -294,6 +296,21 @@ async def test_a_failure_answers_everybody_who_waited_already(rig: Rig, disk: Fa
 # -- who waits for what -----------------------------------------------------------------------------------------------
 
 
+class Waiter(DelayedOperation):
+    """Something that waits as a fetch does."""
+
+    def __init__(self, timeout_ms: int, is_satisfied: Callable[[object], bool], answer: Callable[[], object]) -> None:
+        super().__init__(timeout_ms)
+        self._is_satisfied = is_satisfied
+        self._answer = answer
+
+    def try_complete(self) -> bool:
+        return self._is_satisfied(None) and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._answer()
+
+
 class Watcher:
     """A fetch that is never satisfied, and how often it was tried."""
 
@@ -301,7 +318,7 @@ class Watcher:
         self.tried = 0
         self.answered = 0
         purgatory = rig.replicas.waiting.follower_fetches if follower else rig.replicas.waiting.consumer_fetches
-        operation = DelayedFetch(LONG_MS, self._try, self._answer)
+        operation = Waiter(LONG_MS, self._try, self._answer)
         purgatory.try_complete_else_watch(operation, [partition.topic_partition], rig.clock.monotonic_ms())
         self.tried = 0
 
@@ -386,7 +403,7 @@ async def test_listeners_hear_of_the_high_watermark(rig: Rig) -> None:
 async def test_a_fetch_answers_with_what_there_is_when_its_time_is_up(rig: Rig) -> None:
     partition = rig.led()
     answered: list[int] = []
-    fetch = DelayedFetch(5, lambda _tp: False, lambda: answered.append(1))
+    fetch = Waiter(5, lambda _tp: False, lambda: answered.append(1))
     rig.replicas.waiting.consumer_fetches.try_complete_else_watch(
         fetch, [partition.topic_partition], rig.clock.monotonic_ms()
     )
