@@ -292,7 +292,11 @@ class OsDisk:
 
     def write_atomic(self, path: str, data: Buffer) -> None:
         temporary = path + ".tmp"
-        self._write(temporary, data, durable=True)
+        try:
+            self._write(temporary, data, durable=True)
+        except OSError:
+            self.unlink(temporary)  # a disk that is full needs the room
+            raise
         os.replace(temporary, path)
         self.fsync_dir(os.path.dirname(path))
 

@@ -74,6 +74,22 @@ def test_write_atomic_replaces_and_leaves_no_temporary_file(disk: OsDisk, tmp_pa
     assert disk.listdir(str(tmp_path)) == ["f"]
 
 
+def test_what_cannot_be_written_whole_takes_no_room(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "f")
+    disk.write_atomic(path, b"old content")
+
+    def refuse(_file: OsFile) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(OsFile, "fsync", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        disk.write_atomic(path, b"new")
+    assert disk.read_bytes(path) == b"old content"
+    assert disk.listdir(str(tmp_path)) == ["f"]
+
+
 def test_names_are_synced_without_another_descriptor(
     disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
