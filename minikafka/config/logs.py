@@ -97,7 +97,8 @@ class LogSettings(SettingGroup):
         LONG_MAX,
         dynamic=True,
         doc="""Records of a partition after which its log is synced to disk. 1 syncs before every acknowledgement, which
-        survives a power cut of all replicas at once; otherwise replication protects the data.""",
+        survives a power cut of all replicas at once; otherwise replication protects the data. A topic's own value says
+        nothing of committed offsets and transactions, which are in topics of their own.""",
     )
     log_flush_interval_ms = Setting(
         long(0), LONG_MAX, dynamic=True, doc="Longest time a record stays unsynced; by default the system decides."
