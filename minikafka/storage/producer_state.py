@@ -6,8 +6,8 @@ rules are those of Kafka's ProducerStateManager and ProducerAppendInfo:
 - same epoch, and both sequences equal those of one of the last five batches: a duplicate, answered with the old offset;
 - an older epoch: INVALID_PRODUCER_EPOCH; a newer epoch must begin at sequence 0;
 - otherwise the first sequence must follow the last one (2^31-1 is followed by 0), or OUT_OF_ORDER_SEQUENCE_NUMBER;
-- a producer that is not known (its state expired, or its records were deleted) may begin anywhere, but not behind the
-  first batch that it tried (:mod:`~minikafka.storage.first_batches`).
+- a producer that is not known (its state expired, or its records and the ends of its transactions were deleted) may
+  begin anywhere, but not behind the first batch that it tried (:mod:`~minikafka.storage.first_batches`).
 
 A follower and a restarting log replay batches without these checks: the leader made them.
 
