@@ -236,7 +236,8 @@ class _PartitionExamination:
                 self._check_gap(segment, walk, next_base, listed)
             is_complete = producers.is_complete and not facts.first_dirty.get(self._tp)
             checksum = UNKNOWN_CHECKSUM if facts.is_running else listed.get(base, UNKNOWN).aborted
-            segment.compare_aborted(producers.take_aborted(), checksum, is_complete=is_complete, judges=judges)
+            aborted = producers.take_aborted()
+            segment.compare_aborted(aborted, checksum, begin, is_complete=is_complete, judges=judges)
         producers.reach(walk.expected)
         if walk.first_gap is not None:
             first, last = walk.first_gap

@@ -31,7 +31,8 @@ class ProducerCheck:
         self._state = ProducerState()
         self._states: dict[int, ProducerState] = {}  # what each readable snapshot says
         self._directory = directory
-        self._replayed_from = begin
+        self.begin = begin
+        """A transaction from before it may have no record left: a start finds it to be over, or to begin later."""
         self.is_complete = begin == 0
         """The replay knows all producers that wrote since ``begin``, and none is left open from before."""
         for offset in snapshots:
@@ -81,14 +82,17 @@ class ProducerCheck:
     def _compare(self, offset: int, said: ProducerState) -> None:
         for entry in said.entries:
             ours = self._state.get(entry.producer_id)
-            if NO_OFFSET < entry.last_offset < self._replayed_from:
+            if NO_OFFSET < entry.last_offset < self.begin:
                 continue
             if ours is None:
                 if entry.last_offset != NO_OFFSET:
                     what = f"producer {entry.producer_id}: last offset {entry.last_offset}; the log has no batch of it"
                     self._findings.damage(self._path(offset), what)
                 continue
-            expected = (ours.epoch, ours.last_offset, ours.current_txn_first_offset)
+            first_offset = ours.current_txn_first_offset
+            if NO_OFFSET < first_offset < self.begin:  # see there
+                first_offset = entry.current_txn_first_offset
+            expected = (ours.epoch, ours.last_offset, first_offset)
             told = (entry.epoch, entry.last_offset, entry.current_txn_first_offset)
             if told != expected:
                 what = "producer {}: epoch {}, last offset {}, open transaction from {}; the log says {}, {}, {}"

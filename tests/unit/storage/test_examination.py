@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from at_once import compact
+from at_once import compact, delete_old_segments
 from simulator.disk import SimulatedDisk
 from storage_batches import NOW_MS, append, stage
 from storage_damage import BOOT, OTHER, ROOT, STOPS, TOPIC_ID, WAYS, WHERE, cases, leave, open_store
@@ -152,6 +152,34 @@ def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
     assert (left_over.severity, gaps.severity) == (Severity.NOTE, Severity.NOTE)
     assert left_over.what.endswith("files left over from an unfinished step; a start finishes or removes them")
     assert gaps.what.endswith("compaction leaves such gaps")
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+@pytest.mark.parametrize("is_aborted", [True, False])
+def test_a_transaction_that_began_before_the_log_is_whole(has_more: bool, is_aborted: bool) -> None:
+    """A start finds no record of it, or a later first one: it is over, or begins later than its snapshot says."""
+    disk = SimulatedDisk().mount()
+    store = open_store(disk)
+    Registrations(disk, store, BOOT).write(41)
+    log = store.create(WHERE, TOPIC_ID, LogConfig(cleanup_policy=frozenset({"delete"})))
+    append(log, b"v", producer=(9, 0, 0), is_transactional=True)
+    log.roll()
+    append(log, b"x")
+    if has_more:
+        append(log, b"v", producer=(9, 0, 1), is_transactional=True)
+    log.flush()
+    log.delete_records(1, log.log_end_offset)
+    delete_old_segments(log, log.log_end_offset, NOW_MS)
+    log.flush()
+    store.abandon()
+    store = open_store(disk)
+    again = store.get(WHERE)
+    assert again is not None
+    if is_aborted:
+        stage(again, build_end_txn_marker(9, 0, EndTxnMarker(False, 0), timestamp=NOW_MS))
+        again.commit()
+    store.close({WHERE: again.log_end_offset}, broker_epoch=41)
+    assert examine(disk, decodes=True) == []
 
 
 def test_a_node_that_runs_is_seen_by_its_lock(tmp_path: Path) -> None:
