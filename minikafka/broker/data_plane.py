@@ -138,7 +138,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         assignments,
         moves,
         roles,
-        SyncedTopics(control.registrations, replicas, jobs, roles.due.wait_all_told, ports.threads.sync),
+        SyncedTopics(config, control.registrations, replicas, jobs, roles.due.wait_all_told, ports.threads.sync),
         isr,
         Maintenance(config, replicas, driver, jobs, store, clock, ports.threads.upkeep, producer_expiration_ms),
     )

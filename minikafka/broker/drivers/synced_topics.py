@@ -1,5 +1,7 @@
 """Topics that lose nothing in a power cut: those with ``flush.messages=1``, once their logs here are synced (KIP-966).
 
+Theirs may be the setting of the brokers, ``log.flush.interval.messages``.
+
 Records of such a topic are synced before they count, except those from before the setting. So their logs are synced
 first. Only then the topic is claimed in the ``registration`` file, for the next process and through it the controller.
 
@@ -17,9 +19,10 @@ from uuid import UUID
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread, run_job
-from minikafka.config import TopicConfig
+from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.effective import broker_config, concern_brokers
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.storage.errors import StorageFailure
@@ -35,6 +38,7 @@ class SyncedTopics:
 
     def __init__(
         self,
+        config: BrokerConfig,
         registrations: Registrations,
         replicas: Replicas,
         jobs: LogJobs,
@@ -42,6 +46,7 @@ class SyncedTopics:
         run_in_thread: RunInThread,
     ) -> None:
         """``wait_all_told``: waits until ``replicas`` has all replicas that metadata places here, with settings."""
+        self._config = config
         self._registrations = registrations
         self._replicas = replicas
         self._jobs = jobs
@@ -63,7 +68,8 @@ class SyncedTopics:
         if not self._has_begun:
             return
         configured = {each.name for each in delta.configs if each.resource_type is ConfigResourceType.TOPIC}
-        changed = (configured | delta.created_topics) & delta.after.topics_by_name.keys()
+        there = delta.after.topics_by_name.keys()
+        changed = there if concern_brokers(delta.configs) else (configured | delta.created_topics) & there
         self._wanted -= {topic.topic_id for topic in delta.deleted_topics}
         if changed or delta.deleted_topics:
             self._look_at(delta.after, changed)
@@ -71,8 +77,10 @@ class SyncedTopics:
     def _look_at(self, image: MetadataImage, names: Iterable[str]) -> None:
         """Check topics of the image; claims on unknown or deleted topics stay for now."""
         topics = [image.topics_by_name[name] for name in names]
-        synced = {topic.topic_id for topic in topics if _is_synced(image, topic.name)}
-        given_up = {topic.topic_id for topic in topics} - synced
+        default = str(broker_config(image, self._config).log_flush_interval_messages)
+        values = {topic.topic_id: image.topic_overrides(topic.name).get(FLUSH_MESSAGES, default) for topic in topics}
+        synced = {topic_id for topic_id, value in values.items() if value == "1"}
+        given_up = values.keys() - synced
         self._wanted = (self._wanted - given_up) | synced
         self._syncing -= given_up
         job = self._registrations.claim(self._registrations.synced_topics - given_up)
@@ -120,7 +128,3 @@ class SyncedTopics:
                 except StorageFailure:
                     failed.add(topic_id)
         return self._syncing - failed
-
-
-def _is_synced(image: MetadataImage, topic: str) -> bool:
-    return image.topic_overrides(topic).get(FLUSH_MESSAGES) == "1"

@@ -7,11 +7,12 @@ import errno
 from typing import Any
 
 import pytest
-from broker_node import HastyDisk, alter_topic, create_topic, eventually
+from broker_node import HastyDisk, alter_setting, alter_topic, create_topic, eventually
 
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
+from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.model import TopicPartition
 from minikafka.records.batch import Buffer
 from minikafka.storage.registration import RecordJob, Registrations
@@ -68,6 +69,19 @@ async def test_a_claim_is_given_up_before_the_setting_goes(node: Node, monkeypat
     await set_flush_messages(node, "orders", "1000")
     await eventually(lambda: log.config.flush_messages == 1000, "the setting")
     assert seen[0] == 1
+    assert claimed(node) == frozenset()
+
+
+@pytest.mark.spec("P2")
+async def test_the_setting_may_be_that_of_all_brokers(start_node: Any) -> None:
+    """Without the claim a replica that had everything did not lead after a power cut."""
+    node = await start_node(log_flush_interval_messages=1)
+    orders, others = await create_topic(node, "orders"), await create_topic(node, "others", flush_messages=1000)
+    logs = node.store.get(orders), node.store.get(others)
+    await eventually(lambda: logs[0].topic_id in claimed(node), "the topic to be claimed")
+    assert logs[1].topic_id not in claimed(node)
+    await alter_setting(node, EVERY_BROKER, "log.flush.interval.messages", "2")
+    await eventually(lambda: logs[0].config.flush_messages == 2, "the setting")
     assert claimed(node) == frozenset()
 
 
