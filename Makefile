@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo demo-transactions demo-spark test test-long hostile planted schedules check sim up down lint types bench
+.PHONY: help install demo demo-transactions demo-spark test test-long hostile cycles planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make t
 
 hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets and 10,000 logins and handshakes left half-way
 	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile $(ARGS)
+
+cycles: $(DEV)  ## repeat each kind of operation N times, all together and each by itself, and look for what grows (three minutes)
+	@CYCLES=$(or $(N),30) $(BIN)/pytest -m '' tests/cycles $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it, PIN=1 finds quick seeds)
 	@$(if $(PIN),PIN=$(PIN) )$(BIN)/python tests/planted $(SUITE)
