@@ -288,6 +288,7 @@ async def test_without_a_duplicate_a_region_is_read_in_pieces(
     large, small = Region(file, 1000, 400_000), Region(file, 0, 10)
     to.outbox.write([b"<", large])
     to.outbox.write([b"-", small, b">"])
+    assert share.in_use == limit, "a busy one is nobody else's, and there is no other"
     assert to.transport.get_write_buffer_size() <= 2 * outbox_module.PIECE_BYTES
     assert await to.peer.receive(400_013) == b"<" + content[1000:401_000] + b"-" + content[:10] + b">"
     assert (large.reads, large.releases, small.releases) == (0, 1, 1)
