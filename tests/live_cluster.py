@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET, REPLICATION_PORT_OFFSET
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.managed import ManagedCluster
 from minikafka.chaos.ports import is_free
 from minikafka.chaos.probe import PartitionView
 from minikafka.storage.disk import OsDisk
@@ -152,7 +153,7 @@ def _work_ms() -> float:
     return (time.thread_time() - began_s) * 1000
 
 
-def slow_turns(cluster: LocalCluster) -> Iterator[str]:
+def slow_turns(cluster: ManagedCluster) -> Iterator[str]:
     """What the nodes' logs say of turns of the loop that took too long, and what they were busy with."""
     for node_id in cluster.node_ids:
         for line in _log_lines(cluster, node_id):
@@ -180,7 +181,7 @@ def http_get(url: str, path: str) -> tuple[int, str]:
         connection.close()
 
 
-def _log_lines(cluster: LocalCluster, node_id: int) -> list[str]:
+def _log_lines(cluster: ManagedCluster, node_id: int) -> list[str]:
     """What a node logged: nothing, if it never started."""
     path = cluster.layout.log_file(node_id)
     return path.read_text().splitlines() if path.exists() else []

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from live_cluster import StartCluster, eventually, leader_of, running_cluster
+from live_cluster import StartCluster, eventually, leader_of, running_cluster, slow_turns, turn_max_ms
 from live_java import NotHereError
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.managed import ManagedCluster
+from minikafka.testing import MiniKafka
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[2]))  # benchmarks, which start Apache Kafka
@@ -35,6 +37,28 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
             return running.enter_context(running_cluster(directory, brokers, **settings))
 
         yield start
+
+
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Brokers of the kit, too, are watched: a turn of a loop that takes as long as ``running_cluster`` forbids fails
+    the test, and is told with its place."""
+    slow: list[str] = []
+    create, end = MiniKafka._create, MiniKafka._end
+
+    def create_watched(kafka: MiniKafka, *where: Any) -> ManagedCluster:
+        kafka._settings = {"loop.turn.warn.ms": str(turn_max_ms())} | kafka._settings
+        return create(kafka, *where)
+
+    def end_and_look(kafka: MiniKafka, cluster: ManagedCluster, *how: Any) -> None:
+        cluster.end()  # before its logs go
+        slow.extend(slow_turns(cluster))
+        end(kafka, cluster, *how)
+
+    monkeypatch.setattr(MiniKafka, "_create", create_watched)
+    monkeypatch.setattr(MiniKafka, "_end", end_and_look)
+    yield
+    assert not slow, "\n".join(slow)
 
 
 @pytest.fixture
