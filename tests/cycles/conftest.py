@@ -27,7 +27,7 @@ CACHED_MAX = 2
 """Entries of caches that are bounded: less than would pass for growth."""
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
     """Three nodes with two log directories each."""
     with pytest.MonkeyPatch.context() as patch:

@@ -78,9 +78,10 @@ class SyncedTopics:
         """Check topics of the image; claims on unknown or deleted topics stay for now."""
         topics = [image.topics_by_name[name] for name in names]
         default = str(broker_config(image, self._config).log_flush_interval_messages)
-        values = {topic.topic_id: image.topic_overrides(topic.name).get(FLUSH_MESSAGES, default) for topic in topics}
-        synced = {topic_id for topic_id, value in values.items() if value == "1"}
-        given_up = values.keys() - synced
+        synced = {
+            topic.topic_id for topic in topics if image.topic_overrides(topic.name).get(FLUSH_MESSAGES, default) == "1"
+        }
+        given_up = {topic.topic_id for topic in topics} - synced
         self._wanted = (self._wanted - given_up) | synced
         self._syncing -= given_up
         job = self._registrations.claim(self._registrations.synced_topics - given_up)
