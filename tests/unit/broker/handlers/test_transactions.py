@@ -787,6 +787,7 @@ async def test_a_marker_that_waits_holds_up_no_other_call(
     await create_topic(first, "payments", replicas=[[2]])
     await create_topic(first, TRANSACTION_STATE_TOPIC, replicas=[[1]])
     await eventually(lambda: [each.coordinator.phase for each in first.transactions] == [Phase.ACTIVE], "it")
+    await eventually(lambda: second.image.topic(TRANSACTION_STATE_TOPIC), "the other to know the coordinator")
     write, waiting, done = write_txn_markers.write_markers, asyncio.Event(), asyncio.Event()
 
     async def slow(request: WriteTxnMarkersRequest, *what: Any) -> Any:
