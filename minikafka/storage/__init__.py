@@ -19,7 +19,7 @@
 ``config``           the settings of one log
 ``log``              one partition's log, for the broker: shared state of its parts, and failures. The parts:
 ``appending``        stage and commit; ``follower``: checks of fetched batches
-``reading``          ``slice``: a region of a file with whole batches; ``timestamps``: from a time to an offset;
+``reading``          ``slice``: whole batches, in a file or in memory; ``timestamps``: from a time to an offset;
                      ``read_jobs``: slow reads, for a thread; ``verifying``: verification of bytes, once and again
 ``cutting``          truncation, DeleteRecords, ``retention``; ``cut_job``: the slow part of a truncation;
                      ``rewinding``: producer state after it

@@ -1,8 +1,9 @@
 """What every fetch does: read its partitions, wait until there is enough, answer (rows R16, D5).
 
-Records are sent as regions of log files. A fetch that finds too few bytes waits: the request is kept, and the log is
-read again when bytes arrive or its time is up. One of many partitions is looked at in portions, and what nobody read
-lately is read from the disk beside the loop first. Who may read what is up to its kinds (``fetch``).
+Records are sent as regions of log files; the last write, if it is small, from memory. A fetch that finds too few bytes
+waits: the request is kept, and the log is read again when bytes arrive or its time is up. One of many partitions is
+looked at in portions, and what nobody read lately is read from the disk beside the loop first. Who may read what is up
+to its kinds (``fetch``).
 """
 
 from __future__ import annotations
@@ -484,7 +485,7 @@ class Fetch(DelayedOperation):
 
 
 def send_response(context: RequestContext, response: FetchResponse) -> None:
-    """Encode it; records stay regions of files."""
+    """Encode it; regions of files stay regions."""
     chunks: list[Chunk] = [
         segment.handle if isinstance(segment, RecordsSlot) else segment  # type: ignore[misc]  # handles are regions
         for segment in encode_fetch_response(response, context.version, context.correlation_id)
