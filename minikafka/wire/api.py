@@ -146,13 +146,3 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {int(key): key.first_flexible for key in
 FIRST_TAGGED: Final = FIRST_FLEXIBLE | {int(ApiKey.API_VERSIONS): NEVER}
 """Response headers have tagged fields from there on; never those of ApiVersions, whose client cannot know what the
 broker speaks."""
-
-
-def request_header_version(api_key: int, version: int) -> int:
-    """1, or 2 for flexible versions. Raises KeyError for an unknown API."""
-    return 2 if version >= FIRST_FLEXIBLE[api_key] else 1
-
-
-def response_header_version(api_key: int, version: int) -> int:
-    """0, or 1 for flexible versions. Raises KeyError for an unknown API."""
-    return 1 if version >= FIRST_TAGGED[api_key] else 0

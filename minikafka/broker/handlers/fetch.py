@@ -170,8 +170,10 @@ class _FollowerFetch(Fetch):
 
     def _is_satisfied(self, key: object | None) -> bool:
         """Who takes any byte is woken by the end of a log that moved, and need not look for what it will read."""
-        is_any_enough = self._request.min_bytes <= 1 and not self._parts.quotas.as_leader.is_limited
-        return (is_any_enough and key is self._session.session is not None) or super()._is_satisfied(key)
+        has_moved = key is not None and key is self._session.session
+        if has_moved and self._request.min_bytes <= 1 and not self._parts.quotas.as_leader.is_limited:
+            return True
+        return super()._is_satisfied(key)
 
     @property
     def _opens_session(self) -> bool:

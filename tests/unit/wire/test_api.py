@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from minikafka.wire.api import ApiKey, request_header_version, response_header_version
+from minikafka.wire.api import FIRST_FLEXIBLE, FIRST_TAGGED, ApiKey
 from minikafka.wire.layout import is_flexible
 from minikafka.wire.schema import VersionRange
 
@@ -46,13 +46,12 @@ def test_produce_is_offered_from_version_0_but_not_supported_there() -> None:
     assert ApiKey.FETCH.announced_versions == ApiKey.FETCH.versions
 
 
-def test_header_versions() -> None:
-    assert (request_header_version(ApiKey.PRODUCE, 8), request_header_version(ApiKey.PRODUCE, 9)) == (1, 2)
-    assert (response_header_version(ApiKey.PRODUCE, 8), response_header_version(ApiKey.PRODUCE, 9)) == (0, 1)
-    assert request_header_version(ApiKey.API_VERSIONS, 3) == 2
-    assert response_header_version(ApiKey.API_VERSIONS, 3) == 0
-    with pytest.raises(KeyError):
-        request_header_version(999, 0)
+def test_from_where_on_headers_have_tagged_fields() -> None:
+    """KIP-482; a client that asks for the versions cannot know yet what the broker speaks (KIP-511)."""
+    assert (FIRST_FLEXIBLE[ApiKey.PRODUCE], FIRST_TAGGED[ApiKey.PRODUCE]) == (9, 9)
+    assert FIRST_FLEXIBLE[ApiKey.API_VERSIONS] == 3
+    assert FIRST_TAGGED[ApiKey.API_VERSIONS] > ApiKey.API_VERSIONS.versions.last
+    assert set(FIRST_FLEXIBLE) == set(FIRST_TAGGED) == set(map(int, ApiKey))
 
 
 def test_an_api_is_named_like_its_request_class() -> None:
