@@ -20,6 +20,8 @@ from live_cluster import eventually
 from minikafka.chaos.local_cluster import LocalCluster
 
 TAB = "\t"
+PROMPT = "bash> "
+"""Shown once bash has the terminal: what is typed before that is echoed by the system, to which Tab is a letter."""
 TURN_S = 5.0
 NAMES = ("oysters", "oy$(touch made)", "oy\\$(touch made)", "oy`touch made`", "oy sters", "oy*")
 
@@ -31,19 +33,22 @@ class Bash:
         self._process, self._terminal = pty.fork()
         if not self._process:
             programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-            environment = {"PATH": programs, "HOME": str(directory), "PS1": "", "TERM": "dumb", "COLUMNS": "200"}
+            environment = {"PATH": programs, "HOME": str(directory), "PS1": PROMPT, "TERM": "dumb", "COLUMNS": "200"}
             os.chdir(directory)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+        self._seen = ""
+        eventually(lambda: PROMPT in self.shown(), "bash")
         self.type('eval "$(_MINIKAFKA_COMPLETE=source_bash minikafka)"; echo rea""dy\n')
-        eventually(lambda: "ready" in self.shown(), "bash")
+        eventually(lambda: f"ready\r\n{PROMPT}" in self.shown(), "bash to know how to complete")
 
     def type(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
 
     def shown(self) -> str:
-        """What it shows next; nothing if it takes long."""
+        """All that it has shown, and what it shows next, unless that takes long."""
         is_there, _, _ = select([self._terminal], [], [], TURN_S)
-        return os.read(self._terminal, 65536).decode() if is_there else ""
+        self._seen += os.read(self._terminal, 65536).decode() if is_there else ""
+        return self._seen
 
     def complete(self) -> str:
         """Whoever presses Tab waits a second at most; on a busy machine that may be too short."""
