@@ -156,9 +156,14 @@ class LocalCluster(ManagedCluster):
                 self._fork(node_id)
 
     def _kill_started(self, node_ids: Iterable[int]) -> None:
-        for child in [self._children[node_id] for node_id in node_ids if node_id in self._children]:
-            child.kill()
-            child.wait()
+        for node_id in node_ids:
+            child = self._children.get(node_id)
+            if child is not None:
+                child.kill()
+                child.wait()
+            elif (process := self.process(node_id)) is not None:  # Ctrl-C came between its start and its child
+                send_signal(process, signal.SIGKILL)
+                wait_until_gone(process, _SIGNAL_TIMEOUT_S)
 
     @contextmanager
     def _lock(self) -> Iterator[None]:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live_cluster import eventually
 
 from minikafka.chaos import observed
 from minikafka.chaos.cluster_status import cluster_status
+from minikafka.chaos.forks import ForkServer
 from minikafka.chaos.layout import ClusterError, ClusterLayout, LoginRefusedError, NodeDownError
 from minikafka.chaos.local_cluster import LocalCluster, check_edited, running_directories
 from minikafka.chaos.ports import free_base_port
@@ -137,6 +139,33 @@ def test_nodes_do_not_outlive_a_start_that_is_interrupted_while_others_are_still
         cluster.start()
     assert cluster.layout.pid_file(1).exists()
     assert cluster.running() == {}
+
+
+@pytest.mark.parametrize("where", ["_ask", "start"])
+def test_a_node_does_not_outlive_a_start_that_is_interrupted_before_its_process_is_known(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The server's answer was read, and nobody has it."""
+    work = getattr(ForkServer, where)
+    count = 0
+
+    def interrupted(self: ForkServer, *args: Any, **more: Any) -> Any:
+        nonlocal count
+        answer = work(self, *args, **more)
+        count += where == "start" or "arguments" in args[0]
+        if count == 2:
+            count += 1
+            raise KeyboardInterrupt
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ForkServer, where, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.start()
+    assert cluster.layout.log_file(2).exists()
+    survivors = cluster.running()
+    cluster.kill_all()
+    assert survivors == {}
 
 
 def test_all_are_killed_though_one_ends_meanwhile(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
