@@ -75,6 +75,7 @@ def _read_with_librdkafka(cluster: LocalCluster, leader: int) -> int:
         "group.id": CLIENT_ID,
         "fetch.message.max.bytes": FETCH_BYTES,
         "queued.max.messages.kbytes": 1 << 16,
+        "fetch.queue.backoff.ms": 10,  # when that is full; it is a second, unless told
         "enable.auto.commit": False,
     }
     consumer = Consumer(settings)
