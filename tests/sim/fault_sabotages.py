@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 from planted.registry import Suite
@@ -12,10 +13,14 @@ from sim_scenario import Report, simulate
 
 from minikafka.broker import control_plane
 from minikafka.broker.clock import Clock
-from minikafka.broker.drivers import metadata_copies
+from minikafka.broker.drivers import metadata_copies, synced_topics
 from minikafka.broker.waiting import Waiting
+from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode
 from minikafka.groups.shard import Shard
+from minikafka.metadata.controller import partition_change
+from minikafka.metadata.controller.partition_change import Circumstances
+from minikafka.metadata.image import PartitionImage
 from minikafka.model import METADATA_PARTITION, TopicPartition
 from minikafka.replication.fetcher import ReplicaFetcher
 from minikafka.replication.leader import LeaderState
@@ -74,6 +79,9 @@ ODD_FILES = suite_of("odd files", "whole clusters whose files are older, or dire
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
 SHORTAGES = suite_of("shortages", "whole clusters short of descriptors", "no descriptors", "kill leader")
+DEPARTURES = suite_of(
+    "departures", "whole clusters of which one machine goes for good", "machine goes for good", "kill two"
+)
 STALLS = suite_of(
     "stalls",
     "whole clusters whose threads stall, while topics are made again with the same names",
@@ -208,6 +216,23 @@ def directories_in_the_place_of_files_stay(patch: Any) -> None:
 @DISKS.replaces(LogDir, "fail")
 def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any) -> None:
     """Its logs refuse whatever they are asked; nobody is told, and nobody else leads."""
+
+
+# -- a machine that goes for good -------------------------------------------------------------------------------------
+
+
+@DEPARTURES.plants()
+def only_settings_of_topics_are_claimed(patch: Any) -> None:
+    """Who syncs every write because all brokers do is not taken for whole after a power cut, and does not lead."""
+    unset = BrokerConfig.log_flush_interval_messages.default
+    patch.setattr(synced_topics, "broker_config", lambda *_: SimpleNamespace(log_flush_interval_messages=unset))
+
+
+@DEPARTURES.replaces(partition_change, "_eligible")
+def only_the_isr_is_elected(before: PartitionImage, wanted: PartitionImage, around: Circumstances) -> tuple[int, ...]:
+    """Where the last of the ISR does not come back, those that have everything wait for it for ever."""
+    complete = {*before.isr, *wanted.isr}.difference(around.lost, around.gone)
+    return tuple(replica for replica in wanted.replicas if replica in complete)
 
 
 # -- shortages --------------------------------------------------------------------------------------------------------

@@ -48,6 +48,14 @@ class Refusal(NamedTuple):
     is_file: bool
 
 
+class Nothing:
+    """Decides that nothing of what was not synced is there after a power cut."""
+
+    def randrange(self, _stop: int, /) -> int:
+        """The first possibility."""
+        return 0
+
+
 class Machine:
     """One machine: a disk that outlives its processes, a wall clock, and at most one process, which runs a node."""
 
@@ -64,6 +72,8 @@ class Machine:
         """Why its node ended by itself, since it was last started."""
         self.incarnation = 0
         self.is_paused = False
+        self.is_gone = False
+        """For good (``sim_departed``): nothing is started on it any more."""
         self.disk_error: OSError | None = None
         """What every write and sync below ``failing_path`` fails with while it is set."""
         self.failing_path = "/"
@@ -133,7 +143,7 @@ class Machine:
         self._cluster.network.lose_power(self.host)
         if self.process is not None:
             self._end()
-        self.disk.lose_power(self._cluster.rng)
+        self.disk.lose_power(Nothing() if self._cluster.keeps_nothing_unsynced else self._cluster.rng)
         self._boot += 1
 
     def pause(self) -> None:
@@ -276,6 +286,8 @@ class SimulatedCluster:
         self.has_noise = False
         self.sets_clocks = False
         """The wall clock of a node that starts is right: it will be believed."""
+        self.keeps_nothing_unsynced = False
+        """A power cut takes all that was not synced, rather than any part of it."""
         self.has_users = False
         """Nodes have one more listener, where clients log in."""
         self.synced_on_loop: Counter[str] = Counter()
@@ -315,10 +327,14 @@ class SimulatedCluster:
         )
 
     def start(self) -> None:
-        """Start every machine that is not up."""
-        for machine in self.machines.values():
+        """Start every machine that is not up, and may be."""
+        for machine in self.present():
             if not machine.is_up:
                 machine.start()
+
+    def present(self) -> list[Machine]:
+        """All machines but the one that is gone for good."""
+        return [machine for machine in self.machines.values() if not machine.is_gone]
 
     def nodes(self) -> Iterator[tuple[Machine, Node]]:
         """The nodes that run, paused ones too."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
+from sim_departed import Departure
 from sim_losses import BeyondThePromise
 from sim_media import EPOCHS, LOST, ODD, RESTORED, UNREADABLE, WRONG, Media
 from sim_shortages import Shortages
@@ -54,6 +55,7 @@ EXTRA: Final = {
     "leader epochs": 2,
     "lost logs": 2,
     "damage beyond the promise": 2,
+    "machine goes for good": 3,
     "slow disk": 2,
     "slow disks": 1,
     "no names": 1,
@@ -110,6 +112,9 @@ class Faults:
         self.media = Media(cluster)
         self.beyond = BeyondThePromise(cluster)
         self._shortages = Shortages(cluster, self._later, self._short)
+        self._departure = Departure(
+            cluster, self._later, lambda one: self._restart_later(one, self._short()), is_flushed=is_flushed
+        )
         self._strike_at_exit: Callable[[], None] = lambda: None
         self._is_power_at_stake = False  # it goes at the next election
         self._mean_pause_s = mean_pause_s
@@ -153,6 +158,7 @@ class Faults:
             "media": lambda: self.damage_media("media", WRONG),
             "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
             "damage beyond the promise": self.damage_beyond,
+            "machine goes for good": self.let_one_go,
             "odd files": lambda: self.damage_media("odd files", ODD),
             "leader epochs": lambda: self.damage_media("leader epochs", EPOCHS),
             "lost logs": lambda: self.damage_media("lost logs", LOST),
@@ -324,7 +330,8 @@ class Faults:
 
     def _may_fail(self, machine: Machine) -> bool:
         """One replica at a time."""
-        return not self.beyond.partition and self.media.machine in (None, machine) and not self.media.has_exchanged
+        is_at_stake = bool(self.beyond.partition) or self._departure.machine is not None
+        return not is_at_stake and self.media.machine in (None, machine) and not self.media.has_exchanged
 
     def _disk_error(self) -> OSError:
         number = self._cluster.rng.choice((errno.ENOSPC, errno.EIO))
@@ -343,11 +350,13 @@ class Faults:
     def lose_power(self) -> None:
         """Not where a sync failed: a process that starts there later is told of no error and no loss by its kernel."""
         rng = self._cluster.rng
-        machines = [machine for machine in self._cluster.machines.values() if not machine.disk.has_failed_sync]
+        machines = [machine for machine in self._cluster.present() if not machine.disk.has_failed_sync]
         if self.beyond.partition or (self.media.machine is not None and not self.media.is_whole()):
             return
         if not machines or (not self._is_flushed and self._lost_power and not self._is_in_sync()):
             return
+        if not self._is_flushed and self._departure.machine is not None:
+            return  # that was one replica already
         self._lost_power = self.beyond.has_lost_power = True
         self._count("power loss")
         for machine in rng.sample(machines, rng.randrange(1, 1 + len(machines)) if self._is_flushed else 1):
@@ -356,7 +365,7 @@ class Faults:
 
     def lose_power_after_failover(self) -> None:
         """Of all, while a new leader's disk has not taken yet what it leads with. Where every write is synced."""
-        machines = list(self._cluster.machines.values())
+        machines = self._cluster.present()
         is_at_stake = bool(self.beyond.partition) or self.media.machine is not None
         if not self._is_flushed or is_at_stake or any(one.disk.has_failed_sync for one in machines):
             return
@@ -374,17 +383,32 @@ class Faults:
         if self.media.machine is not None or self.beyond.partition:
             return  # damaged since this was planned
         self.beyond.has_lost_power = True
-        for machine in self._cluster.machines.values():
+        for machine in self._cluster.present():
             if not machine.disk.has_failed_sync:
                 machine.lose_power()
                 self._restart_later(machine, self._short())
+
+    def let_one_go(self, patience: int = PATIENCE) -> None:
+        """One machine, once, when nothing else is at stake; from then on nothing else takes a replica away."""
+        media = self.media
+        is_at_stake = bool(self.beyond.partition) or media.former.away is not None
+        if is_at_stake or self._departure.machine is not None:
+            return
+        if not self._is_in_sync() or not media.is_whole() or any(map(_is_unsound, self._cluster.machines.values())):
+            if patience:
+                self._later(0.5, lambda: self.let_one_go(patience - 1))
+            return
+        self._count("machine goes for good")
+        self._departure.begin()
 
     # -- media --------------------------------------------------------------------------------------------------------
 
     def damage_beyond(self) -> None:
         """All replicas of one partition, once. From then on nothing else is lost that may hide what became of it."""
         is_known = self._cluster.simulator.now > CHECKPOINTED_AFTER_S  # a younger log can be gone without a trace
-        if self.beyond.partition or self.media.machine is not None or not is_known or not self._is_in_sync():
+        if self._departure.machine is not None or self.media.machine is not None:
+            return
+        if self.beyond.partition or not is_known or not self._is_in_sync():
             return
         self._count("damage beyond the promise")
         replicas = self._replicas_of_some_partition()
@@ -402,7 +426,7 @@ class Faults:
 
     def damage_media(self, name: str, hows: Sequence[How], patience: int = PATIENCE) -> None:
         """Of one machine, while it runs or is down, and of no other before all is whole again."""
-        if self.beyond.partition:
+        if self.beyond.partition or self._departure.machine is not None:
             return
         if not self._is_in_sync() or any(machine.disk.has_failed_sync for machine in self._cluster.machines.values()):
             if patience:
@@ -449,13 +473,10 @@ class Faults:
     def exchange_directory(self, patience: int = PATIENCE) -> None:
         """A log directory of one machine goes, or comes back as it was."""
         machines = self._cluster.machines.values()
-        if len(self._cluster.log_dirs) == 1 or self.beyond.partition or self.media.former.must_come_back:
+        is_at_stake = bool(self.beyond.partition) or self._departure.machine is not None
+        if len(self._cluster.log_dirs) == 1 or is_at_stake or self.media.former.must_come_back:
             return
-        if (
-            not self._is_in_sync()
-            or not self.media.is_whole()
-            or any(machine.disk.has_failed_sync or machine.is_disk_failing for machine in machines)
-        ):
+        if not self._is_in_sync() or not self.media.is_whole() or any(map(_is_unsound, machines)):
             if patience:
                 self._later(0.5, lambda: self.exchange_directory(patience - 1))
             return
@@ -541,7 +562,7 @@ class Faults:
         self._start(machine)
 
     def _start(self, machine: Machine) -> None:
-        if not machine.is_up:
+        if not machine.is_up and not machine.is_gone:
             machine.start()
 
     def _cut_both(self, machine: Machine, other: Machine) -> None:
@@ -577,3 +598,8 @@ class Faults:
     def _count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1
         self._cluster.say("faults", name)
+
+
+def _is_unsound(machine: Machine) -> bool:
+    """Its disk may lack something that its node has written."""
+    return machine.disk.has_failed_sync or machine.is_disk_failing

@@ -24,7 +24,7 @@ PROGRESS = 25
 SHARE = 4
 """Of so many seeds one has transactions, unless scenes or faults are chosen; half of those delete records, too, and a
 quarter are in compacted topics; one has a consumer group of the newer protocol; in one, log directories go and come
-back; in every other one of the rest, rights come and go."""
+back; in every other one of the rest, rights come and go, and in the others a machine goes for good."""
 
 
 def main() -> int:
@@ -150,6 +150,8 @@ class _Sweep:
         extra = self.extra
         if not self.is_chosen and seed % SHARE == 1:
             extra = (*extra, "former directories")
+        if not self.is_chosen and seed % (2 * SHARE) == SHARE - 1:
+            extra = (*extra, "machine goes for good")
         how = {"without": self.without, "extra": extra, "scenes": scenes}
         return simulate(seed, self.duration_s, **how, tracing=tracing)
 
