@@ -75,7 +75,10 @@ class SlotFile(Protocol):
     """An open file whose parts are written over in place; closed with its last holder."""
 
     def pwrite(self, data: bytes, position: int, /) -> int:
-        """Write at ``position``, making the file longer if need be; how many bytes, fewer where the disk is full."""
+        """Write at ``position``, making the file longer if need be; how many bytes, which may be only a part.
+
+        :func:`write_rest_at` goes on.
+        """
         ...
 
 
@@ -155,6 +158,30 @@ class Disk(Protocol):
         ...
 
 
+def write_rest(writev: Callable[[Sequence[Buffer]], int], buffers: Sequence[Buffer], written: int) -> None:
+    """Go on after a short write of ``buffers``; one that makes no progress is a full disk."""
+    rest = [memoryview(buffer) for buffer in buffers]
+    while True:
+        while rest and written >= len(rest[0]):
+            written -= len(rest[0])
+            del rest[0]
+        if not rest:
+            return
+        rest[0] = rest[0][written:]
+        written = writev(rest)
+        if written == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def write_rest_at(pwrite: Callable[[bytes, int], int], data: bytes, position: int, written: int) -> None:
+    """The same for a write at ``position``, of which ``written`` bytes are there."""
+    while written < len(data):
+        more = pwrite(data[written:], position + written)
+        if more == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written += more
+
+
 class OsFile:
     """A descriptor opened with O_APPEND or O_RDONLY."""
 
@@ -168,26 +195,14 @@ class OsFile:
             buffer = buffers[0]
             written = os.write(self._fd, buffer)
             if written != len(buffer):
-                self._append_rest(buffers, written)
+                write_rest(partial(os.writev, self._fd), buffers, written)
         else:
             for start in range(0, len(buffers), MAX_BUFFERS_PER_WRITE):
                 some = buffers[start : start + MAX_BUFFERS_PER_WRITE]
-                self._append_rest(some, os.writev(self._fd, some))
+                written = os.writev(self._fd, some)
+                if written != sum(map(len, some)):
+                    write_rest(partial(os.writev, self._fd), some, written)
         return os.lseek(self._fd, 0, os.SEEK_CUR)
-
-    def _append_rest(self, buffers: Sequence[Buffer], written: int) -> None:
-        """Continue after a short write; one that makes no progress is a full disk."""
-        rest = [memoryview(buffer) for buffer in buffers]
-        while True:
-            while rest and written >= len(rest[0]):
-                written -= len(rest[0])
-                del rest[0]
-            if not rest:
-                return
-            rest[0] = rest[0][written:]
-            written = os.writev(self._fd, rest)
-            if written == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def pread(self, size: int, position: int) -> bytes:
         data = os.pread(self._fd, size, position)

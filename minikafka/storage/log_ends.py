@@ -41,7 +41,7 @@ from zlib import crc32
 from minikafka.event_log import get_logger
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
-from minikafka.storage.disk import Disk, SlotFile
+from minikafka.storage.disk import Disk, SlotFile, write_rest_at
 from minikafka.storage.errors import StorageFailure, is_full, is_passing
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
@@ -159,14 +159,18 @@ class EndSlot(UnknownEnd):
         if epoch != self._epoch:
             self._epoch, self._checked_epoch = epoch, _checked(epoch, 0, self._digest)
         checked_epoch = self._checked_epoch ^ end_offset & _LOWER_HALF
+        end = _pack_end(checked_epoch, end_offset, end_offset ^ self._digest)
         try:
-            self._pwrite(_pack_end(checked_epoch, end_offset, end_offset ^ self._digest), self._position)
+            written = self._pwrite(end, self._position)
+            if written != len(end):
+                write_rest_at(self._pwrite, end, self._position, written)
         except OSError as error:
             self._ends.discard(error)
 
     def note_start(self, base_offset: int) -> None:
+        start, position = _pack_start(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION
         try:
-            self._pwrite(_pack_start(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION)
+            write_rest_at(self._pwrite, start, position, 0)
         except OSError as error:
             self._ends.discard(error)
 
@@ -259,7 +263,7 @@ class LogEnds:
     def _write(self, position: int, slot: bytes) -> None:
         assert self._file is not None
         try:
-            self._file.pwrite(slot, position)
+            write_rest_at(self._file.pwrite, slot, position, 0)
         except OSError as error:
             self._maybe_discard(error)
 

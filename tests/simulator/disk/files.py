@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from minikafka.records.batch import Buffer
+from minikafka.storage.disk import write_rest
 from simulator.disk.inodes import Inode
 from simulator.disk.operations import KilledInside, Operation
 from simulator.disk.paths import os_error
@@ -32,6 +33,15 @@ class MountedFile:
         self._descriptor: int | None = None
 
     def append(self, buffers: Sequence[Buffer]) -> int:
+        """As :class:`~minikafka.storage.disk.OsFile` does it, in as many system calls."""
+        inode = self._open_inode()
+        written = self._writev(buffers)
+        if written != sum(map(len, buffers)):
+            write_rest(self._writev, buffers, written)
+        return len(inode.content)
+
+    def _writev(self, buffers: Sequence[Buffer]) -> int:
+        """One system call: as much as there is room for, or less. ENOSPC where there is none."""
         data = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
         inode, disk = self._open_inode(), self._disk
         if disk.is_dead:
@@ -42,20 +52,17 @@ class MountedFile:
             except KilledInside as end:
                 self._write(inode, data[: end.written])
                 raise
-        self._write(inode, data)
-        return len(inode.content)
+        return self._write(inode, data[: disk.takes(len(data))])
 
-    def _write(self, inode: Inode, data: bytes) -> None:
-        """As much of it as there is room for; ENOSPC when that is not all."""
+    def _write(self, inode: Inode, data: bytes) -> int:
         platter, size = self._disk.platter, len(data)
         if inode.is_linked:
-            size = min(size, platter.capacity - platter.used)
+            size = min(size, platter.room_behind(self._path, inode))
             platter.used += size
-        if size == len(data):
-            inode.append(data)
-            return
+        if data and not size:
+            raise os_error(errno.ENOSPC, self._path)
         inode.append(data[:size])
-        raise os_error(errno.ENOSPC, self._path)
+        return size
 
     def pwrite(self, data: bytes, position: int, /) -> int:
         inode, disk = self._open_inode(), self._disk
@@ -63,9 +70,10 @@ class MountedFile:
             raise Killed
         if disk.before is not None:
             disk.before(Operation("overwrite", self._path, len(data), data))
+        data = data[: disk.takes(len(data))]
         if inode.is_linked:
             grown = max(0, position + len(data) - len(inode.content))
-            if grown > disk.platter.capacity - disk.platter.used:
+            if grown > disk.platter.room_behind(self._path, inode):
                 raise os_error(errno.ENOSPC, self._path)
             disk.platter.used += grown
         inode.overwrite(position, data)

@@ -50,6 +50,8 @@ class MountedDisk:
         self.is_dead = False
         self.jobs_at_once = 1
         """How many of :meth:`run_all` share the disk's time."""
+        self.takes: Callable[[int], int] = lambda size: size
+        """How many bytes, of so many, one write takes: at least one."""
         self.before = before
         self.before_read = before_read
 
@@ -108,8 +110,12 @@ class MountedDisk:
 
     def write_atomic(self, path: str, data: Buffer) -> None:
         temporary = path + ".tmp"
-        self.write_bytes(temporary, data)
-        self.fsync_path(temporary)
+        try:
+            self.write_bytes(temporary, data)
+            self.fsync_path(temporary)
+        except OSError:
+            self.unlink(temporary)
+            raise
         self.rename(temporary, path)
         self.fsync_dir(dirname(path))
 
@@ -218,7 +224,7 @@ class MountedDisk:
 
     def space(self, path: str) -> DiskSpace:
         self.platter.directory(path)
-        return DiskSpace(total=self.platter.capacity, usable=self.platter.capacity - self.platter.used)
+        return DiskSpace(total=self.platter.capacity, usable=self.platter.room_below(path))
 
     def reserve(self, path: str, size: int) -> None:
         """Files take no room here but for what they have."""

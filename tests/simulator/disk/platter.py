@@ -18,10 +18,18 @@ DEFAULT_CAPACITY: Final = 1 << 40
 
 
 class SimulatedDisk:
-    """The disk of one machine, ``capacity`` bytes large. See the module."""
+    """The disk of one machine, ``capacity`` bytes large. See the module.
+
+    ``block``: the unit of bytes in which files take new room. What is left of a file's last block is its own.
+    ``short_below``: where the room is not more than the capacity says; elsewhere there is always some. ``spared``: how
+    the names end of the files that always have room: it was reserved before.
+    """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self.capacity = capacity
+        self.block = 1
+        self.short_below = "/"
+        self.spared: tuple[str, ...] = ()
         self.used = 0
         self._root = Directory()
         self.has_failed_sync = False
@@ -117,6 +125,23 @@ class SimulatedDisk:
         if self._locks.get(lock.path) is lock:
             del self._locks[lock.path]
 
+    @property
+    def is_short(self) -> bool:
+        """It has less room than at first."""
+        return self.capacity < DEFAULT_CAPACITY
+
+    def room_below(self, path: str) -> int:
+        """How many bytes files may take there."""
+        if not path.startswith(self.short_below):
+            return DEFAULT_CAPACITY
+        return max(0, self.capacity - self.used) // self.block * self.block
+
+    def room_behind(self, path: str, inode: Inode) -> int:
+        """How many bytes longer the file at ``path`` may become."""
+        if path.endswith(self.spared):
+            return DEFAULT_CAPACITY
+        return self.room_below(path) + -len(inode.content) % self.block
+
     def forget(self, inode: Inode) -> None:
         """The last name of a file is gone."""
         inode.is_linked = False
@@ -129,6 +154,7 @@ class SimulatedDisk:
 
     def _another(self, root: Directory) -> SimulatedDisk:
         disk = SimulatedDisk(self.capacity)
+        disk.block, disk.short_below, disk.spared = self.block, self.short_below, self.spared
         disk._root = root
         disk.used = sum(len(inode.content) for _path, inode in disk._files())
         return disk

@@ -154,6 +154,47 @@ def test_a_full_disk_takes_what_fits() -> None:
     assert platter.used == 0
 
 
+def test_a_file_has_the_rest_of_its_last_block_when_the_disk_has_none_left(platter: SimulatedDisk) -> None:
+    disk = platter.mount()
+    disk.write_bytes("/a", b"123")
+    disk.write_bytes("/b.log", b"")
+    platter.capacity, platter.block, platter.spared = platter.used + 9, 4, (".log",)
+    small = disk.open_append("/a")
+    with pytest.raises(OSError, match="No space left"):
+        disk.write_bytes("/c", b"0123456789")
+    assert disk.read_bytes("/c") == b"01234567"
+    small.append([b"4"])
+    with pytest.raises(OSError, match="No space left"):
+        small.append([b"5"])
+    disk.open_append("/b.log").append([b"0123456789"])
+    disk.unlink("/c")
+    assert (disk.read_bytes("/a"), disk.space("/").usable, platter.is_short) == (b"1234", 0, True)
+    platter.short_below = "/d"
+    disk.write_bytes("/c", b"0123456789")
+    assert not platter.is_short or disk.space("/").usable > 10
+
+
+@pytest.mark.parametrize("taken", [1, 3, 4])
+def test_a_write_that_takes_a_part_is_gone_on_with(taken: int) -> None:
+    seen: list[Operation] = []
+    disk = SimulatedDisk().mount(before=seen.append)
+    disk.takes = lambda size: min(size, taken)
+    file = disk.open_append("/a")
+    assert file.append([b"12", b"", b"345"]) == 5
+    assert disk.read_bytes("/a") == b"12345"
+    assert file.pwrite(b"abcde", 0) == taken
+    assert [size for kind, _path, size, _data in seen if kind == "append"] == list(range(5, 0, -taken))
+
+
+def test_what_could_not_be_written_is_no_temporary_file() -> None:
+    platter = SimulatedDisk(capacity=10)
+    disk = platter.mount()
+    disk.write_atomic("/a", b"1234567")
+    with pytest.raises(OSError, match="No space left"):
+        disk.write_atomic("/a", b"12345678")
+    assert platter.files() == {"/a": b"1234567"}
+
+
 # -- the end of a process ---------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.storage import disk as disk_module
-from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.disk import OsDisk, OsFile, write_rest_at
 
 
 def test_appends_all_buffers_in_order_also_beyond_iov_max(disk: OsDisk, tmp_path: Path) -> None:
@@ -64,6 +64,20 @@ def test_slots_are_written_in_place_and_beyond_the_end(disk: OsDisk, tmp_path: P
     assert disk.read_bytes(path) == b"1xy456\0\0z"
     with pytest.raises(FileNotFoundError):
         disk.open_slots(path + "-")
+
+
+def test_what_a_write_at_a_position_left_is_written_behind_it() -> None:
+    content = bytearray(8)
+
+    def pwrite(data: bytes, position: int) -> int:
+        taken = data[:2]
+        content[position : position + len(taken)] = taken
+        return len(taken)
+
+    write_rest_at(pwrite, b"12345", 1, 2)
+    assert content == b"\0\0\x00345\0\0"
+    with pytest.raises(OSError, match="No space"):
+        write_rest_at(lambda _data, _position: 0, b"12345", 1, 2)
 
 
 def test_write_atomic_replaces_and_leaves_no_temporary_file(disk: OsDisk, tmp_path: Path) -> None:

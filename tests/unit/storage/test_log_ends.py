@@ -528,6 +528,23 @@ def test_a_slot_that_is_written_in_part_tells_nothing_else(platter: SimulatedDis
             assert (noted.end_offset, noted.epoch) in ((0, NO_EPOCH), (300, NO_EPOCH), (300, 299))
 
 
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("taken", [1, 8, 23])
+def test_a_slot_is_written_whole_whatever_one_write_takes(platter: SimulatedDisk, taken: int) -> None:
+    """A part would leave the end of before: records behind it could go without a trace."""
+    disk = platter.mount()
+    disk.takes = lambda size: min(size, taken)
+    log = open_store(disk).create(WHERE, TOPIC_ID, CONFIG)
+    for number in range(3):
+        append(log, b"%d" % number * 60)
+        assert _noted(platter) == {KEY: Noted(number + 1, 0, 0)}
+    delete_old_segments(log, 2, 1 << 60)
+    assert starts(platter) == {KEY: log.segments[0].base_offset}
+    cut_to(disk, 0)
+    assert restarted(platter).corruption is not None
+
+
 def test_of_two_slots_for_a_log_the_lower_counts(platter: SimulatedDisk, log: Log) -> None:
     append(log, b"a", b"b")
     disk = platter.mount()
