@@ -369,3 +369,28 @@ async def test_an_answer_under_way_is_no_idleness_unless_nobody_takes_it(
         assert not handler.lost
     received += len(await peer.receive(4 + size - received))
     assert received == 4 + size
+
+
+async def test_who_rests_while_taking_an_answer_is_idle_since_then(serve: Serve, dial: Dial, tmp_path: Path) -> None:
+    """And not since the request: who had needed longer than ``connections.max.idle.ms`` was cut off at its first rest,
+    or as soon as it had everything."""
+    path = tmp_path / "segment"
+    size, hour_s = 32 * MIB, 3600.0  # more than the kernel takes at once, and than lets requests be read meanwhile
+    with path.open("wb") as file:
+        file.truncate(size)
+    handler = Recorder()
+    listener = await serve(handler, idle_timeout_s=hour_s)
+    peer = await dial(listener, receive_buffer=8192)
+    await peer.send(framed(b"x"))
+    await eventually(lambda: handler.replies, "the question")
+    handler.replies[0].send([size.to_bytes(4), Region(path, 0, size)])
+    connection = await the_connection(handler)
+    await eventually(lambda: connection.owed_bytes and not connection._replies, "the answer to be under way")
+    connection.last_active_s -= 2 * hour_s
+    moved = connection.moved_bytes
+    while connection.moved_bytes == moved:
+        await peer.receive(256 * 1024)
+    listener._sweep()
+    listener._sweep()  # since the first one nothing has moved
+    await turns()
+    assert not handler.lost
