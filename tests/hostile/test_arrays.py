@@ -1,9 +1,7 @@
 """Arrays that are empty, nested, or not what their count says: in each place where a client's request has one.
 
-Two rows of issue 11 are attacked elsewhere, for one node says nothing about them. Row 6, requests by the thousand: they
-have a budget of their own on the link to the controller, more get a retriable answer, quorum and heartbeats go on
-(tests/unit/broker/drivers/test_controller.py, three nodes). Row 16, an answer under way: its connection is not idle as
-long as the peer takes some of it (tests/unit/net/test_connection_memory.py).
+One row of issue 11 is attacked elsewhere. Row 16, an answer under way: its connection is not idle as long as the peer
+takes some of it, and rests from then on (tests/unit/net/test_connection_memory.py).
 """
 
 from __future__ import annotations
