@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,10 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import live_turns
 
 # Modules that go to one process, because what they share is dear: a session of Spark, Kafka's tools, a cluster, which
 # also takes CPU time while it waits for the next module.
@@ -38,8 +42,6 @@ settings.register_profile("quick", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=500)
 settings.load_profile("quick")
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 IN_MEMORY: Final = Path("/dev/shm")
 ROOM_BYTES: Final = 4 << 30
 
@@ -55,6 +57,9 @@ def _keep_files_in_memory() -> None:
 
 _keep_files_in_memory()
 
+SLOW_TURNS: Final = live_turns.Reports(Path(tempfile.gettempdir()) / f"slow-turns-{os.getpid()}")
+SLOW_TURNS.ask_for()
+
 # Containers often set it: each of hundreds of processes would compile hundreds of modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -67,6 +72,24 @@ def pytest_configure(config: pytest.Config) -> None:
         gc.disable()  # until everything is collected: hardly anything of it is garbage
     for function in ("read_text", "open_text"):  # of importlib.resources, hundreds of times by kafka-python
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
+
+
+def pytest_unconfigure() -> None:
+    """The run is over."""
+    SLOW_TURNS.remove()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """No node's loop was held since the last test: by this one, by its fixtures, by what ended with it."""
+    try:
+        yield
+    except BaseException as error:
+        for turn in SLOW_TURNS.new():
+            error.add_note(turn)
+        raise
+    if (slow := SLOW_TURNS.new()) and not live_turns.may_be_slow(item.nodeid):
+        pytest.fail("\n".join(slow), pytrace=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,23 +14,17 @@ from functools import cache
 from http.client import HTTPConnection, HTTPException
 from itertools import cycle, islice
 from pathlib import Path
-from statistics import median
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET, REPLICATION_PORT_OFFSET
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.managed import ManagedCluster
 from minikafka.chaos.ports import is_free
 from minikafka.chaos.probe import PartitionView
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 PATIENCE_S: Final = 60.0
-TURN_MAX_MS: Final = 100 if "HOSTILE_SENT" in os.environ else 300
-"""CPU time of a turn of the loop. ``make hostile`` asks for what is promised, alone on its machine; among other tests
-the same work costs up to three times as much (caches and cores are shared), and a defect costs more than that."""
-REFERENCE_WORK_MS: Final = 4.0  # the CPU time of `_work` on the machine that TURN_MAX_MS was set on
 FIRST_PORT: Final = 11_000
 PORTS_OF_A_PROCESS: Final = 400  # four kinds, of which each has a hundred
 PROCESSES: Final = 50
@@ -88,8 +82,8 @@ def running_cluster(
     """A cluster that is ready, with settings by Kafka's names, dots written as underscores. With racks, node 1 is in
     r1, and so on.
 
-    A broker that reported an unhandled exception fails the test whatever the clients saw, and so does one whose loop
-    was busy for more than TURN_MAX_MS of CPU time in one turn.
+    A broker that reported an unhandled exception fails the test whatever the clients saw. (So does one whose loop was
+    busy for long in one turn, of whatever cluster: ``live_turns``.)
     """
     with unjudged_cluster(directory, brokers, has_racks=has_racks, **settings) as cluster:
         yield cluster
@@ -106,7 +100,6 @@ def unjudged_cluster(
     only where a test says how often. What is deleted goes at once.
     """
     named = {
-        "loop.turn.warn.ms": str(turn_max_ms()),
         "log.retention.check.interval.ms": str(NEVER_MS),
         "log.segment.delete.delay.ms": "0",
     } | {name.replace("_", "."): value for name, value in settings.items()}
@@ -125,8 +118,8 @@ def unjudged_cluster(
 
 
 def assert_no_complaints(cluster: LocalCluster) -> None:
-    """No node reported an unhandled exception, nor a slow turn where ``loop.turn.warn.ms`` says what that is."""
-    assert not (complaints := [*unhandled_exceptions(cluster), *slow_turns(cluster)]), "\n".join(complaints)
+    """No node reported an unhandled exception."""
+    assert not (complaints := [*unhandled_exceptions(cluster)]), "\n".join(complaints)
 
 
 def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
@@ -136,29 +129,6 @@ def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
         for number, line in enumerate(lines):
             if "Traceback" in line or "[critical" in line:
                 yield f"node {node_id}: " + "\n".join(lines[max(0, number - 3) : number + 30])
-
-
-def turn_max_ms(at_most: float = TURN_MAX_MS) -> int:
-    """So much CPU time; more where, or when, the machine is slower than the one that TURN_MAX_MS was set on."""
-    slowness = median(_work_ms() for _ in range(7)) / REFERENCE_WORK_MS
-    return round(at_most * max(1.0, slowness))
-
-
-def _work_ms() -> float:
-    """The CPU time that a fixed piece of work takes now."""
-    began_s = time.thread_time()
-    table = {}
-    for number in range(40_000):
-        table[number % 977] = [number, str(number)]
-    return (time.thread_time() - began_s) * 1000
-
-
-def slow_turns(cluster: ManagedCluster) -> Iterator[str]:
-    """What the nodes' logs say of turns of the loop that took too long, and what they were busy with."""
-    for node_id in cluster.node_ids:
-        for line in _log_lines(cluster, node_id):
-            if "slow turn of the loop" in line:
-                yield f"node {node_id}: {line}"
 
 
 def metrics_url(cluster: LocalCluster, node_id: int) -> str:
@@ -181,7 +151,7 @@ def http_get(url: str, path: str) -> tuple[int, str]:
         connection.close()
 
 
-def _log_lines(cluster: ManagedCluster, node_id: int) -> list[str]:
+def _log_lines(cluster: LocalCluster, node_id: int) -> list[str]:
     """What a node logged: nothing, if it never started."""
     path = cluster.layout.log_file(node_id)
     return path.read_text().splitlines() if path.exists() else []

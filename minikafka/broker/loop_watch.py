@@ -5,34 +5,73 @@ A turn is everything that the loop runs between two checks of its timers: all re
 between (not the elapsed time: on a busy machine a turn may wait for long without a fault of its own). While a turn is
 too long, a second thread looks where the loop's thread is. The log line is ``slow turn of the loop``.
 
-For tests and for operators of a node that stalls (``loop.turn.warn.ms``). It costs a few wake-ups per interval.
+For operators of a node that stalls (``loop.turn.warn.ms``), and for tests, which start nodes in many ways, by verbs and
+by programs of users too: the environment of all of them names a file (``REPORTS_VARIABLE``), to which each slow turn of
+each node is added. It costs a few wake-ups per interval.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 import threading
 import time
 import traceback
 from contextvars import copy_context
+from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minikafka.event_log import get_logger
+
+if TYPE_CHECKING:
+    from minikafka.config import BrokerConfig
 
 log = get_logger()
 
 BEAT_S: Final = 0.01
 FRAMES_SHOWN: Final = 6
+REPORTS_VARIABLE: Final = "SLOW_TURNS_OF_MINIKAFKA"
+"""``MILLISECONDS:FILE``. It is no setting: nodes of clusters on one machine do not get those of the environment."""
+
+
+class Reports(NamedTuple):
+    """Where the slow turns of one node are told of, besides in its log."""
+
+    file: Path
+    node_id: int
+    directory: str
+    """The node's first log directory: many nodes have the same id."""
+
+    def add(self, cpu_ms: int, where: str) -> None:
+        """One JSON object per line; nodes of several processes add to the same file."""
+        line = {"node": self.node_id, "directory": self.directory, "cpu_ms": cpu_ms, "where": where}
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.write(descriptor, json.dumps(line).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+
+def watch_of(config: BrokerConfig) -> LoopWatch | None:
+    """The watch of a node, if its settings or the environment ask for one; the lower of two limits counts."""
+    limit_ms, reports = config.loop_turn_warn_ms, None
+    if told := os.environ.get(REPORTS_VARIABLE):
+        from_ms, _, file = told.partition(":")
+        limit_ms = min(limit_ms or int(from_ms), int(from_ms))
+        reports = Reports(Path(file), config.node_id, config.log_dirs[0])
+    return LoopWatch(limit_ms, reports) if limit_ms else None
 
 
 class LoopWatch:
     """Watches the loop of the thread that makes it, from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, limit_ms: int) -> None:
+    def __init__(self, limit_ms: int, reports: Reports | None = None) -> None:
         """``limit_ms``: CPU time of a turn from which it is logged."""
         self._limit_s = limit_ms / 1000
+        self._reports = reports
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._timer: asyncio.TimerHandle | None = None
@@ -62,12 +101,11 @@ class LoopWatch:
         spent_s, lasted_s = cpu_s - self._cpu_s, now_s - self._beat_at_s
         if spent_s > self._limit_s:
             turn, where = self._seen
-            log.warning(
-                "slow turn of the loop",
-                cpu_ms=round(spent_s * 1000),
-                wall_ms=round(lasted_s * 1000),
-                where=where if turn == self._beats else "not seen",
-            )
+            where = where if turn == self._beats else "not seen"
+            cpu_ms, wall_ms = round(spent_s * 1000), round(lasted_s * 1000)
+            log.warning("slow turn of the loop", cpu_ms=cpu_ms, wall_ms=wall_ms, where=where)
+            if self._reports is not None:
+                self._reports.add(cpu_ms, where)
         self.longest_s = max(self.longest_s, spent_s)
         self._beats += 1
         self._beat_at_s, self._cpu_s = now_s, cpu_s

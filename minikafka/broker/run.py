@@ -24,7 +24,7 @@ from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.faults.switchboard import Faults
 from minikafka.broker.logs import configure_logging, keep_standard_descriptors, one_line
-from minikafka.broker.loop_watch import LoopWatch
+from minikafka.broker.loop_watch import watch_of
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml, secrets_in
 from minikafka.errors import KafkaError
@@ -146,7 +146,7 @@ def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
 async def serve(node: Node, *, on_started: Callable[[], None] = lambda: None) -> int:
     """Start the node, wait until it is to stop, and stop it. Returns the exit status; START_AGAIN: make it anew."""
     asyncio.get_running_loop().set_exception_handler(_log_unhandled)
-    watch = LoopWatch(node.config.loop_turn_warn_ms) if node.config.loop_turn_warn_ms else None
+    watch = watch_of(node.config)
     try:
         await node.start()
         on_started()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from cluster_cli import CommandLine, QuickCommandLine
-from live_cluster import assert_no_complaints, eventually, free_base_port, http_get, turn_max_ms
+from live_cluster import assert_no_complaints, eventually, free_base_port, http_get
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
@@ -22,7 +22,7 @@ MakeCommandLine = Callable[[str], CommandLine]
 @pytest.fixture
 def in_directory(tmp_path: Path) -> Iterator[MakeCommandLine]:
     """A command line for a directory of this name. Clusters in such directories end with the test, and must have had
-    neither an unhandled exception nor a slow turn of a loop."""
+    no unhandled exception."""
     names: list[str] = []
 
     def make(name: str) -> CommandLine:
@@ -35,11 +35,6 @@ def in_directory(tmp_path: Path) -> Iterator[MakeCommandLine]:
         cluster.kill_all()
     for cluster in clusters:
         assert_no_complaints(cluster)
-
-
-def watched() -> list[str]:
-    """Have the nodes of a new cluster say which turns of their loops are slow."""
-    return ["--set", f"loop.turn.warn.ms={turn_max_ms()}"]
 
 
 def status(minikafka: CommandLine) -> dict[str, Any]:
@@ -57,7 +52,7 @@ def states(minikafka: CommandLine) -> list[str]:
 def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
     minikafka = in_directory("c")
     base_port = free_base_port()
-    started = json.loads(minikafka("cluster", "start", "--base-port", str(base_port), "--json", *watched()))
+    started = json.loads(minikafka("cluster", "start", "--base-port", str(base_port), "--json"))
     servers = ",".join(f"127.0.0.1:{base_port + n}" for n in range(3))
     assert (started["nodes"], started["started"], started["bootstrap_servers"]) == ([1, 2, 3], [1, 2, 3], servers)
     first = status(minikafka)
@@ -99,18 +94,18 @@ def test_a_cluster_with_metrics(in_directory: MakeCommandLine) -> None:
     port = free_base_port(1)
     where = ["--brokers", "1", "--base-port", str(port)]
     url = f"http://127.0.0.1:{port + 300}/metrics"
-    assert minikafka("cluster", "start", *where, "--metrics", *watched()).decode().splitlines()[-1] == f"metrics: {url}"
+    assert minikafka("cluster", "start", *where, "--metrics").decode().splitlines()[-1] == f"metrics: {url}"
     assert "kafka_server_kafkaserver_brokerstate 3.0" in http_get(url, "/metrics")[1]
     assert http_get(url, "/readyz") == (200, "ready\n")
     assert json.loads(minikafka("cluster", "start", "--metrics", "--json"))["metrics"] == [url]
-    plain("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)), *watched())
+    plain("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)))
     assert b"add metrics.listener=127.0.0.1:PORT" in plain("cluster", "start", "--metrics", fails=True)
 
 
 def test_two_clusters_run_side_by_side(in_directory: MakeCommandLine) -> None:
     one, two = in_directory("one"), in_directory("two")
     for minikafka in (one, two):
-        minikafka("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)), *watched())
+        minikafka("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)))
     assert status(one)["cluster_id"] != status(two)["cluster_id"]
     one("topic", "create", "only-here")
     assert b"only-here" in one("topic", "list")
@@ -122,7 +117,7 @@ def test_two_clusters_run_side_by_side(in_directory: MakeCommandLine) -> None:
 def test_a_port_in_use_is_named(in_directory: MakeCommandLine) -> None:
     one, two = in_directory("one"), in_directory("two")
     port = free_base_port(1)
-    one("cluster", "start", "--brokers", "1", "--base-port", str(port), *watched())
+    one("cluster", "start", "--brokers", "1", "--base-port", str(port))
     complaint = two("cluster", "start", "--brokers", "1", "--base-port", str(port), fails=True).decode()
     assert f"port {port}, which node 1 needs, is in use" in complaint
     assert status(one)["healthy"]
@@ -212,7 +207,7 @@ def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
     minikafka = in_directory("c")
     quick = QuickCommandLine(minikafka.directory)
     base_port = free_base_port(2)
-    minikafka("cluster", "start", "--brokers", "2", "--base-port", str(base_port), *watched())
+    minikafka("cluster", "start", "--brokers", "2", "--base-port", str(base_port))
     assert "created t" in quick("topic", "create", "--topic", "t", "-p", "2", "-c", "retention.ms=3600000").decode()
     assert "t exists" in quick("topic", "create", "t", "--if-not-exists").decode()
     quick("produce", "--topic=t", given=b"one\ntwo\nthree\n")

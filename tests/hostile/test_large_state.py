@@ -15,7 +15,8 @@ from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
 from large_groups import gather
 from large_state import LONG, PARTITIONS, TOPICS, build
 from large_walks import WALKS, Walk, alter_configs, fetch, produce
-from live_cluster import eventually, turn_max_ms, unjudged_cluster
+from live_cluster import eventually, unjudged_cluster
+from live_turns import turn_max_ms
 from live_wire import Wire, api_key
 from test_large_requests import errors_in
 

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 from hostile_node import HONEST_TOPIC, MIB, Honest, Target, is_long
 from hostile_requests import LARGEST
-from live_cluster import PATIENCE_S, assert_no_complaints, eventually, free_base_port, turn_max_ms
+from live_cluster import PATIENCE_S, assert_no_complaints, eventually, free_base_port
 from live_wire import ClosedError, Wire, api_key
 from test_mutations import DECODED, SEED, SENT, mutated
 
@@ -64,7 +64,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         "CONTROLLER": port + CONTROLLER_PORT_OFFSET,
     }
     settings = {
-        "loop.turn.warn.ms": str(turn_max_ms()),
         "listeners": ",".join(f"{name}://{HOST}:{number}" for name, number in named.items()),
         "connection.failed.authentication.delay.ms": "0",
         # Its port may have been that of another test's node, whose client may still ask for a topic.

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from hostile_node import Target
-from live_cluster import PATIENCE_S, assert_no_complaints, free_base_port, turn_max_ms
+from live_cluster import PATIENCE_S, assert_no_complaints, free_base_port
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
@@ -32,7 +32,6 @@ def test_who_begins_to_shake_hands_and_leaves_keeps_nobody_out(tmp_path: Path) -
         tmp_path / "cluster",
         brokers=1,
         base_port=free_base_port(1),
-        settings={"loop.turn.warn.ms": str(turn_max_ms())},
         detached=False,
         secure=True,
     )

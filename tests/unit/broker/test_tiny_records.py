@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request
 from broker_node import create_topic
-from live_cluster import turn_max_ms
+from live_turns import turn_max_ms
 
 from minikafka.broker.loop_watch import BEAT_S, LoopWatch
 from minikafka.broker.node import Node
