@@ -39,7 +39,7 @@ test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make t
 	@$(BIN)/pytest -n 2 -m 'long or hypothesis' --hypothesis-profile thorough $(ARGS)
 
 hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets and 10,000 logins and handshakes left half-way
-	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile $(ARGS)
+	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile tests/cluster/test_bad_*.py $(ARGS)
 
 cycles: $(DEV)  ## repeat each kind of operation N times, all together and each by itself, and look for what grows (three minutes)
 	@CYCLES=$(or $(N),30) $(BIN)/pytest -m '' tests/cycles $(ARGS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from live_attack import Honest, create_honest_topic, quiet_p99_s, unharmed
 from live_cluster import StartCluster, eventually, leader_of, running_cluster
 from live_java import NotHereError
 from live_wire import Wire
@@ -23,6 +24,7 @@ from cluster_load import Load
 from cluster_tools import Tools, running_tools
 
 LOG_LINES_SHOWN: Final = 60
+HONEST_PAUSE_S: Final = 0.05  # it writes beside many tests
 
 
 @pytest.fixture
@@ -126,17 +128,25 @@ def topic(request: pytest.FixtureRequest, server: LocalCluster, port: int) -> st
     return name
 
 
+@pytest.fixture(scope="package")
+def quiet_s(server: LocalCluster) -> float:
+    """How long the server's honest producer waits while nobody attacks."""
+    create_honest_topic(server)
+    return quiet_p99_s(server)
+
+
+@pytest.fixture(scope="module")
+def honest(server: LocalCluster, quiet_s: float) -> Iterator[Honest]:
+    """Writes to the server beside all tests of a module, after which no node may have come to harm."""
+    with unharmed(server, quiet_s, HONEST_PAUSE_S) as honest:
+        yield honest
+
+
 @pytest.fixture
-def node_is_unharmed(server: LocalCluster, port: int) -> Iterator[None]:
-    """After the test node 1 is the same process as before, and still writes and reads."""
-    before = server.process(1)
-    assert before is not None
+def nodes_are_unharmed(server: LocalCluster, honest: Honest) -> Iterator[None]:
+    """After the test the server's nodes are the same processes as before, and the honest producer goes on."""
+    before = [server.process(node_id) for node_id in server.node_ids]
     yield
-    after = server.process(1)
-    assert after is not None
-    assert after.pid == before.pid, "node 1 was restarted"
-    with Wire(port) as connection:
-        if not connection.has_topic("health"):
-            connection.create_topic("health", [[1, 2, 3]])
-        base_offset = eventually(lambda: connection.produce("health", b"still here") + 1, "a write to succeed") - 1
-        assert b"still here" in connection.fetch("health", base_offset)
+    after = [server.process(node_id) for node_id in server.node_ids]
+    assert [process and process.pid for process in after] == [process and process.pid for process in before]
+    assert not honest.failures

@@ -17,7 +17,7 @@ from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("node_is_unharmed")]
+pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("nodes_are_unharmed")]
 
 HOUR_MS = 3_600_000
 MIB = 1 << 20

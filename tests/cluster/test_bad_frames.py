@@ -18,7 +18,7 @@ from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataResponse
 
-pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("node_is_unharmed")]
+pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("nodes_are_unharmed")]
 
 MIB = 1 << 20
 FRAME_SIZE_MAX = 100 * MIB

@@ -25,7 +25,7 @@ from minikafka.wire.messages.offset_commit import (
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopics
 from minikafka.wire.messages.sync_group import SyncGroupRequest
 
-pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("node_is_unharmed")]
+pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("nodes_are_unharmed")]
 
 GROUP = "troubled-group"
 

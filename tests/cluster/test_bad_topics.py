@@ -20,7 +20,7 @@ from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("node_is_unharmed")]
+pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("nodes_are_unharmed")]
 
 BAD_NAMES = {
     "empty": "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hostile_node import Target
+from live_attack import Target
 from live_cluster import eventually
 from live_wire import Wire, api_key, batch, produce_request
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 from hostile_arrays import Array, arrays
-from hostile_node import Target
+from live_attack import Target
 from live_wire import ClosedError
 
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from hostile_node import MIB, Target
+from live_attack import MIB, Target
 from live_wire import batch, produce_request
 
 from minikafka.errors import ErrorCode

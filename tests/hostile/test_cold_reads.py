@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from hostile_node import Target
+from live_attack import Target
 from live_cluster import running_cluster
 from live_wire import batch, fetch_request, produce_request
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 import pytest
-from hostile_node import HONEST_TOPIC, Honest, Target
+from live_attack import HONEST_TOPIC, Honest, Target
 from live_cluster import PATIENCE_S, controller_of, http_get, metrics_url, running_cluster, wait_until_known
 from live_wire import Wire
 

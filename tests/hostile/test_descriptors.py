@@ -5,14 +5,17 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
-from hostile_node import Target
+from live_attack import Target, create_honest_topic, quiet_p99_s, unharmed
 from live_cluster import running_cluster
 from live_wire import ClosedError, Wire, api_key, batch, fetch_request, produce_request
 
+from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.errors import ErrorCode
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -45,15 +48,24 @@ def run_limited(attack: str, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def consume_without_reading(directory: str) -> None:
-    """Consumers served by sendfile, as many as are let in, each with an answer under way; and writes beside them."""
+@contextmanager
+def limited_node(directory: str) -> Iterator[LocalCluster]:
+    """One that may open few files, and has a topic "full" of 8 segments."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
     with running_cluster(Path(directory), 1) as cluster:
+        create_honest_topic(cluster)
         target = Target(cluster)
         target.create_topic("full", segment_bytes=str(1 << 20))
         with target.wire() as wire:
             for _ in range(8):
                 wire.ask(produce_request("full", batch(b"x" * 900_000)), 9)
+        yield cluster
+
+
+def consume_without_reading(directory: str) -> None:
+    """Consumers served by sendfile, as many as are let in, each with an answer under way; and writes beside them."""
+    with limited_node(directory) as cluster, unharmed(cluster, quiet_p99_s(cluster)):
+        target = Target(cluster)
         request = fetch_request("full", 0)
         body = encode(request, 11)
         consumers: list[Wire] = []
@@ -81,17 +93,12 @@ def consume_without_reading(directory: str) -> None:
 
 def look_up(directory: str) -> None:
     """Offsets of a time, again and again, in a log that was not read since the start."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-    with running_cluster(Path(directory), 1) as cluster:
-        Target(cluster).create_topic("full", segment_bytes=str(1 << 20))
-        with Target(cluster).wire() as wire:
-            for _ in range(8):
-                wire.ask(produce_request("full", batch(b"x" * 900_000)), 9)
+    with limited_node(directory) as cluster:
         cluster.restart(1)
         asked = ListOffsetsPartition(partition_index=0, timestamp=0, current_leader_epoch=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="full", partitions=[asked])])
         target = Target(cluster)
-        with target.wire() as wire:
+        with unharmed(cluster, quiet_p99_s(cluster)), target.wire() as wire:
             for _ in range(LOOK_UPS):
                 assert wire.ask(request, 7).topics[0].partitions[0].error_code == ErrorCode.NONE
             assert target.descriptors() < LIMIT // 2

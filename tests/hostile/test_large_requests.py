@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from hostile_node import MEMORY_MAX, MIB, Target, is_long
 from hostile_requests import LARGEST, MOST, metadata, names
+from live_attack import MEMORY_MAX, MIB, Target, is_long
 from live_cluster import eventually
 from live_wire import ClosedError, Wire, api_key, batch, produce_request
 

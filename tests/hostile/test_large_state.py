@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
 from large_groups import gather
 from large_state import LONG, PARTITIONS, TOPICS, build
 from large_walks import WALKS, Walk, alter_configs, fetch, produce
+from live_attack import HONEST_TOPIC, MEMORY_MAX, Honest, Target
 from live_cluster import eventually, unjudged_cluster
 from live_turns import turn_max_ms
 from live_wire import Wire, api_key

@@ -8,7 +8,7 @@ import struct
 from urllib.parse import urlsplit
 
 import pytest
-from hostile_node import MIB, Target
+from live_attack import MIB, Target
 from live_cluster import PATIENCE_S, eventually, http_get, metrics_url
 
 from minikafka.chaos.local_cluster import LocalCluster

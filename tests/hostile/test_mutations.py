@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 from filled_requests import filled
-from hostile_node import Target
 from hostile_requests import LARGEST
+from live_attack import Target
 from live_wire import ClosedError, api_key, batch, fetch_request, produce_request
 
 from minikafka.wire.api import ApiKey

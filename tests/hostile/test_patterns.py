@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from hostile_node import Target
+from live_attack import Target
 from live_cluster import eventually
 
 from minikafka.errors import ErrorCode

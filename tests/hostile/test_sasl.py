@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Final
 
 import pytest
-from hostile_node import HONEST_TOPIC, MIB, Honest, Target, is_long
 from hostile_requests import LARGEST
-from live_cluster import PATIENCE_S, assert_no_complaints, eventually, free_base_port
+from live_attack import MIB, Target, create_honest_topic, is_long, quiet_p99_s, unharmed
+from live_cluster import PATIENCE_S, assert_no_complaints, free_base_port
 from live_wire import ClosedError, Wire, api_key
 from test_mutations import DECODED, SEED, SENT, mutated
 
@@ -73,9 +73,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     cluster = LocalCluster.create(directory, brokers=1, base_port=port, settings=settings, detached=False)
     try:
         cluster.start(PATIENCE_S)
+        create_honest_topic(cluster)
         with Wire(port) as wire:
-            wire.create_topic(HONEST_TOPIC, [[1]])
-            eventually(lambda: wire.has_topic(HONEST_TOPIC), "the honest topic")
             for mechanism in ScramMechanism:
                 salted = salted_password(mechanism, PASSWORD, SALT, 4096)
                 alice = ScramCredentialUpsertion(
@@ -89,16 +88,18 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     assert_no_complaints(cluster)
 
 
+@pytest.fixture(scope="module")
+def guarded_quiet_s(guarded: LocalCluster) -> float:
+    """How long the honest producer waits while nobody attacks."""
+    return quiet_p99_s(guarded)
+
+
 @pytest.fixture
-def target(guarded: LocalCluster) -> Iterator[Target]:
-    """The node. Afterwards it is the process that it was, and an honest producer never failed."""
+def target(guarded: LocalCluster, guarded_quiet_s: float) -> Iterator[Target]:
+    """The node, unharmed afterwards, and without the password in its log."""
     target = Target(guarded)
-    with Honest(target) as honest:
-        honest.wait_for(1)
+    with unharmed(guarded, guarded_quiet_s):
         yield target
-        honest.wait_for(honest.count + 3)
-    assert not honest.failures
-    assert "Traceback" not in target.log()
     assert PASSWORD not in target.log()
 
 
@@ -197,6 +198,40 @@ def test_what_was_overheard_is_worth_nothing(target: Target) -> None:
         downgrading.begin("SCRAM-SHA-512")
         downgrading.say(first)
         assert downgrading.say(proof).error_code == FAILED
+
+
+def test_what_is_no_login_is_told_so(target: Target) -> None:
+    with Stranger(target) as stranger:
+        answer = stranger.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert {each.mechanism_name for each in ScramMechanism} <= set(answer.mechanisms)
+        assert stranger.is_closed_by_node()
+    with Stranger(target) as stranger:
+        assert stranger.say(b"n,,n=alice,r=x").error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert stranger.is_closed_by_node()
+
+
+def test_who_fails_does_not_learn_whether_the_user_exists(target: Target) -> None:
+    changes: dict[str, Callable[[bytes], bytes]] = {
+        "nothing": lambda last: last,
+        "another nonce": lambda last: last.replace(b",r=", b",r=x"),
+        "no proof": lambda last: last[: last.index(b",p=")],
+        "an empty proof": lambda last: last[: last.index(b",p=") + 3],
+        "a proof of zeros": lambda last: last[: last.index(b",p=") + 3] + b"A" * 43 + b"=",
+    }
+    for what, change in changes.items():
+        told = set()
+        for user in ("alice", "nobody"):
+            with Stranger(target) as stranger:
+                stranger.begin()
+                client = ScramClient(SHA_256, user, SaltedPasswords("wrong"), "nonce")
+                last = client.receive(bytes(stranger.say(client.first()).auth_bytes))
+                assert last is not None
+                answer = stranger.say(change(last))
+                told.add((answer.error_code, answer.error_message, bytes(answer.auth_bytes)))
+                assert stranger.is_closed_by_node()
+        assert len(told) == 1, what
+        assert told.pop()[0] == FAILED
 
 
 def test_frames_of_strangers_are_small(target: Target) -> None:

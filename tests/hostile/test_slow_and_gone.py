@@ -6,7 +6,7 @@ import socket
 import struct
 
 import pytest
-from hostile_node import MIB, Target
+from live_attack import MIB, Target
 from live_cluster import eventually
 from live_wire import Wire, api_key, batch, fetch_request, produce_request
 

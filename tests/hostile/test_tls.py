@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hostile_node import Target
+from live_attack import Target
 from live_cluster import PATIENCE_S, assert_no_complaints, free_base_port
 
 from minikafka.chaos.local_cluster import LocalCluster

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgpack
 import pytest
-from hostile_node import Target
+from live_attack import Target
 from test_mutations import SEED, mutated
 
 from minikafka.errors import KafkaError
