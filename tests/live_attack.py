@@ -144,7 +144,7 @@ def quiet_p99_s(cluster: LocalCluster) -> float:
 @contextmanager
 def unharmed(cluster: LocalCluster, quiet_s: float, pause_s: float = HONEST_PAUSE_S) -> Iterator[Honest]:
     """An honest producer beside the attack. Afterwards it never failed, and every node is the process that it was, was
-    never fenced, had no long turn, no large memory, and has nothing to say of exceptions."""
+    never fenced, had no large memory, and has nothing to say of exceptions. (Turns are judged in all tests.)"""
     targets = [Target(cluster, node_id) for node_id in cluster.node_ids]
     for target in targets:
         target.forget_peak_memory()
@@ -160,7 +160,6 @@ def unharmed(cluster: LocalCluster, quiet_s: float, pause_s: float = HONEST_PAUS
     for target, before in zip(targets, logs_before, strict=True):
         said = target.log()[before:]
         assert not FENCED.search(said)
-        assert not (slow := [line for line in said.splitlines() if "slow turn" in line]), "\n".join(slow)
         assert "Traceback" not in said
         assert "[critical" not in said
         assert target.peak_memory() < MEMORY_MAX, f"node {target.node_id}"
