@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from planted.registry import Suite
-from sim_faults import EXTRA, WEIGHTS
+from sim_faults import ALL
 from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
 
@@ -38,7 +38,7 @@ PAUSE_S = 1.0
 
 def suite_of(name: str, what: str, *faults: str, scenes: Collection[str] = (), duration_s: float = DURATION_S) -> Suite:
     """Whole clusters to which nothing but these faults happens, and often."""
-    without = [each for each in WEIGHTS | EXTRA if each not in faults]
+    without = [each for each in ALL if each not in faults]
 
     def simulated(seed: int, *, tracing: bool = False) -> Report:
         how = {"without": without, "extra": faults, "scenes": scenes}

@@ -81,6 +81,8 @@ class Machine:
         """How long a sync takes while the disk is slow."""
         self.stall_s = 0.0
         """How long one of some operations of threads takes at most, while threads stall."""
+        self.takes: Callable[[int], int] = lambda size: size
+        """How many bytes, of so many, one write takes: at least one."""
         self._operations_to_live: int | None = None
         self._refusal: Refusal | None = None
         self._cluster = cluster
@@ -94,7 +96,7 @@ class Machine:
     @property
     def is_disk_failing(self) -> bool:
         """True while writes fail, or will from some operation on."""
-        return self.disk_error is not None or self._refusal is not None
+        return self.disk_error is not None or self._refusal is not None or self.disk.is_short
 
     @property
     def is_up(self) -> bool:
@@ -215,6 +217,7 @@ class Machine:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), operation.path)
 
         mounted = self.disk.mount(before, before_read)
+        mounted.takes = lambda size: self.takes(size)
         return mounted
 
     def _interrupt(self, process: Process) -> None:

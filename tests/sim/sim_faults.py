@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ from sim_cluster import Machine, SimulatedCluster
 from sim_departed import Departure
 from sim_losses import BeyondThePromise
 from sim_media import EPOCHS, LOST, ODD, RESTORED, UNREADABLE, WRONG, Media
+from sim_room import Room
 from sim_shortages import Shortages
 from simulator.disk.damage import How
 from simulator.disk.operations import Kind
@@ -47,6 +49,8 @@ WEIGHTS: Final = {
     "no descriptors": 1,
 }
 """How often each fault comes, relative to the others."""
+BESIDES: Final = {"little room": 2, "short writes": 2}
+"""As often, of a random stream of their own: until one comes, a seed is the same run with and without them."""
 EXTRA: Final = {
     "disk fails at operation": 2,
     "odd files": 2,
@@ -62,6 +66,7 @@ EXTRA: Final = {
     "rolling restart": 3,
 }
 """Those that come only where they are asked for."""
+ALL: Final = WEIGHTS | BESIDES | EXTRA
 REFUSED: Final[tuple[Kind, ...]] = (
     "rename",
     "rename",
@@ -100,13 +105,17 @@ class Faults:
         mean_pause_s: float,
         without: Collection[str] = frozenset(),
         *,
+        besides: random.Random,
         is_flushed: bool = False,
         extra: Collection[str] = frozenset(),
     ) -> None:
+        """``besides`` is the random stream of :data:`BESIDES`."""
         self._cluster = cluster
         self._is_flushed = is_flushed
         weights = WEIGHTS | {name: weight for name, weight in EXTRA.items() if name in extra}
         self._faults = [name for name, weight in weights.items() for _ in range(weight) if name not in without]
+        self._besides = besides
+        self._faults_besides = [name for name, weight in BESIDES.items() for _ in range(weight) if name not in without]
         self._may_die_of_it = set(self._faults) != {"rolling restart"}
         self._is_remembering = not {"odd files", "older copies"}.isdisjoint(self._faults)
         self.media = Media(cluster)
@@ -115,6 +124,7 @@ class Faults:
         self._departure = Departure(
             cluster, self._later, lambda one: self._restart_later(one, self._short()), is_flushed=is_flushed
         )
+        self._room = Room(cluster, besides, self._later_besides, self._use_again)
         self._strike_at_exit: Callable[[], None] = lambda: None
         self._is_power_at_stake = False  # it goes at the next election
         self._mean_pause_s = mean_pause_s
@@ -130,9 +140,22 @@ class Faults:
         """Until cancelled."""
         rng = self._cluster.rng
         self._is_active = True
-        while True:
+        self._plan_besides()
+        while self._faults:
             await asyncio.sleep(rng.expovariate(1 / self._mean_pause_s))
             self._do(rng.choice(self._faults))
+
+    def _plan_besides(self) -> None:
+        """Where they are alone they come as often as the others would."""
+        if self._faults_besides:
+            share = len(self._faults_besides) / (len(self._faults_besides) + len(self._faults))
+            delay_s = self._besides.expovariate(share / self._mean_pause_s)
+            self._later_besides(delay_s, self._do_besides)
+
+    def _do_besides(self) -> None:
+        if self._is_active:
+            self._do(self._besides.choice(self._faults_besides))
+            self._plan_besides()
 
     def _do(self, fault: str) -> None:
         {
@@ -170,6 +193,8 @@ class Faults:
             "slow disks": self._counted("slow disks", self._shortages.slow_disks),
             "no descriptors": self._counted("no descriptors", self._shortages.no_descriptors),
             "no names": self._counted("no names", self._shortages.no_names),
+            "little room": self.leave_little_room,
+            "short writes": self._counted("short writes", self.shorten_writes),
         }[fault]()
 
     def mend(self) -> None:
@@ -179,6 +204,7 @@ class Faults:
         cluster = self._cluster
         cluster.network.mend_all()
         self._shortages.end()
+        self._room.end()
         self._mend_former_directory()
         for machine in cluster.machines.values():
             machine.kill_at_operation(1 << 60)
@@ -328,6 +354,13 @@ class Faults:
             machine.refuse(rng.choice(REFUSED), below, self._disk_error(), is_file=rng.random() < 0.5)
             self._later(3.0 + self._short(), lambda: self._repair(machine))
 
+    def leave_little_room(self) -> None:
+        if self._room.leave_little(self._may_fail):
+            self._count("little room")
+
+    def shorten_writes(self) -> None:
+        self._room.shorten_writes(1.0 + self._besides.choice((1.0, 12.0)) * self._besides.random())
+
     def _may_fail(self, machine: Machine) -> bool:
         """One replica at a time."""
         is_at_stake = bool(self.beyond.partition) or self._departure.machine is not None
@@ -340,6 +373,10 @@ class Faults:
     def _repair(self, machine: Machine) -> None:
         """The disk works again; a node that went on without a directory is restarted to use it."""
         machine.allow()
+        self._use_again(machine)
+
+    def _use_again(self, machine: Machine) -> None:
+        """What a node went on without."""
         if machine.node is not None and len(machine.node.store.online) < len(machine.log_dirs):
             machine.terminate()
 
@@ -587,6 +624,10 @@ class Faults:
 
     def _later(self, delay_s: float, act: Callable[[], object]) -> None:
         self._cluster.simulator.after(delay_s, lambda _: None if self._is_over else act())
+
+    def _later_besides(self, delay_s: float, act: Callable[[], object]) -> None:
+        order = self._besides.random()
+        self._cluster.simulator.after(delay_s, lambda _: None if self._is_over else act(), order=order)
 
     def _counted(self, name: str, act: Callable[[], None]) -> Callable[[], None]:
         def do() -> None:

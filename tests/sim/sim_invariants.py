@@ -30,7 +30,7 @@ from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.model import CLUSTER_METADATA_TOPIC_ID, METADATA_PARTITION, TopicPartition
 from minikafka.raft import RaftNode
-from minikafka.records.batch import parse_header
+from minikafka.records.batch import HEADER_SIZE, parse_header
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.log import Log
 from minikafka.wire.messages.fetch import PartitionData
@@ -240,6 +240,8 @@ class Invariants:
             content = file.content
             position = cursor.position if file is cursor.file else 0
             while position < len(content):
+                if len(content) < position + HEADER_SIZE:
+                    raise InvariantViolatedError(f"{machine.host} {where[0]}: no batch at byte {position} of {name}")
                 header = parse_header(content, position)
                 if header.next_offset > end:
                     break

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.extend(str(folder) for folder in Path(__file__).resolve().parents[:2])
 
-from sim_faults import EXTRA, WEIGHTS
+from sim_faults import ALL, BESIDES, EXTRA, WEIGHTS
 from sim_scenario import DURATION_S, SCENES, Report, simulate
 from sim_voter import sweep_voter
 
@@ -35,10 +35,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed of a sweep")
     parser.add_argument("--duration", type=float, default=DURATION_S, help="virtual seconds under faults")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of a sweep")
-    parser.add_argument("--without", action="append", default=[], choices=sorted(WEIGHTS), help="leave this fault out")
+    parser.add_argument(
+        "--without", action="append", default=[], choices=sorted(WEIGHTS | BESIDES), help="leave this fault out"
+    )
     parser.add_argument("--with", dest="extra", action="append", default=[], choices=sorted(EXTRA), help="and this one")
     parser.add_argument("--scene", action="append", default=[], choices=SCENES, help="let clients do this besides")
-    parser.add_argument("--only", action="append", default=[], choices=sorted(WEIGHTS | EXTRA), help="and no others")
+    parser.add_argument("--only", action="append", default=[], choices=sorted(ALL), help="and no others")
     parser.add_argument("--voter", type=int, metavar="STRIDE", help="damage every STRIDEth byte of a voter's files")
     options = parser.parse_args()
     gc.disable()
@@ -46,7 +48,7 @@ def main() -> int:
         return _sweep_voter(range(options.first, options.first + options.seeds), options.jobs, options.voter)
     without, extra = options.without, options.extra
     if options.only:
-        without, extra = [name for name in WEIGHTS | EXTRA if name not in options.only], options.only
+        without, extra = [name for name in ALL if name not in options.only], options.only
     how = _Sweep(options.duration, without, extra, options.scene, is_chosen=bool(options.scene or options.only))
     if options.seed is not None:
         return _replay(options.seed, how)

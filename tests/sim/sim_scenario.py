@@ -74,6 +74,7 @@ DAMAGING: Final = EXTRA.keys() - HARMLESS | {
 """Faults after which a log may be damaged."""
 EXCUSES: Final = (
     "no space left on device",
+    "No space left on device",
     "disk failure",
     "__cluster_metadata-0 cannot be read",
     "No such file or directory: '/a/__cluster_metadata-0/",
@@ -205,7 +206,8 @@ def simulate(
             cluster.network.link(machine.host, other.host).delay_max_s = 0.02
     invariants = Invariants(cluster)
     is_flushed = "log.flush.interval.messages" in node_settings
-    faults = Faults(cluster, mean_pause_s, without=without, is_flushed=is_flushed, extra=extra)
+    besides = random.Random(f"faults besides {seed}")
+    faults = Faults(cluster, mean_pause_s, without=without, besides=besides, is_flushed=is_flushed, extra=extra)
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
     invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent
@@ -226,8 +228,8 @@ def simulate(
             rights = Rights(cluster, workload) if "rights" in scenes else None
             if rights is not None:
                 simulator.after_turn = both(invariants.after_turn, rights.after_turn)
-            besides = Besides(bookmarks, deletions, transacting, sharing, rights)
-            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, besides)
+            clients = Besides(bookmarks, deletions, transacting, sharing, rights)
+            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, clients)
             if sharing is not None:
                 report.shared.update({"runs": 1, "given": sharing.owners.given, "commits": sharing.owners.commits})
             if rights is not None:

@@ -50,14 +50,17 @@ class Simulator:
         self._events: list[Event] = []
         self._count = 0
 
-    def at(self, when: float, act: Callable[[Any], None], argument: Any = None) -> None:
-        """Call ``act(argument)`` at ``when``. Events of one moment happen in random order."""
+    def at(self, when: float, act: Callable[[Any], None], argument: Any = None, *, order: float | None = None) -> None:
+        """Call ``act(argument)`` at ``when``. Events of one moment happen in random order, or by ``order``, from 0 to
+        1: for those of another stream of randomness."""
         self._count += 1
-        heapq.heappush(self._events, (when, self.rng.random(), self._count, act, argument))
+        heapq.heappush(self._events, (when, self.rng.random() if order is None else order, self._count, act, argument))
 
-    def after(self, delay_s: float, act: Callable[[Any], None], argument: Any = None) -> None:
+    def after(
+        self, delay_s: float, act: Callable[[Any], None], argument: Any = None, *, order: float | None = None
+    ) -> None:
         """Call ``act(argument)`` when ``delay_s`` virtual seconds have passed."""
-        self.at(self.now + delay_s, act, argument)
+        self.at(self.now + delay_s, act, argument, order=order)
 
     def mark(self, what: str) -> None:
         """Let ``what`` be part of the fingerprint."""

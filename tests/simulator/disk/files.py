@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from minikafka.records.batch import Buffer
-from minikafka.storage.disk import write_rest
+from minikafka.storage import disk as system_disk
 from simulator.disk.inodes import Inode
 from simulator.disk.operations import KilledInside, Operation
 from simulator.disk.paths import os_error
@@ -37,7 +37,7 @@ class MountedFile:
         inode = self._open_inode()
         written = self._writev(buffers)
         if written != sum(map(len, buffers)):
-            write_rest(self._writev, buffers, written)
+            system_disk.write_rest(self._writev, buffers, written)
         return len(inode.content)
 
     def _writev(self, buffers: Sequence[Buffer]) -> int:
