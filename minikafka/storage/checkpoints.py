@@ -120,6 +120,7 @@ class OffsetCheckpoint:
         try:
             offsets = parse_offsets(read_small_file(self._disk, self._path))
         except FileNotFoundError:
+            self._file.found(self._version)  # without a row, as it should be
             return {}
         except (DamagedCheckpointError, ValueError) as error:
             self.is_unreadable = True

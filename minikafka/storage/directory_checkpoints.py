@@ -102,9 +102,13 @@ class DirectoryCheckpoints:
         """A log is gone: the next :meth:`prepare` forgets its rows. Until then a copy of it may need them."""
         self._left[tp] = None
 
+    def mentions(self, tp: TopicPartition) -> bool:
+        """Some file has a row of the partition."""
+        return any(file.mentions(tp) for file in self._files)
+
     def prepare_forget(self, tp: TopicPartition) -> Callable[[], None]:
         """A log is about to be created: the returned function durably removes its old rows."""
-        if not any(file.mentions(tp) for file in self._files):
+        if not self.mentions(tp):
             return _nothing
         for file in self._files:
             file.forget(tp)

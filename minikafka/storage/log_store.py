@@ -156,6 +156,12 @@ class LogStore:
                 return directory
         return None
 
+    def has_former(self, tp: TopicPartition) -> bool:
+        """A log of that name was here lately: before a new one is made, its rows are durably removed, which may take
+        long.
+        """
+        return self.get(tp) is None and any(directory.checkpoints.mentions(tp) for directory in self.online)
+
     def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None) -> Log:
         """A new log, in the online directory with the fewest logs unless one is named.
 

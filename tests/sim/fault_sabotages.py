@@ -123,6 +123,12 @@ def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
     """A batch that is sent again is written again."""
 
 
+@FAILOVERS.replaces(LogStore, "has_former")
+def the_loop_waits_until_a_former_log_is_forgotten(_store: LogStore, _tp: TopicPartition) -> bool:
+    """A topic that is made again, or a replica that comes back, holds the loop up for eight syncs."""
+    return False
+
+
 # -- committed offsets ------------------------------------------------------------------------------------------------
 
 

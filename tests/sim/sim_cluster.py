@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from posixpath import basename
+from types import FrameType
 from typing import Final, NamedTuple
 
 from simulator.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
@@ -23,6 +25,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.meta import MetaError
+from minikafka.storage.replica_moves import ReplicaMoves
 
 CLUSTER_ID: Final = "simulated-cluster"
 SECRET: Final = "a secret of some length"
@@ -81,6 +84,8 @@ class Machine:
         """How long a sync takes while the disk is slow."""
         self.stall_s = 0.0
         """How long one of some operations of threads takes at most, while threads stall."""
+        self.synced_in_turn = 0
+        """How many syncs the loop of a node that serves waited for in its present turn; but for the end of a move."""
         self.takes: Callable[[int], int] = lambda size: size
         """How many bytes, of so many, one write takes: at least one."""
         self._operations_to_live: int | None = None
@@ -208,6 +213,7 @@ class Machine:
             if operation.kind in ("fsync", "fsync_dir") and self._is_dirty(operation.path):
                 if Job.current is None and self.node is not None and self.node.data_plane.roles.has_begun:
                     self._cluster.synced_on_loop[basename(operation.path)] += 1
+                    self.synced_in_turn += not (self.node.stopped.is_set() or _is_a_move())
                 process.spend(self._sync_time_s() / mounted.jobs_at_once)
             self._before(operation)
 
@@ -260,6 +266,14 @@ class Machine:
         if self.disk_error is not None and operation.path.startswith(self.failing_path):
             is_sync = operation.kind in ("fsync", "fsync_dir")
             raise OSError(errno.EIO, "disk failure") if is_sync else self.disk_error
+
+
+def _is_a_move() -> bool:
+    """The caller is in the last step of a move to another log directory, in which nothing may be appended."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not ReplicaMoves.complete.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 class SimulatedCluster:

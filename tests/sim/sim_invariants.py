@@ -8,6 +8,7 @@
   appended what a leader's disk made of an offset, and know a high watermark beyond its last good batch;
 * who becomes leader has everything that was ever below a high watermark ("leader completeness");
 * what is committed of the metadata log is the same on every node, and never changes;
+* no turn of a node's loop waits for more than a few syncs;
 * a partition that a leader need not look at for a follower has no news for it (row R6).
 
 After the cluster has healed, :meth:`Invariants.check_healed` compares whole logs, what the nodes know of the cluster,
@@ -43,6 +44,8 @@ METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{METADATA_NAME}"
 PUT_AWAY: Final = ("-delete", "-stray", ".corrupt")
 SPARE_SNAPSHOTS: Final = 2
 """Of producers: of an orderly stop, and of a move, besides those where segments begin."""
+SYNCS_IN_A_TURN_MAX: Final = 5
+"""A small file takes two, one of each log directory four."""
 Batch = tuple[int, int, int]
 
 
@@ -110,6 +113,9 @@ class Invariants:
         if machine is None or node is None:
             return
         self.checked += 1
+        synced, machine.synced_in_turn = machine.synced_in_turn, 0
+        if synced > SYNCS_IN_A_TURN_MAX:
+            raise InvariantViolatedError(f"{machine.host}: its loop waited for {synced} syncs in one turn")
         self._check_quorum(machine, node)
         seen = self._seen
         for partition in node.replicas:

@@ -30,7 +30,7 @@ AT_ONCE: Final = 20
 PLACED_AT_ONCE: Final = 2_000
 """Among those that are here, or to be opened."""
 OPENED_AT_ONCE: Final = 10
-"""Most replicas opened on the loop: each takes half a millisecond, or more on a slow disk."""
+"""Most replicas opened on the loop: each takes half a millisecond. None whose making has to be synced."""
 
 
 class Teller(Protocol):
@@ -119,7 +119,7 @@ class DueReplicas:
         self._tell_portion(self._here)
         if self.is_behind:
             return
-        if len(self._to_open) <= OPENED_AT_ONCE:
+        if len(self._to_open) <= OPENED_AT_ONCE and not any(map(self._store.has_former, self._to_open)):
             self._tell_portion(self._to_open)
         if self._noted or self._here or self._to_open:
             self._begin_rest()

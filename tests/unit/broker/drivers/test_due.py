@@ -32,6 +32,13 @@ class Here:
         return tp
 
 
+class Store:
+    """Nothing was here before."""
+
+    def has_former(self, _tp: TopicPartition) -> bool:
+        return False
+
+
 async def test_who_waits_goes_on_only_when_all_are_told() -> None:
     """A change that came between the last replica and its turn was passed over: a topic was claimed as synced whose
     replicas had yet to hear of it."""
@@ -47,7 +54,7 @@ async def test_who_waits_goes_on_only_when_all_are_told() -> None:
         due.note([[TopicPartition(name, number) for number in range(2 * AT_ONCE + 1)]])
         due.begin()
 
-    due = DueReplicas(More(), cast(Any, Here()), cast(Any, None), tasks, cast(Any, None), lambda _error: None)
+    due = DueReplicas(More(), cast(Any, Here()), cast(Any, Store()), tasks, cast(Any, None), lambda _error: None)
     due.note([[TopicPartition("first", number) for number in range(AT_ONCE + 1)]])
     due.begin()
     await due.wait_all_told()
@@ -69,7 +76,7 @@ async def test_of_a_whole_cluster_no_turn_looks_at_more_than_a_portion(monkeypat
 
     tasks = TaskOwner("test", lambda _name, _error: None)
     teller = Teller()
-    due = DueReplicas(teller, cast(Any, Here()), cast(Any, None), tasks, cast(Any, None), fail)
+    due = DueReplicas(teller, cast(Any, Here()), cast(Any, Store()), tasks, cast(Any, None), fail)
     groups = [[TopicPartition(f"topic-{name}", number) for number in range(7)] for name in range(10)]
     due.note(groups)
     assert len(looked_at) == 10

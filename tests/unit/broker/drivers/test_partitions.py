@@ -37,6 +37,7 @@ from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.storage.damage import REFETCH_FILE
+from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.flush import FlushJob
 
 Dial = Callable[..., Awaitable[Client]]
@@ -485,3 +486,26 @@ async def test_a_topic_that_is_made_again_waits_for_the_jobs_of_the_former_one(
     await eventually(lambda: node.replicas.get(ORDERS), "the new replica")
     assert led(node, ORDERS).log.log_end_offset == 0
     assert not (tmp_path / "data/orders-0/leader-epoch-checkpoint").exists()
+
+
+@pytest.mark.spec("P6")
+async def test_the_loop_does_not_wait_until_checkpoints_forget_a_former_topic(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its partitions took eight syncs: a topic that was made again held up all clients of a slow disk."""
+    node = await start_node()
+    await create_topic(node, "orders", OPENED_AT_ONCE)
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    node.store.online[0].write_checkpoints({ORDERS: 0})
+    written_by, store = [], DirectoryCheckpoints._store
+
+    def note_and_store(checkpoints: DirectoryCheckpoints) -> None:
+        written_by.append(threading.current_thread())
+        store(checkpoints)
+
+    monkeypatch.setattr(DirectoryCheckpoints, "_store", note_and_store)
+    await delete_topic(node, "orders")
+    await create_topic(node, "orders", OPENED_AT_ONCE)
+    await eventually(lambda: node.replicas.get(ORDERS), "the new replica")
+    assert written_by
+    assert threading.current_thread() not in written_by
