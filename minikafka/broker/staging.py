@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from typing import Final, Protocol
 
 from minikafka.broker.replicas import Replicas
+
+LARGE_AT_ONCE: Final = 8
+"""Requests of very many batches that are staged at the same time: one of 5,000 takes 4 MB meanwhile."""
 
 
 class Staged(Protocol):
@@ -20,6 +24,7 @@ class Staging:
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
         self._staged: list[Staged] = []
+        self.large = asyncio.Semaphore(LARGE_AT_ONCE)
 
     def add(self, request: Staged) -> None:
         """Its batches are staged in the replicas."""

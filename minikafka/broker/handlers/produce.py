@@ -121,9 +121,11 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if acks not in _KNOWN_ACKS:
         refusal = _unknown_acks(acks)
         results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
-    elif (parts.authorizer.is_enabled and not _is_allowed(request, context, parts)) or (
-        len(frame) > LARGE_FRAME and sum(len(topic.partition_data) for topic in request.topic_data) > BATCHES_AT_ONCE
-    ):
+    elif len(frame) > LARGE_FRAME and (batches := _count(request)) > BATCHES_AT_ONCE:
+        context.connection.spend(REQUEST_COST * batches)
+        _stage_large_later(bytearray(frame), position, context, parts, acks)
+        return
+    elif parts.authorizer.is_enabled and not _is_allowed(request, context, parts):
         _stage_later(bytearray(frame), position, context, parts, results)
         return
     else:
@@ -188,6 +190,10 @@ def _name(topic: TopicProduceData, version: int, parts: Parts) -> str | None:
     return None if found is None else found.name
 
 
+def _count(request: ProduceRequest) -> int:
+    return sum(len(topic.partition_data) for topic in request.topic_data)
+
+
 def _batches(request: ProduceRequest) -> Batches:
     return [(topic, data) for topic in request.topic_data for data in topic.partition_data]
 
@@ -229,7 +235,7 @@ def _failed(topic: TopicProduceData, index: int, error: KafkaError) -> ProduceRe
 def _stage_later(
     copy: bytearray, position: int, context: RequestContext, parts: Parts, staged: list[ProduceResult]
 ) -> None:
-    """There are many batches, or the next one must wait, for a look into it or for its coordinator: go on in a copy.
+    """The next batch must wait, for its turn, for a look into it or for its coordinator: go on in a copy.
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
     """
@@ -237,6 +243,22 @@ def _stage_later(
     context.reply.hold(len(copy))
     context.connection.suspend()
     parts.tasks.start(_stage_in_portions(request, staged, context, parts), "produce")
+
+
+def _stage_large_later(copy: bytearray, position: int, context: RequestContext, parts: Parts, acks: int) -> None:
+    """There are many batches: few such requests are decoded at a time, and staged in portions. One that waits for that
+    ends with its connection, unless its producer has no answer to wait for."""
+    context.connection.suspend()
+    task = parts.tasks.start(_stage_large(copy, position, context, parts), "produce")
+    context.reply.hold(len(copy), None if acks == NONE else task.cancel)
+
+
+async def _stage_large(copy: bytearray, position: int, context: RequestContext, parts: Parts) -> None:
+    async with parts.staging.large:
+        await context.connection.wait_for_turn()
+        context.reply.cancel_with_connection(_go_on)
+        request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
+        await _stage_in_portions(request, [], context, parts)
 
 
 async def _stage_in_portions(

@@ -9,10 +9,15 @@ import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
 from broker_node import alter_topic, create_topic, delete_topic, eventually, led, listener_of
 
-from minikafka.broker.handlers.produce import FIRST_VERSION_WITH_IDS
+from minikafka.broker.dispatch import Dispatcher
+from minikafka.broker.handlers.produce import BATCHES_AT_ONCE, FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
+from minikafka.broker.staging import LARGE_AT_ONCE
 from minikafka.errors import ErrorCode
 from minikafka.model import ZERO_TOPIC_ID, Compression, TopicPartition
+from minikafka.net.channel import ChannelClosedError
+from minikafka.net.connection import Connection
+from minikafka.net.turns import REQUEST_COST
 from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES
@@ -441,6 +446,35 @@ async def test_requests_behind_a_look_into_a_batch_keep_their_order(node: Node, 
     offsets = [(await answer).responses[0].partition_responses[0].base_offset for answer in asked]
     assert offsets == [0, 5_000, 0, 5_001]
     assert led(node, tp).log.log_end_offset == 5_002
+
+
+@pytest.mark.spec("P6")
+async def test_few_requests_of_very_many_batches_are_staged_at_once(
+    node: Node, client: Client, dial: Callable[..., Awaitable[Client]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty of 60 KB took 200 MB, and were decoded in one turn: they cost what their bytes do."""
+    spent: list[int] = []
+    monkeypatch.setattr(Connection, "spend", lambda _connection, cost: spent.append(cost))
+    await create_topic(node, "orders")
+    large = produce_request("orders", None)
+    large.topic_data[0].partition_data *= BATCHES_AT_ONCE
+    large.topic_data[0].partition_data += [PartitionProduceData(index=0, records=batch(b"large"))]
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    staging = dispatcher.on_read_event_end.__self__  # type: ignore[attr-defined]
+    for _ in range(LARGE_AT_ONCE):
+        await staging.large.acquire()
+    leaving = await dial(node)
+    waiting, behind, gone = client.send(large), client.send(produce_request("orders", batch(b"x"))), leaving.send(large)
+    assert (await (await dial(node)).produce("orders", b"small")).base_offset == 0
+    assert max(spent) >= REQUEST_COST * BATCHES_AT_ONCE
+    leaving.close()
+    with pytest.raises(ChannelClosedError):
+        await gone
+    for _ in range(LARGE_AT_ONCE):
+        staging.large.release()
+    answers = [(await each).responses[0].partition_responses[-1].base_offset for each in (waiting, behind)]
+    assert answers == [1, 2], "what left was not written"
 
 
 @pytest.mark.spec("P6")
