@@ -23,6 +23,7 @@ from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
+from minikafka.broker.pacing import PerTurn
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
 from minikafka.metadata.client_quotas import Client
@@ -82,6 +83,7 @@ class ControllerDriver:
         self._nudge = asyncio.Event()
         self._in_line = asyncio.Lock()  # held by the request that is carried out
         self._of_clients = asyncio.Lock()  # held by the client request that is in line
+        self._per_turn = PerTurn(1)  # of these: fifty that one commit had woken took a turn of half a second
         self.is_active = False
         self.on_active: Callable[[], None] = lambda: None
 
@@ -160,6 +162,7 @@ class ControllerDriver:
             response, end_offset = await self._carry_out(begin)
         else:
             async with self._of_clients:
+                await self._per_turn.wait()
                 response, end_offset = await self._carry_out(begin)
         # Also without records of its own: the answer may rest on what was appended before it.
         await self._raft.committed(end_offset)

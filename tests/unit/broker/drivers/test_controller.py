@@ -484,6 +484,35 @@ async def test_requests_by_the_thousand_depose_no_controller(
     assert len(controller.image.live_brokers()) == 3
 
 
+@pytest.mark.spec("P6")
+async def test_requests_of_clients_that_come_at_once_are_carried_out_one_a_turn(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One commit wakes all who waited for it: the next portions of fifty requests took a turn of half a second."""
+    node = await start_node(controlled_shutdown_enable="false")
+    machine = node.control_plane.controller._controller
+    in_portions = machine.in_portions
+    turn = 0
+    carried_out_in: list[int] = []
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    def note(request: Message, *more: Any) -> Any:
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            carried_out_in.append(turn)
+        return in_portions(request, *more)
+
+    monkeypatch.setattr(machine, "in_portions", note)
+    counting = asyncio.create_task(count())
+    await in_time(asyncio.gather(*(node.control_plane.controller.handle(set_retention(1000)) for _ in range(10))))
+    counting.cancel()
+    assert len(set(carried_out_in)) == 10
+
+
 async def test_requests_are_refused_while_too_much_waits_to_be_committed(
     start_node: StartNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
