@@ -49,7 +49,9 @@ async def asked_in_portions(
                 results += await ask(some)
                 continue
             except KafkaError as error:
-                failure = error  # there is no controller: do not wait for one again
+                # There is no controller: do not wait for one again. The traceback refers to this frame, and would keep
+                # all that was asked until a garbage collection, 80 ms for fifty requests.
+                failure = error.with_traceback(None)
         results += [refused(each, failure) for each in some]
     return results
 
