@@ -30,7 +30,7 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
 from minikafka.broker.parts import Parts
-from minikafka.broker.places import Places
+from minikafka.broker.places import Memory, Places
 from minikafka.broker.staging import Staging
 from minikafka.config.node import CLIENT, REPLICATION
 from minikafka.event_log import get_logger
@@ -69,6 +69,13 @@ So much for each byte of a plain handler's answer, too: a request of 20 bytes ma
 WAITING_BYTES: Final = 32 * 1024
 """What a request of a waiting handler holds; with it a connection has about a hundred of them under way."""
 WAITING_BYTES_PER_BYTE: Final = 8
+LONG: Final = 4 * 1024
+"""Bytes of a request from which it waits undecoded until there is memory for it: it may have thousands of elements."""
+DECODED_BYTES_PER_BYTE: Final = 40
+DECODED_BYTES: Final = 32 << 20
+"""Of all long requests together, with what their handlers make of them. 300 of 75 KB took 860 MB."""
+WAIT_FOR_MEMBERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""They wait for other clients, who may never come: others must not wait for these. Groups have bounds of their own."""
 
 
 def handler_module(key: ApiKey) -> ModuleType:
@@ -102,6 +109,9 @@ class Dispatcher:
                 self._serve(key, parts, requests.of(name))
         of_one = WAITING_AT_ONCE if listener == REPLICATION else WAITING_OF_ONE
         self._places = {key: Places(WAITING_AT_ONCE, of_one) for key in self._waiting}
+        may_be_long = frozenset((*self._plain, *self._waiting)) - WAIT_FOR_MEMBERS
+        self._may_be_long = may_be_long if listener == CLIENT else frozenset()
+        self._memory = Memory(DECODED_BYTES)
 
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
@@ -162,23 +172,59 @@ class Dispatcher:
     # -- the slower kinds -------------------------------------------------------------------------------------------
 
     def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
+        size = len(frame)
+        if size > LONG and key in self._may_be_long:
+            context.connection.suspend()
+            task = self._tasks.start(self._call_later(key, bytes(frame), position, context), key.camel_name)
+            context.reply.hold(WAITING_BYTES + size, task.cancel)
+            return
         # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
         request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
-        context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(frame))
+        context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * size)
         if self._admission is None:
-            self._handle(key, request, context, len(frame))
+            self._handle(key, request, context, size)
             return
         admitting = self._admission.admit(key, request, context, self._metadata.image)
         try:
             next(admitting)
         except StopIteration as end:
             if end.value is not None:
-                self._handle(key, request, end.value, len(frame))
+                self._handle(key, request, end.value, size)
             return
         context.connection.suspend()
-        admission = self._admit_in_portions(admitting, key, request, context, len(frame))
-        task = self._tasks.start(admission, key.camel_name)
-        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame), task.cancel)
+        task = self._tasks.start(self._admit_in_portions(admitting, key, request, context, size), key.camel_name)
+        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * size, task.cancel)
+
+    async def _call_later(self, key: ApiKey, frame: bytes, position: int, context: RequestContext) -> None:
+        """A long request waits for memory, and has a turn of its own, so that small ones do not wait for many of these.
+
+        Meanwhile its connection handles nothing: requests of a client begin in order.
+        """
+        async with self._memory.share(DECODED_BYTES_PER_BYTE * len(frame)):
+            admitted: RequestContext | None = context
+            try:
+                await context.connection.wait_for_turn()
+                request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
+                if self._admission is not None:
+                    admitting = self._admission.admit(key, request, context, self._metadata.image)
+                    admitted = await _in_portions(admitting, context)
+                if admitted is None:
+                    return
+                waiting = self._waiting.get(key)
+                if waiting is None:
+                    self._handle(key, request, admitted, len(frame))
+                    self.on_read_event_end()
+                    return
+                task = self._tasks.start(self._wait(waiting, request, admitted), key.camel_name)
+            except WireError as error:
+                context.connection.close(str(error))
+                return
+            except Exception as error:
+                self._on_bug(key, context, error)
+                return
+            finally:
+                context.connection.resume()
+            await task
 
     async def _admit_in_portions(
         self,
@@ -189,22 +235,21 @@ class Dispatcher:
         size: int,
     ) -> None:
         """Meanwhile the connection handles nothing: requests of a client are handled in order."""
-        connection = context.connection
         try:
-            while True:
-                await connection.wait_for_turn()
-                try:
-                    next(admitting)
-                except StopIteration as end:
-                    if end.value is not None:
-                        self._handle(key, request, end.value, size)
-                        self.on_read_event_end()
-                    return
-        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
-            log.error("a request failed", api=key.camel_name, why=one_line(error), exc_info=error)
-            connection.close()
+            admitted = await _in_portions(admitting, context)
+            if admitted is not None:
+                self._handle(key, request, admitted, size)
+                self.on_read_event_end()
+        except Exception as error:
+            self._on_bug(key, context, error)
         finally:
-            connection.resume()
+            context.connection.resume()
+
+    @staticmethod
+    def _on_bug(key: ApiKey, context: RequestContext, error: Exception) -> None:
+        """What one client asks must not stop the node for all others."""
+        log.error("a request failed", api=key.camel_name, why=one_line(error), exc_info=error)
+        context.connection.close()
 
     def _handle(self, key: ApiKey, request: Message, context: RequestContext, size: int) -> None:
         plain = self._plain.get(key)
@@ -224,8 +269,8 @@ class Dispatcher:
                 response = await handler(request, context)
             if response is not None:
                 context.send(response)
-        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
-            log.error("a request failed", api=ApiKey(context.api_key).camel_name, why=one_line(error), exc_info=error)
+        except Exception as error:
+            self._on_bug(ApiKey(context.api_key), context, error)
         finally:
             if not context.reply.is_answered:  # the handler failed: better no connection than no answer
                 context.connection.close()
@@ -235,6 +280,19 @@ class Dispatcher:
     ) -> None:
         reply = connection.open_reply(self._requests_for_versions)
         reply.send([self._api_versions.answer(frame, position, version, correlation_id)])
+
+
+async def _in_portions(
+    admitting: Generator[None, None, RequestContext | None], context: RequestContext
+) -> RequestContext | None:
+    """What it returns, after as many turns as it takes."""
+    while True:
+        await context.connection.wait_for_turn()
+        try:
+            next(admitting)
+        except StopIteration as end:
+            admitted: RequestContext | None = end.value
+            return admitted
 
 
 def _is_login(connection: Connection, key: int) -> bool:

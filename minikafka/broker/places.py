@@ -1,4 +1,5 @@
-"""Places for requests that wait: so many of one API are at work at once, and none keeps the others out.
+"""Places for requests that wait: so many of one API are at work at once, and none keeps the others out. And memory for
+those that are long.
 
 A connection has fewer places than there are. Who is beyond them waits for its own requests; for the places of all,
 connections wait in turns: one with a hundred requests gets one place, then the next connection gets one.
@@ -85,3 +86,37 @@ class Places:
                 turn.set_result(None)
                 return
         self._left += 1
+
+
+class Memory:
+    """For decoded requests: each takes its share, first come, first served; one that is too large takes all of it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = size
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def share(self, size: int) -> AsyncIterator[None]:
+        """So many bytes; it waits until they are free."""
+        size = min(size, self._size)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        self._hand_out()
+        try:
+            await turn
+            yield
+        finally:
+            if turn.cancelled():
+                self._waiting.remove((size, turn))
+            else:
+                self._left += size
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting:
+            size, turn = self._waiting[0]
+            if size > self._left or turn.done():  # it was cancelled, and is about to leave the line
+                return
+            self._waiting.popleft()
+            self._left -= size
+            turn.set_result(None)

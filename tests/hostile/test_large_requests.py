@@ -11,6 +11,7 @@ from live_cluster import eventually
 from live_wire import ClosedError, Wire, api_key, batch, produce_request
 
 from minikafka.wire.codec import encode
+from minikafka.wire.headers import encode_request
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -18,26 +19,9 @@ pytestmark = pytest.mark.spec("P6")
 
 WIDE = 500
 """Partitions of a large topic."""
+CLIENTS = 16 if is_long() else 3
 TAKEN = (100 if is_long() else 40) * MIB
 """How much of one frame a node must have taken before its memory is judged."""
-
-
-@pytest.mark.parametrize("name", LARGEST)
-def test_the_largest_request_of_each_kind(target: Target, name: str) -> None:
-    make, version = LARGEST[name]
-    request = make()
-    body = encode(request, version)
-    with target.wire() as wire:
-        for _ in range(3):
-            wire.send_body(api_key(request), version, body)
-        for _ in range(3):
-            wire.receive_frame()
-
-
-def test_one_element_more_closes_the_connection(target: Target) -> None:
-    with target.wire() as wire:
-        wire.send(metadata(names(MOST + 1)), 9)
-        assert wire.is_closed_by_node()
 
 
 def test_frames_that_are_never_completed(target: Target) -> None:
@@ -65,6 +49,28 @@ def send_what_is_taken(wire: Wire, data: memoryview) -> int:
         return wire.socket.send(data)
     except (BlockingIOError, ConnectionError):
         return 0
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_the_largest_request_of_each_kind(target: Target, name: str) -> None:
+    """Of many clients in the same moment: each has sent all but the last byte."""
+    make, version = LARGEST[name]
+    request = make()
+    frame = encode_request(api_key(request), version, 1, "test", encode(request, version))
+    with ExitStack() as opened:
+        wires = [opened.enter_context(target.wire()) for _ in range(CLIENTS)]
+        for wire in wires:
+            wire.send_bytes(frame[:-1])
+        for wire in wires:
+            wire.send_bytes(frame[-1:])
+        for wire in wires:
+            wire.receive_frame()
+
+
+def test_one_element_more_closes_the_connection(target: Target) -> None:
+    with target.wire() as wire:
+        wire.send(metadata(names(MOST + 1)), 9)
+        assert wire.is_closed_by_node()
 
 
 def test_batches_of_a_mebibyte_pipelined(target: Target) -> None:

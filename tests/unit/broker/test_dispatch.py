@@ -8,9 +8,9 @@ import pytest
 from broker_client import Client
 from broker_node import eventually, in_time, listener_of
 
-from minikafka.broker.dispatch import PLAIN_COST, PLAIN_COST_PER_BYTE, Dispatcher
+from minikafka.broker.dispatch import LONG, PLAIN_COST, PLAIN_COST_PER_BYTE, Dispatcher
 from minikafka.broker.node import Node
-from minikafka.broker.places import Places
+from minikafka.broker.places import Memory, Places
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
@@ -160,6 +160,60 @@ async def test_few_connections_do_not_keep_others_out(node: Node, dial: Dial) ->
     for each in waiting:
         await in_time(each)
     assert not dispatcher._places[ApiKey.FIND_COORDINATOR]._lines, "nothing of them is left"
+
+
+LONG_REQUEST = FindCoordinatorRequest(coordinator_keys=["g" * 100] * 100)
+
+
+@pytest.mark.spec("P6")
+async def test_a_long_request_waits_undecoded_until_there_is_memory(
+    node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds that were decoded at once took 3 MB each, though they came in 75 KB, and turns one after the other."""
+    gate = asyncio.Event()
+    begun: list[str] = []
+
+    async def handle(request: FindCoordinatorRequest, _context: object) -> FindCoordinatorResponse:
+        begun.append(request.coordinator_keys[0] if request.coordinator_keys else "short")
+        await gate.wait()
+        return FindCoordinatorResponse()
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
+    monkeypatch.setattr(dispatcher, "_memory", Memory(1))
+    first, second, leaving, other = [await dial(node) for _ in range(4)]
+    waiting = [first.send(LONG_REQUEST, 4)]
+    await eventually(lambda: len(begun) == 1, "one to be at work")
+    waiting.append(second.send(LONG_REQUEST, 4))
+    waiting.append(second.send(FindCoordinatorRequest(coordinator_keys=[]), 4))
+    gone = leaving.send(LONG_REQUEST, 4)
+    assert (await other.ask(MetadataRequest(topics=[]))).brokers
+    leaving.close()
+    with pytest.raises(ChannelClosedError):
+        await gone
+    waiting.append(other.send(FindCoordinatorRequest(coordinator_keys=[]), 4))
+    await eventually(lambda: len(begun) == 2, "the short one of another connection")
+    gate.set()
+    for each in waiting:
+        await in_time(each)
+    assert begun == ["g" * 100, "short", "g" * 100, "short"], "the second connection's in order"
+
+
+@pytest.mark.spec("P6")
+async def test_a_long_request_that_cannot_be_read_closes_its_connection_only(node: Node, dial: Dial) -> None:
+    bad, good = await dial(node), await dial(node)
+    frame = HEADER.pack(ApiKey.FIND_COORDINATOR, 4, 7, -1) + b"\0" + bytes([0, 0xFF]) * LONG
+    bad.channel.post(len(frame).to_bytes(4) + frame)
+    await bad.wait_closed()
+    assert not (await good.ask(LONG_REQUEST, 4)).error_code
+    assert node.failure is None
+
+
+def test_nobody_waits_for_who_waits_for_other_clients(node: Node) -> None:
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    assert not dispatcher._may_be_long & {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 
 
 async def test_what_waits_for_whoever_left_is_cancelled(node: Node, dial: Dial) -> None:

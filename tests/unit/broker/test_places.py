@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
-from minikafka.broker.places import Places
+import pytest
+
+from minikafka.broker.places import Memory, Places
 
 
 class Requests:
@@ -93,3 +95,52 @@ async def test_a_place_that_was_just_given_is_given_on() -> None:
     await asyncio.gather(first, second, return_exceptions=True)
     assert second.cancelled()
     assert places._left == 1
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+async def test_memory_is_handed_out_in_order_and_one_always_gets_some() -> None:
+    memory, begun, gates = Memory(10), list[int](), [asyncio.Event() for _ in range(4)]
+
+    async def take(number: int, size: int) -> None:
+        async with memory.share(size):
+            begun.append(number)
+            await gates[number].wait()
+
+    tasks = [asyncio.create_task(take(number, size)) for number, size in enumerate((6, 5, 4, 99))]
+    await rest()
+    assert begun == [0], "the third would fit, and comes after the second"
+    gates[0].set()
+    await rest()
+    assert begun == [0, 1, 2]
+    gates[1].set()
+    await rest()
+    assert begun == [0, 1, 2]
+    gates[2].set()
+    await rest()
+    assert begun == [0, 1, 2, 3]
+    gates[3].set()
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("is_first_done", [False, True])
+async def test_who_is_cancelled_keeps_no_memory(is_first_done: bool) -> None:
+    memory, gate, begun = Memory(1), asyncio.Event(), list[str]()
+
+    async def take(name: str) -> None:
+        async with memory.share(1):
+            begun.append(name)
+            await gate.wait()
+
+    first, second, third = [asyncio.create_task(take(name)) for name in ("first", "second", "third")]
+    await rest()
+    if is_first_done:
+        gate.set()  # in this very turn the second gets its share
+        await asyncio.sleep(0)
+    second.cancel()
+    await rest()
+    gate.set()
+    await asyncio.gather(first, third)
+    assert second.cancelled()
+    assert begun == ["first", "third"]
