@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from minikafka.broker.clock import Clock
-from minikafka.timing.purgatory import Purgatory
+from minikafka.timing.purgatory import ALL, Purgatory
 from minikafka.timing.wheel import NEVER_MS, TimerTask, TimingWheel
 
 EXPIRED_AT_ONCE: Final = 100
@@ -52,9 +52,9 @@ class Timers:
         self._hears_until_ms = 0
         self._is_closed = False
 
-    def purgatory(self) -> Purgatory[object]:
+    def purgatory(self, at_once: int = ALL, on_behind: Callable[[], None] | None = None) -> Purgatory[object]:
         """A new purgatory on this wheel."""
-        return Purgatory(self._wheel)
+        return Purgatory(self._wheel, at_once, on_behind)
 
     def set(self, alarm: Alarm, deadline_ms: int) -> None:
         """Set ``alarm`` to ``deadline_ms`` (monotonic); replaces an earlier setting."""

@@ -20,14 +20,16 @@ from minikafka.timing.purgatory import Purgatory
 
 ALL_IN_SYNC: Final = -1
 """As ``acks``."""
+TRIED_AT_ONCE: Final = 500
+"""Waiting requests, in one turn of the loop: some 15 ms if all are answered. Any number may wait for one partition."""
 
 
 class Waiting:
     """See the module. ``high_watermark_listeners`` are called with what a high watermark has become."""
 
     def __init__(self, partitions: Mapping[TopicPartition, Partition], clock: Clock, timers: Timers) -> None:
-        self.produces: Purgatory[object] = timers.purgatory()
-        self.consumer_fetches: Purgatory[object] = timers.purgatory()
+        self.produces: Purgatory[object] = timers.purgatory(TRIED_AT_ONCE, self._schedule_wake)
+        self.consumer_fetches: Purgatory[object] = timers.purgatory(TRIED_AT_ONCE, self._schedule_wake)
         self.follower_fetches: Purgatory[object] = timers.purgatory()  # by partition, or by the follower's session
         self.followers = SessionsByPartition()
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
@@ -114,9 +116,7 @@ class Waiting:
             self._high_watermark_moved[tp] = None
         if log_end or high_watermark:
             self.followers.note(tp)
-            if not self._wake_scheduled:
-                self._wake_scheduled = True
-                self._loop.call_soon(self._wake)
+            self._schedule_wake()
 
     def note_followed(self, partition: Partition) -> None:
         """The high watermark of a partition that another node leads rose: consumers may read up to it here, too."""
@@ -136,8 +136,15 @@ class Waiting:
         self.followers.note(tp)
         self._wake_followers(tp)
 
+    def _schedule_wake(self) -> None:
+        if not self._wake_scheduled:
+            self._wake_scheduled = True
+            self._loop.call_soon(self._wake)
+
     def _wake(self) -> None:
         self._wake_scheduled = False
+        self.produces.go_on()
+        self.consumer_fetches.go_on()
         log_end_moved, self._log_end_moved = self._log_end_moved, {}
         high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, {}
         for tp in log_end_moved:

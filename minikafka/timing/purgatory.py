@@ -14,6 +14,9 @@ Invariants:
 - ``on_complete`` runs exactly once, whoever comes first, and after the operation has left wheel and watch lists.
 - A completed operation is in no watch list: it is taken out of all of them at once (a dict per key makes that O(1)
   each), so memory is bounded by what is waiting, and there is nothing to purge later.
+- At most ``at_once`` operations are tried before the next turn (:meth:`Purgatory.go_on`): thousands may wait for one
+  key, and an answer takes longer than a try. What a turn leaves is tried in order in the next ones, and then what
+  happened meanwhile: no event is lost, and each finds every operation that waited before it.
 - A callback may do anything, including to its own purgatory. A check for a key that is called for during a check is
   noted and done by the outermost one when it gets there, so that a chain of completions, each causing the next, takes
   no stack. An operation that is watched during a check has been tried by then, with everything that came before.
@@ -25,12 +28,14 @@ operation is tried once on entry, not twice.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 from minikafka.timing.wheel import TimerTask, TimingWheel, raise_all
 
 K = TypeVar("K", bound=Hashable)
+
+ALL: Final = 1 << 62
 
 
 class DelayedOperation(TimerTask):
@@ -90,13 +95,30 @@ class DelayedOperation(TimerTask):
 class Purgatory(Generic[K]):
     """Waiting operations by key (topic partition, group, member); an event of a key tries its operations (row D2)."""
 
-    __slots__ = ("_delayed", "_is_checking", "_to_check", "_watchers", "_wheel")
+    __slots__ = (
+        "_at_once",
+        "_delayed",
+        "_is_checking",
+        "_key",
+        "_left",
+        "_on_behind",
+        "_room",
+        "_to_check",
+        "_watchers",
+        "_wheel",
+    )
 
-    def __init__(self, wheel: TimingWheel) -> None:
+    def __init__(self, wheel: TimingWheel, at_once: int = ALL, on_behind: Callable[[], None] | None = None) -> None:
+        """``at_once``: operations that are tried in one turn; ``on_behind`` is called when some are left, and asks for
+        a call of :meth:`go_on` in the next one."""
         self._wheel = wheel
+        self._at_once = self._room = at_once
+        self._on_behind = on_behind
         self._watchers: dict[K, dict[DelayedOperation, None]] = {}  # the inner dict is an ordered set
         self._delayed = 0
         self._to_check: dict[K, None] = {}
+        self._key: K | None = None
+        self._left: list[DelayedOperation] = []  # what is to be tried for the key, the first one last
         self._is_checking = False
 
     @property
@@ -136,43 +158,53 @@ class Purgatory(Generic[K]):
     def check_and_complete(self, key: K) -> int:
         """Something happened to ``key``: try what waits for it, oldest first; how many operations that completed.
 
-        Called from within a check (by a callback), it leaves the key to the outermost call and returns 0. If operations
-        raise, the others are tried nonetheless, and then the errors are raised, several as an ExceptionGroup.
+        Called from within a check (by a callback), or while some of the last turn are left, it notes the key and
+        returns 0. If operations raise, the others are tried nonetheless, and then the errors are raised, several as an
+        ExceptionGroup.
         """
-        if self._is_checking:
-            self._to_check[key] = None
+        if key not in self._watchers and not self._is_checking:
             return 0
-        if key not in self._watchers:
-            return 0
-        self._is_checking = True
-        completed = 0
-        errors: list[Exception] = []
+        is_first = not (self._is_checking or self._left or self._to_check)
         self._to_check[key] = None
-        try:
-            while self._to_check:
-                keys = list(self._to_check)
-                self._to_check.clear()
-                for key in keys:
-                    completed += self._try_all(key, errors)
-        finally:
-            self._is_checking = False
-        if errors:
-            raise_all(errors)
-        return completed
+        return self._check() if is_first else 0
+
+    def go_on(self) -> int:
+        """A new turn begins: try what the last one left. How many operations that completed."""
+        self._room = self._at_once
+        return self._check() if self._left or self._to_check else 0
 
     def advance(self, now_ms: int) -> int:
         """:meth:`TimingWheel.expire_due`, which expires what is due in every purgatory that shares the wheel."""
         return self._wheel.expire_due(now_ms)
 
-    def _try_all(self, key: K, errors: list[Exception]) -> int:
+    def _check(self) -> int:
         completed = 0
-        for operation in list(self._watchers.get(key, ())):
-            if operation._purgatory is not self:
-                continue  # a callback has completed or cancelled it since the list was made
-            try:
-                completed += operation.try_complete_for(key)
-            except Exception as error:
-                errors.append(error)
+        errors: list[Exception] = []
+        to_check, left, key, room = self._to_check, self._left, self._key, self._room
+        self._is_checking = True
+        try:
+            while (left or to_check) and room > 0:
+                if not left:
+                    key = next(iter(to_check))
+                    del to_check[key]
+                    left += self._watchers.get(key, ())
+                    left.reverse()
+                while left and room > 0:
+                    operation = left.pop()
+                    if operation._purgatory is not self:
+                        continue  # a callback has completed or cancelled it since the list was made
+                    room -= 1
+                    try:
+                        completed += operation.try_complete_for(key)
+                    except Exception as error:
+                        errors.append(error)
+        finally:
+            self._is_checking = False
+            self._key, self._room = key, room
+        if (self._left or self._to_check) and self._on_behind is not None:
+            self._on_behind()
+        if errors:
+            raise_all(errors)
         return completed
 
     def _release(self, operation: DelayedOperation) -> None:

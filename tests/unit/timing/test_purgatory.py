@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from minikafka.timing import DelayedOperation, Purgatory, TimingWheel
+from minikafka.timing.purgatory import ALL
 
 
 class Operation(DelayedOperation):
@@ -315,6 +316,52 @@ class TestReentrancy:
         assert purgatory.check_and_complete("a") == 1
 
 
+class TestInPortions:
+    """Ten thousand may wait for one key."""
+
+    @pytest.fixture
+    def behind(self) -> list[bool]:
+        return []
+
+    @pytest.fixture
+    def purgatory(self, behind: list[bool]) -> Purgatory[str]:
+        return Purgatory(TimingWheel(), 2, lambda: behind.append(True))
+
+    def test_the_others_are_tried_in_the_next_turns(self, purgatory: Purgatory[str], behind: list[bool]) -> None:
+        waiting = [watch(purgatory, Operation(), "a") for _ in range(5)]
+        for each in waiting:
+            each.may_complete = True
+        assert purgatory.check_and_complete("a") == 2
+        assert [each.is_completed for each in waiting] == [True, True, False, False, False]
+        waiting[2].force_complete()  # its time is up
+        assert purgatory.go_on() == 2
+        assert len(behind) == 1, "nobody is left"
+        assert purgatory.go_on() == 0
+        assert [each.tries for each in waiting] == [2, 2, 1, 2, 2]
+
+    def test_no_event_is_lost_meanwhile(self, purgatory: Purgatory[str], behind: list[bool]) -> None:
+        early, *others = [watch(purgatory, Operation(), "a") for _ in range(3)]
+        other_key = watch(purgatory, Operation(), "b")
+        assert purgatory.check_and_complete("a") == 0
+        early.may_complete = other_key.may_complete = True  # after it was tried
+        assert purgatory.check_and_complete("a") == purgatory.check_and_complete("b") == 0
+        completed = 0
+        while behind:
+            behind.clear()
+            completed += purgatory.go_on()
+        assert completed == 2
+        assert [each.is_completed for each in (early, other_key, *others)] == [True, True, False, False]
+
+    def test_each_turn_begins_with_all_of_its_tries(self, purgatory: Purgatory[str], behind: list[bool]) -> None:
+        waiting = [watch(purgatory, Operation(), "a") for _ in range(2)]
+        purgatory.check_and_complete("a")
+        purgatory.check_and_complete("a")
+        assert [each.tries for each in waiting] == [2, 2]
+        assert behind, "there were two tries in this turn, and are two in the next"
+        purgatory.go_on()
+        assert [each.tries for each in waiting] == [3, 3]
+
+
 KEYS = "abcd"
 
 
@@ -322,10 +369,15 @@ class PurgatoryAgainstTwin(RuleBasedStateMachine):
     """Against a list of (operation, keys, deadline) that is searched from end to end."""
 
     operations = Bundle("operations")
+    at_once = ALL
+
+    def on_behind(self) -> None:
+        self.is_behind = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.purgatory: Purgatory[str] = Purgatory(TimingWheel(wheel_size=4))
+        self.is_behind = False
+        self.purgatory: Purgatory[str] = Purgatory(TimingWheel(wheel_size=4), self.at_once, self.on_behind)
         self.twin: list[tuple[Operation, frozenset[str], int]] = []
         self.now = 0
 
@@ -352,7 +404,11 @@ class PurgatoryAgainstTwin(RuleBasedStateMachine):
     def check(self, key: str) -> None:
         done = [entry for entry in self.twin if key in entry[1] and entry[0].may_complete]
         self.twin = [entry for entry in self.twin if entry not in done]
-        assert self.purgatory.check_and_complete(key) == len(done)
+        completed = self.purgatory.check_and_complete(key)
+        while self.is_behind:
+            self.is_behind = False
+            completed += self.purgatory.go_on()
+        assert completed == len(done)
         assert all(entry[0].calls == ["complete"] for entry in done)
 
     @rule(operation=operations)
@@ -378,3 +434,13 @@ class PurgatoryAgainstTwin(RuleBasedStateMachine):
 
 TestPurgatoryAgainstTwin = pytest.mark.spec("D2")(PurgatoryAgainstTwin.TestCase)
 PurgatoryAgainstTwin.TestCase.settings = settings(deadline=None, stateful_step_count=40)
+
+
+class PurgatoryInPortionsAgainstTwin(PurgatoryAgainstTwin):
+    """The same with turns of two tries."""
+
+    at_once = 2
+
+
+TestPurgatoryInPortionsAgainstTwin = pytest.mark.spec("D2")(PurgatoryInPortionsAgainstTwin.TestCase)
+PurgatoryInPortionsAgainstTwin.TestCase.settings = settings(deadline=None, stateful_step_count=40)
