@@ -70,10 +70,12 @@ WAITING_BYTES: Final = 32 * 1024
 """What a request of a waiting handler holds; with it a connection has about a hundred of them under way."""
 WAITING_BYTES_PER_BYTE: Final = 8
 LONG: Final = 4 * 1024
-"""Bytes of a request from which it waits undecoded until there is memory for it: it may have thousands of elements."""
+"""Bytes of a request from which it has a turn of its own: it may have thousands of elements."""
+LONG_TO_WAIT: Final = 1024
+"""The same of one that waits: hundreds of elements are kept meanwhile."""
 DECODED_BYTES_PER_BYTE: Final = 40
 DECODED_BYTES: Final = 32 << 20
-"""Of all long requests together, with what their handlers make of them. 300 of 75 KB took 860 MB."""
+"""Of all long requests, with what their handlers make of them; more wait undecoded. 300 of 75 KB took 860 MB."""
 WAIT_FOR_MEMBERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """They wait for other clients, who may never come: others must not wait for these. Groups have bounds of their own."""
 
@@ -173,8 +175,10 @@ class Dispatcher:
 
     def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
         size = len(frame)
-        if size > LONG and key in self._may_be_long:
+        if size > LONG_TO_WAIT and key in self._may_be_long and (size > LONG or key in self._waiting):
             context.connection.suspend()
+            if size <= LONG:
+                context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * size)
             task = self._tasks.start(self._call_later(key, bytes(frame), position, context), key.camel_name)
             context.reply.hold(WAITING_BYTES + size, task.cancel)
             return
@@ -203,7 +207,8 @@ class Dispatcher:
         async with self._memory.share(DECODED_BYTES_PER_BYTE * len(frame)):
             admitted: RequestContext | None = context
             try:
-                await context.connection.wait_for_turn()
+                if len(frame) > LONG:
+                    await context.connection.wait_for_turn()
                 request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
                 if self._admission is not None:
                     admitting = self._admission.admit(key, request, context, self._metadata.image)
