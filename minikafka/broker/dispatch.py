@@ -32,7 +32,7 @@ from minikafka.broker.logs import one_line
 from minikafka.broker.parts import Parts
 from minikafka.broker.places import Memory, Places
 from minikafka.broker.staging import Staging
-from minikafka.config.node import CLIENT, REPLICATION
+from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.event_log import get_logger
 from minikafka.metadata.client_quotas import REQUEST_PERCENTAGE
 from minikafka.metrics.requests import ApiRequests, Requests
@@ -74,8 +74,10 @@ LONG: Final = 4 * 1024
 LONG_TO_WAIT: Final = 1024
 """The same of one that waits: hundreds of elements are kept meanwhile."""
 DECODED_BYTES_PER_BYTE: Final = 40
-DECODED_BYTES: Final = 32 << 20
-"""Of all long requests, with what their handlers make of them; more wait undecoded. 300 of 75 KB took 860 MB."""
+DECODED_BYTES: Final = 12 << 20
+"""Of long requests, with what their handlers make of them; more wait undecoded. 300 of 75 KB took 860 MB. So much for
+each of three kinds: commands may wait long for a controller, and others must not wait for them, nor those that wait for
+nothing for any."""
 WAIT_FOR_MEMBERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """They wait for other clients, who may never come: others must not wait for these. Groups have bounds of their own."""
 
@@ -113,7 +115,11 @@ class Dispatcher:
         self._places = {key: Places(WAITING_AT_ONCE, of_one) for key in self._waiting}
         may_be_long = frozenset((*self._plain, *self._waiting)) - WAIT_FOR_MEMBERS
         self._may_be_long = may_be_long if listener == CLIENT else frozenset()
-        self._memory = Memory(DECODED_BYTES)
+        plain, commands, others = (Memory(DECODED_BYTES) for _ in range(3))
+        self._memory = {
+            key: plain if key in self._plain else commands if CONTROLLER in key.listeners else others
+            for key in self._may_be_long
+        }
 
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
@@ -204,7 +210,7 @@ class Dispatcher:
 
         Meanwhile its connection handles nothing: requests of a client begin in order.
         """
-        async with self._memory.share(DECODED_BYTES_PER_BYTE * len(frame)):
+        async with self._memory[key].share(DECODED_BYTES_PER_BYTE * len(frame)):
             admitted: RequestContext | None = context
             try:
                 if len(frame) > LONG:

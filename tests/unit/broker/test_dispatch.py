@@ -8,7 +8,14 @@ import pytest
 from broker_client import Client
 from broker_node import eventually, in_time, listener_of
 
-from minikafka.broker.dispatch import LONG, PLAIN_COST, PLAIN_COST_PER_BYTE, Dispatcher
+from minikafka.broker.dispatch import (
+    DECODED_BYTES,
+    DECODED_BYTES_PER_BYTE,
+    LONG,
+    PLAIN_COST,
+    PLAIN_COST_PER_BYTE,
+    Dispatcher,
+)
 from minikafka.broker.node import Node
 from minikafka.broker.places import Memory, Places
 from minikafka.metrics.requests import ApiRequests
@@ -16,10 +23,11 @@ from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
+from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsRequest
-from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.wire.messages.produce import ProduceRequest
 
 Dial = Callable[..., Awaitable[Client]]
@@ -184,7 +192,7 @@ async def test_a_long_request_waits_undecoded_until_there_is_memory(
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
     dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
-    monkeypatch.setattr(dispatcher, "_memory", Memory(1))
+    monkeypatch.setitem(dispatcher._memory, ApiKey.FIND_COORDINATOR, Memory(1))
     first, second, other = [await dial(node) for _ in range(3)]
     waiting = [first.send(long, 4)]
     await eventually(lambda: len(begun) == 1, "one to be at work")
@@ -197,6 +205,27 @@ async def test_a_long_request_waits_undecoded_until_there_is_memory(
     for each in waiting:
         await in_time(each)
     assert begun == ["g" * 100, "short", "g" * 100, "short"], "the second connection's in order"
+
+
+@pytest.mark.spec("P6")
+async def test_long_commands_that_wait_for_a_controller_keep_nobody_else_waiting(node: Node, dial: Dial) -> None:
+    """They may wait for as long as there is none; metadata is asked for meanwhile, by the names of many topics."""
+    gate = asyncio.Event()
+
+    async def handle(_request: DeleteTopicsRequest, _context: object) -> DeleteTopicsResponse:
+        await gate.wait()
+        return DeleteTopicsResponse()
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    dispatcher._waiting[ApiKey.DELETE_TOPICS] = handle
+    names = [f"{number:0100}" for number in range(DECODED_BYTES // DECODED_BYTES_PER_BYTE // 100 + 1)]
+    deleting = (await dial(node)).send(DeleteTopicsRequest(topic_names=names), 5)
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names[:100]])
+    assert len((await in_time((await dial(node)).ask(asked))).topics) == 100
+    assert not deleting.done()
+    gate.set()
+    await in_time(deleting)
 
 
 @pytest.mark.spec("P6")
