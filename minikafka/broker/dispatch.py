@@ -58,7 +58,7 @@ _NOT_SERVED: Final = (1, 0, None, None)  # no version is
 _FETCHES: Final = {CLIENT: "FetchConsumer", REPLICATION: "FetchFollower"}
 """Kafka's names for Fetch in its metrics, by listener."""
 WAITING_AT_ONCE: Final = 500
-"""Requests of one API; others wait for these (``broker.places``)."""
+"""Requests of one API; others wait for these (``broker.places``). Some take minutes."""
 WAITING_OF_ONE: Final = 32
 """Of one client's connection. Nodes share a connection for what all their clients ask."""
 PLAIN_COST: Final = 16 * 1024

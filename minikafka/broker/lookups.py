@@ -1,16 +1,18 @@
 """Work inside batches, and cold reads, in threads: timestamps, keys, codecs, old segments.
 
 A batch of 1.4 KB may hold millions of records, and any client may ask for a time again and again. So jobs have budgets
-(``storage.timestamps``, ``records.validate``), and few of them run at once, in order.
+(``storage.timestamps``, ``records.validate``), and few of them run at once. Connections take turns: one may have
+hundreds of look-ups that wait, of a tenth of a second each.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Final, TypeVar
 
+from minikafka.broker.places import Places
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import KafkaError
 from minikafka.records.batch import Buffer, parse_header
@@ -21,6 +23,8 @@ from minikafka.storage.read_jobs import ReadJob
 T = TypeVar("T")
 
 JOBS_AT_ONCE: Final = 2
+JOBS_OF_ONE: Final = 1
+"""Of one connection. A request has its jobs one after the other anyway."""
 
 
 class Lookups:
@@ -28,24 +32,24 @@ class Lookups:
 
     def __init__(self, read: RunInThread) -> None:
         self._read = read
-        self._places = asyncio.Semaphore(JOBS_AT_ONCE)
-        self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # fetches do not wait for look-ups by time
+        self._by_time = Places(JOBS_AT_ONCE, JOBS_OF_ONE)
+        self._cold_reads = Places(JOBS_AT_ONCE, JOBS_OF_ONE)  # fetches do not wait for look-ups by time
         self._batch_check = asyncio.Lock()  # each may take 100 MiB for a moment
         self._recompression = asyncio.Lock()  # and many seconds, at the highest levels: checks do not wait for it
 
-    async def run(self, prepare: Callable[[], ReadJob[T]]) -> T:
-        """The job's result. KafkaError when the log cannot be read, or changed meanwhile.
+    async def run(self, prepare: Callable[[], ReadJob[T]], connection: Hashable) -> T:
+        """The result of the connection's job. KafkaError when the log cannot be read, or changed meanwhile.
 
         It is prepared when its turn comes: it may hold a copy of a large index, and thousands may wait.
         """
-        async with self._places:
+        async with self._by_time.one(connection):
             job = prepare()
             await self._read(job.run)
             return job.answer()
 
-    async def warm(self, prepare: Callable[[], ReadJob[None] | None]) -> None:
+    async def warm(self, prepare: Callable[[], ReadJob[None] | None], connection: Hashable) -> None:
         """Let the job, if there is one still, verify and load the batches of a cold fetch. As :meth:`run`."""
-        async with self._cold_reads:
+        async with self._cold_reads.one(connection):
             job = prepare()
             if job is not None:
                 await self._read(job.run)

@@ -2,7 +2,8 @@
 those that are long.
 
 A connection has fewer places than there are. Who is beyond them waits for its own requests; for the places of all,
-connections wait in turns: one with a hundred requests gets one place, then the next connection gets one.
+connections wait in turns: one with a hundred requests gets one place, then the next connection gets one. Half of the
+places are for connections that have none: a request may be at work for minutes, and a few connections would have all.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from contextlib import asynccontextmanager
 class _Line:
     """The requests of one connection."""
 
-    __slots__ = ("own", "requests")
+    __slots__ = ("own", "requests", "taken")
 
     def __init__(self, at_once: int) -> None:
         self.own = asyncio.Semaphore(at_once)
         self.requests = 0
+        self.taken = 0  # places
 
 
 class Places:
     """Of one API."""
 
     def __init__(self, at_once: int, of_one: int) -> None:
-        """``at_once`` places, and ``of_one`` for each connection."""
+        """``at_once`` places, and ``of_one`` for each connection. One that may have all leaves none to others."""
         self._left = at_once
+        self._for_first = at_once // 2 if of_one < at_once else 0
         self._of_one = of_one
         self._lines: dict[Hashable, _Line] = {}
         self._waiting: dict[_Line, deque[asyncio.Future[None]]] = {}  # whose turn is next comes first
@@ -46,15 +49,16 @@ class Places:
                 try:
                     yield
                 finally:
-                    self._give()
+                    self._give(line)
         finally:
             line.requests -= 1
             if not line.requests:
                 del self._lines[connection]
 
     async def _take(self, line: _Line) -> None:
-        if self._left:
+        if self._has_one_for(line):
             self._left -= 1
+            line.taken += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(line, deque()).append(turn)
@@ -64,8 +68,11 @@ class Places:
             if turn.cancelled():
                 self._drop(line, turn)
             else:  # it had just got its place
-                self._give()
+                self._give(line)
             raise
+
+    def _has_one_for(self, line: _Line) -> bool:
+        return self._left > (self._for_first if line.taken else 0)
 
     def _drop(self, line: _Line, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(line, deque())
@@ -74,18 +81,20 @@ class Places:
             if not turns:
                 del self._waiting[line]
 
-    def _give(self) -> None:
-        """A place is free: it is the next connection's."""
-        while self._waiting:
-            line = next(iter(self._waiting))
-            turns = self._waiting.pop(line)
+    def _give(self, line: _Line) -> None:
+        """A place is free: it is the next connection's that may have it."""
+        line.taken -= 1
+        self._left += 1
+        while (following := next(filter(self._has_one_for, self._waiting), None)) is not None:
+            turns = self._waiting.pop(following)
             turn = turns.popleft()
             if turns:
-                self._waiting[line] = turns
+                self._waiting[following] = turns
             if not turn.done():  # its request may be cancelled
+                self._left -= 1
+                following.taken += 1
                 turn.set_result(None)
                 return
-        self._left += 1
 
 
 class Memory:

@@ -6,7 +6,7 @@ topic from its start does that again and again, and so do several at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from minikafka.broker.lookups import Lookups
 from minikafka.errors import KafkaError
@@ -16,10 +16,10 @@ ColdRead = Callable[[], ReadJob[None] | None]
 """Prepares the job when its turn comes; None when another has read that meanwhile."""
 
 
-async def read_beside_the_loop(reads: Iterable[ColdRead], lookups: Lookups) -> None:
-    """Run the jobs one after the other. What cannot be read is told by the read that follows."""
+async def read_beside_the_loop(reads: Iterable[ColdRead], lookups: Lookups, connection: Hashable) -> None:
+    """Run the jobs of the connection one after the other. What cannot be read is told by the read that follows."""
     for prepare in reads:
         try:
-            await lookups.warm(prepare)
+            await lookups.warm(prepare, connection)
         except KafkaError:
             continue

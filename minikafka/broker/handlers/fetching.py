@@ -206,7 +206,7 @@ class Fetch(DelayedOperation):
                 await self._context.connection.wait_for_turn()
 
     async def _read_cold(self, cold: list[ColdRead], then: Callable[[], None]) -> None:
-        await read_beside_the_loop(cold, self._parts.lookups)
+        await read_beside_the_loop(cold, self._parts.lookups, self._context.connection)
         self._cold = None
         self._read_all(then)
 

@@ -71,7 +71,7 @@ async def handle(
                 message = f"timestamp {wanted.timestamp} is not supported in version {context.version}"
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
             partition = replicas.leader_of(tp, current_leader_epoch=epoch)
-            found = await _find(partition, wanted.timestamp, None if context.is_replica else isolation, lookups)
+            found = await _find(partition, wanted.timestamp, isolation, context, lookups)
             answer.timestamp, answer.offset, answer.leader_epoch = found
         except KafkaError as error:
             answer.error_code = _told(error.code, context.version)
@@ -79,13 +79,15 @@ async def handle(
     return ListOffsetsResponse(topics=answers)
 
 
-async def _find(partition: Partition, timestamp: int, isolation: Isolation | None, lookups: Lookups) -> Answer:
-    """``isolation``: None for a follower, which may read everything."""
+async def _find(
+    partition: Partition, timestamp: int, isolation: Isolation, context: RequestContext, lookups: Lookups
+) -> Answer:
+    """A follower may read everything, in any ``isolation``."""
     epoch = partition.leader_epoch
-    found = await _by_time(partition, timestamp, lookups) if _is_time(timestamp) else None
+    found = await _by_time(partition, timestamp, context, lookups) if _is_time(timestamp) else None
     if partition.leader is None or partition.leader_epoch != epoch:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader of the partition changed during the look-up")
-    if isolation is None:
+    if context.is_replica:
         return _within(partition, timestamp, found, partition.log.log_end_offset)
     answer = _within(partition, timestamp, found, partition.read_limit(isolation))
     if (answer[1] == NO_OFFSET and _is_time(timestamp)) or timestamp == LATEST:
@@ -97,14 +99,14 @@ def _is_time(timestamp: int) -> bool:
     return timestamp == MAX_TIMESTAMP or timestamp >= 0
 
 
-async def _by_time(partition: Partition, timestamp: int, lookups: Lookups) -> Answer | None:
+async def _by_time(partition: Partition, timestamp: int, context: RequestContext, lookups: Lookups) -> Answer | None:
     def prepare() -> ReadJob[TimestampedOffset | None]:
         log = partition.log  # as it is then: it may have moved to another directory
         if timestamp == MAX_TIMESTAMP:
             return log.prepare_max_timestamp_lookup()
         return log.prepare_timestamp_lookup(timestamp)
 
-    return await lookups.run(prepare)
+    return await lookups.run(prepare, context.connection)
 
 
 def _within(partition: Partition, timestamp: int, found: Answer | None, limit: int) -> Answer:

@@ -56,6 +56,25 @@ async def test_connections_take_turns_for_the_places_of_all() -> None:
     assert requests.begun == ["a1", "a2", "b1", "c1", "a3", "a4"]
 
 
+async def test_a_few_connections_do_not_have_all_places() -> None:
+    """Sixteen of them, whose look-ups by time took minutes, kept all consumers from learning where a log ends."""
+    requests = Requests(Places(at_once=6, of_one=4))
+    tasks = [requests.start(name) for name in ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")]
+    await rest()
+    assert requests.begun == ["a1", "a2", "a3", "b1"], "half of them are for who has none"
+    tasks.append(requests.start("c1"))
+    await rest()
+    assert requests.begun[-1] == "c1"
+    await requests.finish("b1")
+    assert requests.begun[-1] == "b2", "it has none now"
+    await requests.finish("c1", "a1", "a2")
+    assert requests.begun[-1] == "a4"
+    await requests.finish("a3", "a4", "b2")
+    assert requests.begun[-2:] == ["b3", "b4"]
+    await requests.finish("b3", "b4")
+    await asyncio.gather(*tasks)
+
+
 async def test_who_is_cancelled_leaves_its_place_to_others() -> None:
     places = Places(at_once=1, of_one=10)
     requests = Requests(places)

@@ -166,7 +166,7 @@ async def test_a_log_that_is_cut_during_a_look_up_is_asked_again(node: Node, cli
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ReadJob, "run", held_up)
         asked = asyncio.get_running_loop().create_task(ask(client, NOW_MS + 1000))
-        await eventually(lambda: node.parts.part(Lookups)._places._value < JOBS_AT_ONCE, "the look-up to begin")
+        await eventually(lambda: node.parts.part(Lookups)._by_time._left < JOBS_AT_ONCE, "the look-up to begin")
         led(node, ORDERS).log.truncate_to(1)
         gate.set()
         assert (await asked)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
