@@ -15,8 +15,9 @@ Invariants:
 - A completed operation is in no watch list: it is taken out of all of them at once (a dict per key makes that O(1)
   each), so memory is bounded by what is waiting, and there is nothing to purge later.
 - At most ``at_once`` operations are tried before the next turn (:meth:`Purgatory.go_on`): thousands may wait for one
-  key, and an answer takes longer than a try. What a turn leaves is tried in order in the next ones, and then what
-  happened meanwhile: no event is lost, and each finds every operation that waited before it.
+  key, and an answer takes longer than a try. One that is completed counts by its weight. What a turn leaves is tried
+  in order in the next ones, and then what happened meanwhile: no event is lost, and each finds every operation that
+  waited before it.
 - A callback may do anything, including to its own purgatory. A check for a key that is called for during a check is
   noted and done by the outermost one when it gets there, so that a chain of completions, each causing the next, takes
   no stack. An operation that is watched during a check has been tried by then, with everything that came before.
@@ -193,11 +194,13 @@ class Purgatory(Generic[K]):
                     operation = left.pop()
                     if operation._purgatory is not self:
                         continue  # a callback has completed or cancelled it since the list was made
-                    room -= 1
+                    is_completed = False
                     try:
-                        completed += operation.try_complete_for(key)
+                        is_completed = operation.try_complete_for(key)
                     except Exception as error:
                         errors.append(error)
+                    completed += is_completed
+                    room -= operation.weight if is_completed else 1
         finally:
             self._is_checking = False
             self._key, self._room = key, room

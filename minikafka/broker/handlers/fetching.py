@@ -62,6 +62,8 @@ WAITING_COLD_BYTES: Final = 64 * 1024
 """What one that waits to be read beside the loop is said to hold, so that 64 of a connection do. It is less than the
 allowance of a connection: after a restart hundreds of consumers wait at once, and none may be closed for that."""
 
+PARTITIONS_OF_WEIGHT: Final = 5
+"""Partitions of a fetch that cost as much as a fetch of one, when it is woken or its time is up."""
 PARTITIONS_AT_ONCE: Final = 500
 """Partitions of a portion: some 5 ms. A fetch of more is looked at in portions, with turns for others in between."""
 
@@ -105,6 +107,7 @@ class Fetch(DelayedOperation):
         "_size",
         "_tells_aborted",
         "_was_read_at_once",
+        "weight",
     )
     _from_first_batch: ClassVar[bool] = False
     """Also what lies below the log start and is still there."""
@@ -143,6 +146,7 @@ class Fetch(DelayedOperation):
             self._answer()
             return
         session.look_again()
+        self.weight = 1 + len(session.partitions) // PARTITIONS_OF_WEIGHT
         for cached in session.partitions:
             if (tp := cached.tp) is not None:
                 self._asked[tp] = cached

@@ -122,6 +122,19 @@ def test_an_operation_waits_for_all_of_its_keys_and_leaves_all_at_once(purgatory
     assert other.tries == 2
 
 
+def test_a_completed_operation_counts_by_its_weight() -> None:
+    """Ten fetches of hundreds of partitions each took as long as thousands of one."""
+
+    class Heavy(Operation):
+        weight = 6
+
+    purgatory: Purgatory[str] = Purgatory(TimingWheel(), 10, lambda: None)
+    for operation in [watch(purgatory, Heavy(), "a") for _ in range(3)]:
+        operation.may_complete = True
+    assert purgatory.check_and_complete("a") == 2
+    assert purgatory.go_on() == 1
+
+
 def test_checks_are_in_the_order_of_waiting(purgatory: Purgatory[str]) -> None:
     order: list[int] = []
     operations = [
