@@ -25,7 +25,12 @@ LEVELS: Final = ("critical", "error", "warning", "info", "debug")
 EXPLAINED: Final = ("critical", "error", "warning")
 LOGGERS: Final = ("log", "logger")
 OTHER_PROGRAMS: Final = ("cli", "client", "spark")
-IN_RECORDS_LOST: Final = (Saying.LOSS_BY_DAMAGE, Saying.LOSS_BY_TRUNCATION, Saying.LOSS_BY_LEADING)
+IN_RECORDS_LOST: Final = (
+    Saying.LOSS_BY_DAMAGE,
+    Saying.LOSS_BY_TRUNCATION,
+    Saying.LOSS_BY_LEADING,
+    Saying.LOSS_BY_ELECTION,
+)
 WARNINGS: Final = (Saying.FOLLOWER_WAITS, Saying.CLEANED_IN_VAIN)
 ELSEWHERE: Final = {
     "warning waits.value": [Saying.FOLLOWER_WAITS.value],

@@ -334,8 +334,12 @@ class LocalReplica:
     def on_metadata(self, committed: CommittedPartition, now_ms: int) -> Effects:
         """Committed metadata changed (row C2): take the role it says, and follow or lead (rows R9, R14)."""
         assert self.role is not Role.REMOVED
-        self._committed = committed
-        return self._take_role(now_ms)
+        before, self._committed = self._committed, committed
+        known = self.high_watermark
+        effects = self._take_role(now_ms)
+        if self.leader is not None and before is not None and self.condition.is_election_to_say(before, committed):
+            effects.append(do.Say(do.Saying.LOSS_BY_ELECTION, self.log_end_offset, known))
+        return effects
 
     def on_removed(self) -> Effects:
         """Metadata no longer places a replica here, or the topic was deleted."""

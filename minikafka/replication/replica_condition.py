@@ -90,6 +90,12 @@ class ReplicaCondition:
         self._is_loss_said = True
         return self._damage_offset
 
+    def is_election_to_say(self, before: CommittedPartition, committed: CommittedPartition) -> bool:
+        """This replica is elected uncleanly. Whoever had more may be gone for good, and tell nobody. A log that is not
+        whole is said by :meth:`loss_to_say`."""
+        is_leader = committed.leader_id == self._local_id
+        return is_leader and self.now is Condition.WHOLE and committed.gave_up(before)
+
     def maybe_mend(self, committed: CommittedPartition) -> bool:
         """True when all damaged records have been replaced, or given up by an unclean election."""
         if self.now is not Condition.REFETCHING or self._local_id not in committed.isr:

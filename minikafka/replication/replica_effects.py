@@ -115,6 +115,7 @@ class Saying(Enum):
     LOSS_BY_DAMAGE = "leading with what is left of a damaged or missing log: no other replica has everything"
     LOSS_BY_TRUNCATION = "truncating below the high watermark: an unclean election gave committed records up"
     LOSS_BY_LEADING = "leading with less than a returning replica knows as committed: no in-sync replica has it"
+    LOSS_BY_ELECTION = "leading by an unclean election: what only other replicas had is given up"
     FOLLOWER_DIVERGES = "the leader's log differs below the high watermark: this replica is damaged from there on"
     CLEANED_IN_VAIN = "the log is fetched as a whole: the cleaner dropped records for the sake of some that are cut off"
     FOLLOWER_FALLS_SHORT = "the leader's log begins behind the end of this in-sync replica: its tail is missing"

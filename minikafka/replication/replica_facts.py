@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from minikafka.model import NO_EPOCH
+from minikafka.model import NO_EPOCH, NO_NODE
 from minikafka.replication.epochs import EpochLog
 from minikafka.replication.progress import UNKNOWN_BROKER_EPOCH
 
@@ -36,11 +36,19 @@ class CommittedPartition(NamedTuple):
     """Directory of this node's replica, as the cluster knows it (KIP-858)."""
     unclean_leader_epoch: int = NO_EPOCH
     """Leader epoch of the last unclean election (outside ISR and ELR); -1: there was no such election."""
+    last_leader_id: int = NO_NODE
+    """While nobody leads: who led last, if its records are not gone."""
 
     @property
     def complete(self) -> frozenset[int]:
         """Replicas with every committed record, as far as the controller knows (KIP-966)."""
         return frozenset((*self.isr, *self.elr))
+
+    def gave_up(self, before: CommittedPartition) -> bool:
+        """True when this leader was elected uncleanly since ``before``, and is not the last one, which returned and has
+        whatever is left."""
+        is_new = before.unclean_leader_epoch < self.unclean_leader_epoch  # the leader epoch may be one later
+        return is_new and (bool(before.complete) or before.last_leader_id != self.leader_id)
 
     def is_void(self, replica_id: int, latest_epoch: int) -> bool:
         """The replica may still have committed records that an unclean election gave up.

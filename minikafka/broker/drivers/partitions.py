@@ -26,7 +26,7 @@ from minikafka.event_log import get_logger
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import ConfigResource, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicPartition
+from minikafka.model import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
@@ -161,6 +161,7 @@ class PartitionRoles:
             state.elr,
             state.directory_id_of(self._node_id),
             state.unclean_leader_epoch,
+            next(iter(state.last_known_elr), NO_NODE),
         )
 
     def _open(self, tp: TopicPartition, state: PartitionImage, image: MetadataImage) -> Partition | None:

@@ -177,7 +177,11 @@ class ReplicaDriver:
                     self._store.delete(tp)
                 case do.Say(do.Saying.LOSS_BY_TRUNCATION as what, at, expected):
                     self._losses.note(tp, f"{what.value}; to offset {at}, high watermark {expected}")
-                case do.Say(do.Saying.LOSS_BY_DAMAGE | do.Saying.LOSS_BY_LEADING as what, at, expected):
+                case do.Say(
+                    do.Saying.LOSS_BY_DAMAGE | do.Saying.LOSS_BY_LEADING | do.Saying.LOSS_BY_ELECTION as what,
+                    at,
+                    expected,
+                ):
                     self._losses.note(tp, f"{what.value}; from offset {at} on, high watermark {expected}")
                 case do.Say(do.Saying.CLEANED_IN_VAIN as what, at, expected):
                     log.warning(what.value, partition=str(tp), at=at, expected=expected)

@@ -70,8 +70,10 @@ class Rig:
             is_made_anew=anew,
         )
 
-    def told(self, leader=ME, epoch=2, *, isr=(ME, OTHER), elr=(), version=0, directory=DIRECTORY, unclean=-1):
-        committed = CommittedPartition(leader, epoch, version, (ME, OTHER, THIRD), isr, elr, directory, unclean)
+    def told(
+        self, leader=ME, epoch=2, *, isr=(ME, OTHER), elr=(), version=0, directory=DIRECTORY, unclean=-1, last=NO_NODE
+    ):
+        committed = CommittedPartition(leader, epoch, version, (ME, OTHER, THIRD), isr, elr, directory, unclean, last)
         return self.replica.on_metadata(committed, 0)
 
     def fetched(self, offset, replica=OTHER):
@@ -435,6 +437,30 @@ def test_a_follower_that_knows_more_waits_until_every_complete_replica_was_heard
     rig.replica.on_follower_fetch(THIRD, 1, 5, 0, 0)
     assert not rig.replica.refuses_ahead(OTHER, 1), "it knows of no more than the leader has"
     assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [do.Say(do.Saying.LOSS_BY_LEADING, 5, 8)]
+
+
+ELECTED = do.Say(do.Saying.LOSS_BY_ELECTION, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ({"leader": OTHER, "isr": (OTHER,)}, [ELECTED]),
+        ({"leader": NO_NODE, "isr": (), "elr": (OTHER,), "last": ME}, [ELECTED]),
+        ({"leader": NO_NODE, "isr": (), "last": OTHER}, [ELECTED]),
+        ({"leader": NO_NODE, "isr": ()}, [ELECTED]),  # the last leader has another disk
+        ({"leader": NO_NODE, "isr": (), "last": ME}, []),  # the last leader is back
+    ],
+)
+@pytest.mark.parametrize("epoch", [3, 4])  # a reassignment that is complete by the election begins one more
+def test_a_replica_that_is_elected_uncleanly_says_so(before, said, epoch):
+    """Whoever had more may never come back, and nobody else would tell."""
+    rig = Rig(high_watermark=4)
+    rig.told(**before, epoch=2)
+    effects = rig.told(epoch=epoch, isr=(ME,), unclean=3)
+    assert [effect for effect in effects if isinstance(effect, do.Say)] == said
+    assert rig.told(epoch=epoch, isr=(ME, OTHER), unclean=3, version=1) == [], "once"
+    assert not [effect for effect in rig.told(epoch=5, unclean=3) if isinstance(effect, do.Say)], "a clean election"
 
 
 @pytest.mark.spec("R26")
