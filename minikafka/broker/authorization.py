@@ -260,7 +260,8 @@ def _partly(context: RequestContext, refusals: Iterable[Message]) -> PartlyRefus
         context.correlation_id,
         context.client_id,
         context.throttle_ms,
-        tuple(refusals),
+        context.may_wait_for_controller,
+        refusals=tuple(refusals),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,11 @@ CLIENT_ID_MAX: Final = 1_000
 """Characters: no quota is for a longer id. Quotas remember 10,000 clients, whose ids might have 32 KiB."""
 
 
+def _always() -> bool:
+    """A short request is not counted."""
+    return True
+
+
 @dataclass(slots=True, eq=False)
 class RequestContext:
     """One request: its connection, its version, and the way of its answer."""
@@ -35,6 +40,9 @@ class RequestContext:
     client_id: str | None
     throttle_ms: int = 0
     """What the client is told to wait; its connection is muted for so long."""
+    may_wait_for_controller: Callable[[], bool] = _always
+    """To be asked by whoever is about to, unless its API is forwarded to the controller: of those that may wait long
+    only so many are kept. False: answer without it, that the client asks again."""
 
     @property
     def listener(self) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
@@ -76,8 +77,11 @@ LONG_TO_WAIT: Final = 1024
 DECODED_BYTES_PER_BYTE: Final = 40
 DECODED_BYTES: Final = 12 << 20
 """Of long requests, with what their handlers make of them; more wait undecoded. 300 of 75 KB took 860 MB. So much for
-each of three kinds: commands may wait long for a controller, and others must not wait for them, nor those that wait for
-nothing for any."""
+each of three kinds: those that may wait long, for a controller or for followers, others that wait, and those that wait
+for nothing. None must wait for another kind. What turns out to need a controller becomes one of the first, or is
+refused (:attr:`RequestContext.may_wait_for_controller`)."""
+MAY_WAIT_LONG: Final = frozenset({ApiKey.DELETE_RECORDS, ApiKey.INIT_PRODUCER_ID})
+"""Beside those that are forwarded to the controller: for followers as long as the client likes, for producer ids."""
 WAIT_FOR_MEMBERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """They wait for other clients, who may never come: others must not wait for these. Groups have bounds of their own."""
 
@@ -115,9 +119,10 @@ class Dispatcher:
         self._places = {key: Places(WAITING_AT_ONCE, of_one) for key in self._waiting}
         may_be_long = frozenset((*self._plain, *self._waiting)) - WAIT_FOR_MEMBERS
         self._may_be_long = may_be_long if listener == CLIENT else frozenset()
-        plain, commands, others = (Memory(DECODED_BYTES) for _ in range(3))
+        plain, others, self._long_memory = (Memory(DECODED_BYTES) for _ in range(3))
+        may_wait_long = {key for key in self._waiting if CONTROLLER in key.listeners} | MAY_WAIT_LONG
         self._memory = {
-            key: plain if key in self._plain else commands if CONTROLLER in key.listeners else others
+            key: plain if key in self._plain else self._long_memory if key in may_wait_long else others
             for key in self._may_be_long
         }
 
@@ -210,7 +215,8 @@ class Dispatcher:
 
         Meanwhile its connection handles nothing: requests of a client begin in order.
         """
-        async with self._memory[key].share(DECODED_BYTES_PER_BYTE * len(frame)):
+        async with self._memory[key].share(DECODED_BYTES_PER_BYTE * len(frame)) as share:
+            context.may_wait_for_controller = partial(share.move_to, self._long_memory)
             admitted: RequestContext | None = context
             try:
                 if len(frame) > LONG:

@@ -105,21 +105,33 @@ class Memory:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def share(self, size: int) -> AsyncIterator[None]:
+    async def share(self, size: int) -> AsyncIterator[Share]:
         """So many bytes; it waits until they are free."""
-        size = min(size, self._size)
+        share = Share(self, min(size, self._size))
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        self._waiting.append((share.size, turn))
         self._hand_out()
         try:
             await turn
-            yield
+            yield share
         finally:
             if turn.cancelled():
-                self._waiting.remove((size, turn))
+                self._waiting.remove((share.size, turn))
+                self._hand_out()
             else:
-                self._left += size
-            self._hand_out()
+                share.memory.give_back(share.size)
+
+    def take_now(self, size: int) -> bool:
+        """So many bytes, unless that takes waiting."""
+        if self._waiting or size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """So many bytes that were taken."""
+        self._left += size
+        self._hand_out()
 
     def _hand_out(self) -> None:
         while self._waiting:
@@ -129,3 +141,22 @@ class Memory:
             self._waiting.popleft()
             self._left -= size
             turn.set_result(None)
+
+
+class Share:
+    """Of a memory, for one request."""
+
+    __slots__ = ("memory", "size")
+
+    def __init__(self, memory: Memory, size: int) -> None:
+        self.memory = memory
+        self.size = size
+
+    def move_to(self, other: Memory) -> bool:
+        """Be as much of another memory, if that has so much now. False: it stays where it is."""
+        if other is not self.memory:
+            if not other.take_now(self.size):
+                return False
+            self.memory.give_back(self.size)
+            self.memory = other
+        return True

@@ -30,6 +30,7 @@ AUTHORIZATION: Final = (
 GROUP, TRANSACTION, BATCHED_FROM_VERSION = 0, 1, 4
 KEYS_AT_ONCE = 500
 KINDS: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+TOPICS: Final = {GROUP: CONSUMER_OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,9 @@ class Locator:
     metadata: Metadata
     topic_creation: TopicCreation
 
-    async def find(self, key: str, key_type: int, listener: str) -> Coordinator:
+    def find(self, key: str, key_type: int, listener: str) -> Coordinator:
         """The leader of the key's partition, as ``listener`` reaches it. KafkaError when there is none."""
-        if key_type not in (GROUP, TRANSACTION):
-            message = f"key type {key_type} is not supported; it must be 0 (group) or 1 (transaction)"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        if not key and key_type == GROUP:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        if not key:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        name = CONSUMER_OFFSETS_TOPIC if key_type == GROUP else TRANSACTION_STATE_TOPIC
-        if self.metadata.image.topic(name) is None:
-            await self.topic_creation.create_internal(name)
+        name = TOPICS[key_type]
         image = self.metadata.image
         topic = image.topic(name)
         if topic is None:
@@ -68,7 +60,8 @@ async def handle(
     """One coordinator per key; from version 4 the keys come in a list, each once, and each has its own error."""
     keys = dict.fromkeys(request.coordinator_keys) if context.version >= BATCHED_FROM_VERSION else [request.key]
     portions = paced(keys, KEYS_AT_ONCE, context)
-    found = [await _find(key, request.key_type, context, locator, authorizer) async for key in portions]
+    search = _Search(request.key_type, context, locator, authorizer)
+    found = [await search.find(key) async for key in portions]
     if context.version >= BATCHED_FROM_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
@@ -81,13 +74,49 @@ async def handle(
     )
 
 
-async def _find(
-    key: str, key_type: int, context: RequestContext, locator: Locator, authorizer: Authorizer
-) -> Coordinator:
-    try:
-        kind = KINDS.get(key_type)
-        if kind is not None and not authorizer.permits(context, AclOperation.DESCRIBE, kind, key):
+class _Search:
+    """One request's."""
+
+    def __init__(self, key_type: int, context: RequestContext, locator: Locator, authorizer: Authorizer) -> None:
+        self._key_type = key_type
+        self._context = context
+        self._locator = locator
+        self._authorizer = authorizer
+        self._failure: KafkaError | None = None
+
+    async def find(self, key: str) -> Coordinator:
+        """The coordinator, or the error."""
+        try:
+            self._check(key)
+            await self._ensure_topic()
+            return self._locator.find(key, self._key_type, self._context.listener)
+        except KafkaError as error:
+            return Coordinator(key=key, error_code=error.code, error_message=error.told, node_id=-1, host="", port=-1)
+
+    def _check(self, key: str) -> None:
+        kind = KINDS.get(self._key_type)
+        if kind is None:
+            message = f"key type {self._key_type} is not supported; it must be 0 (group) or 1 (transaction)"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if not self._authorizer.permits(self._context, AclOperation.DESCRIBE, kind, key):
             raise KafkaError(ERRORS[kind])
-        return await locator.find(key, key_type, context.listener)
-    except KafkaError as error:
-        return Coordinator(key=key, error_code=error.code, error_message=error.told, node_id=-1, host="", port=-1)
+        if not key and self._key_type == GROUP:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        if not key:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+
+    async def _ensure_topic(self) -> None:
+        """Once it could not be created, that is not tried for each of a hundred keys, five seconds each."""
+        name = TOPICS[self._key_type]
+        if self._locator.metadata.image.topic(name) is not None:
+            return
+        if self._failure is None:
+            try:
+                if self._context.may_wait_for_controller():
+                    await self._locator.topic_creation.create_internal(name)
+                    return
+                message = f"topic {name} is not there, and many requests wait for the controller"
+                self._failure = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+            except KafkaError as error:
+                self._failure = error
+        raise self._failure.with_traceback(None)

@@ -95,7 +95,10 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         if missing and may_create:
             errors = dict.fromkeys(_not_to_be_created(missing, context, parts), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             missing = [name for name in missing if name not in errors]
-            errors |= await parts.topic_creation.create_missing(missing, context.client)
+            if context.may_wait_for_controller():
+                errors |= await parts.topic_creation.create_missing(missing, context.client)
+            else:
+                errors |= dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
         image = parts.metadata.image
         answered = [topic for topic in wanted if topic.name != "" or not _is_by_id(topic) or _find(topic, image)]
         portions = paced(answered, TOPICS_AT_ONCE, context)

@@ -16,13 +16,16 @@ from minikafka.broker.dispatch import (
     PLAIN_COST_PER_BYTE,
     Dispatcher,
 )
+from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.node import Node
 from minikafka.broker.places import Memory, Places
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metrics.requests import ApiRequests
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
+from minikafka.wire.messages.create_topics import CreateTopicsResponse
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -205,6 +208,53 @@ async def test_a_long_request_waits_undecoded_until_there_is_memory(
     for each in waiting:
         await in_time(each)
     assert begun == ["g" * 100, "short", "g" * 100, "short"], "the second connection's in order"
+
+
+@pytest.mark.spec("P6")
+async def test_metadata_is_asked_for_while_topics_wait_for_a_controller(
+    node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten requests about thousands of topics that were not there kept it for five seconds each, one by one."""
+    gate, creating = asyncio.Event(), list[object]()
+
+    async def call(_client: ControllerClient, request: object, *_: object, **__: object) -> CreateTopicsResponse:
+        creating.append(request)
+        await gate.wait()
+        return CreateTopicsResponse()
+
+    monkeypatch.setattr(ControllerClient, "call", call)
+    names = [f"{number:0100}" for number in range(DECODED_BYTES // DECODED_BYTES_PER_BYTE // 100 + 1)]
+    missing = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+    first = (await dial(node)).send(missing)
+    await eventually(lambda: bool(creating), "one that waits")
+    second = await in_time((await dial(node)).ask(missing))
+    assert {topic.error_code for topic in second.topics} == {ErrorCode.LEADER_NOT_AVAILABLE}, "to be asked again"
+    asked = MetadataRequest(topics=missing.topics and missing.topics[:100], allow_auto_topic_creation=False)
+    assert len((await in_time((await dial(node)).ask(asked))).topics) == 100
+    found = await in_time((await dial(node)).ask(LONG_REQUEST))
+    assert {each.error_code for each in found.coordinators} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert len(creating) == 1
+    assert not first.done()
+    gate.set()
+    await in_time(first)
+
+
+@pytest.mark.spec("P6")
+async def test_a_hundred_keys_wait_for_a_controller_once(
+    node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waited five seconds for it."""
+    calls: list[object] = []
+
+    async def call(_client: ControllerClient, request: object, *_: object, **__: object) -> CreateTopicsResponse:
+        calls.append(request)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    monkeypatch.setattr(ControllerClient, "call", call)
+    asked = FindCoordinatorRequest(coordinator_keys=[f"group-{number}" for number in range(100)])
+    found = await in_time((await dial(node)).ask(asked))
+    assert [each.error_code for each in found.coordinators] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 100
+    assert len(calls) == 1
 
 
 @pytest.mark.spec("P6")

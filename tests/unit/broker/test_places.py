@@ -163,3 +163,17 @@ async def test_who_is_cancelled_keeps_no_memory(is_first_done: bool) -> None:
     await asyncio.gather(first, third)
     assert second.cancelled()
     assert begun == ["first", "third"]
+
+
+async def test_a_share_moves_to_a_memory_that_has_as_much_now() -> None:
+    first, second, begun = Memory(2), Memory(2), list[str]()
+    async with first.share(2) as moved:
+        assert moved.move_to(second)
+        assert moved.move_to(second), "it is there"
+        async with first.share(1) as stays:
+            begun.append("the first is free")
+            assert not stays.move_to(second)
+    assert begun
+    async with first.share(2), second.share(2):
+        begun.append("all is given back")
+    assert len(begun) == 2
