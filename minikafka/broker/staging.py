@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from minikafka.broker.replicas import Replicas
@@ -16,6 +18,41 @@ class Staged(Protocol):
 
     def on_written(self) -> None:
         """Its batches are in the log, or failed."""
+
+
+class LargePlace:
+    """Of a request of very many batches, among those that are staged at the same time."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._is_held = False
+
+    async def __aenter__(self) -> LargePlace:
+        await self._take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._give()
+
+    @asynccontextmanager
+    async def left(self) -> AsyncIterator[None]:
+        """Others may have it meanwhile: this one waits for a thread or for another node, maybe for minutes."""
+        self._give()
+        try:
+            yield
+        except Exception:
+            await self._take()
+            raise
+        await self._take()
+
+    async def _take(self) -> None:
+        await self._places.acquire()
+        self._is_held = True
+
+    def _give(self) -> None:
+        if self._is_held:  # and not cancelled while it waited for it
+            self._is_held = False
+            self._places.release()
 
 
 class Staging:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,7 +31,7 @@ from minikafka.broker.logs import one_line
 from minikafka.broker.lookups import Lookups
 from minikafka.broker.produced_batches import OtherCodecError, UncheckedRecordsError, UnverifiedError
 from minikafka.broker.replicas import ROLLS_AT_ONCE, Replicas
-from minikafka.broker.staging import Staging
+from minikafka.broker.staging import LargePlace, Staging
 from minikafka.broker.waiting import ALL_IN_SYNC
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.event_log import get_logger
@@ -254,15 +255,19 @@ def _stage_large_later(copy: bytearray, position: int, context: RequestContext, 
 
 
 async def _stage_large(copy: bytearray, position: int, context: RequestContext, parts: Parts) -> None:
-    async with parts.staging.large:
+    async with LargePlace(parts.staging.large) as place:
         await context.connection.wait_for_turn()
         context.reply.cancel_with_connection(_go_on)
         request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
-        await _stage_in_portions(request, [], context, parts)
+        await _stage_in_portions(request, [], context, parts, place)
 
 
 async def _stage_in_portions(
-    request: ProduceRequest, results: list[ProduceResult], context: RequestContext, parts: Parts
+    request: ProduceRequest,
+    results: list[ProduceResult],
+    context: RequestContext,
+    parts: Parts,
+    place: LargePlace | None = None,
 ) -> None:
     """Stage the batches that have no result, in portions, when what they wait for is known."""
     later = _batches(request)[len(results) :]
@@ -273,13 +278,13 @@ async def _stage_in_portions(
             portion = later[start : start + BATCHES_AT_ONCE]
             if parts.authorizer.is_enabled:
                 portion = _take_denied(request, portion, results, context, parts)
-            verified = await _verified(request, portion, context, parts)
+            verified = await _verified(request, portion, context, parts, place)
             for topic, data in portion:
                 if parts.replicas.has_rolled_many:
                     parts.replicas.take_rolls()
                     parts.staging.on_read_event_end()
                     await context.connection.wait_for_turn()
-                results.append(await _stage_patiently(request, topic, data, verified, context, parts))
+                results.append(await _stage_patiently(request, topic, data, verified, context, parts, place))
         parts.staging.add(PendingProduce(context, parts, request.acks, request.timeout_ms, results))
         parts.staging.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
@@ -309,6 +314,7 @@ async def _stage_patiently(
     verified: Verified,
     context: RequestContext,
     parts: Parts,
+    place: LargePlace | None,
 ) -> ProduceResult:
     """Look into a costly batch in a thread, recompress it there, ask for the transaction of one that begins it."""
     has_keys, asked, version = False, 0, context.version
@@ -325,14 +331,16 @@ async def _stage_patiently(
             except UncheckedRecordsError as unchecked:
                 assert data.records is not None
                 parts.staging.on_read_event_end()
-                error = await parts.lookups.check_records(data.records, unchecked.check)
+                async with _left(place):
+                    error = await parts.lookups.check_records(data.records, unchecked.check)
                 if error is not None:
                     raise error from None
                 has_keys = True
             except OtherCodecError as other:
                 assert data.records is not None
                 parts.staging.on_read_event_end()
-                data.records = memoryview(await parts.lookups.recompress(data.records, other.codec))
+                async with _left(place):
+                    data.records = memoryview(await parts.lookups.recompress(data.records, other.codec))
                 version = max(version, ZSTD_MIN_PRODUCE_VERSION)  # it tells what its producer may send
             except UnverifiedError:  # a marker came since the coordinator was asked, maybe of the transaction before
                 parts.staging.on_read_event_end()
@@ -341,12 +349,18 @@ async def _stage_patiently(
                         ErrorCode.INVALID_TXN_STATE, "transactions of the producer end all the time"
                     ) from None
                 asked += 1
-                verified |= await _verified(request, [(topic, data)], context, parts)
+                verified |= await _verified(request, [(topic, data)], context, parts, place)
     except KafkaError as error:
         return _failed(topic, data.index, error)
 
 
-async def _verified(request: ProduceRequest, batches: Batches, context: RequestContext, parts: Parts) -> Verified:
+def _left(place: LargePlace | None) -> AbstractAsyncContextManager[None]:
+    return nullcontext() if place is None else place.left()
+
+
+async def _verified(
+    request: ProduceRequest, batches: Batches, context: RequestContext, parts: Parts, place: LargePlace | None
+) -> Verified:
     """What the coordinator says of these. That may take seconds, so the request ends with its connection meanwhile:
     what it holds is counted for that."""
     version, task, transactional_id = context.version, asyncio.current_task(), request.transactional_id
@@ -360,7 +374,8 @@ async def _verified(request: ProduceRequest, batches: Batches, context: RequestC
     assert task is not None
     context.reply.cancel_with_connection(task.cancel)
     try:
-        return await parts.verification.verify(transactional_id, asked, version)
+        async with _left(place):
+            return await parts.verification.verify(transactional_id, asked, version)
     finally:
         context.reply.cancel_with_connection(_go_on)
 

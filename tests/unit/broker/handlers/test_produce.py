@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -11,9 +12,10 @@ from broker_node import alter_topic, create_topic, delete_topic, eventually, led
 
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.handlers.produce import BATCHES_AT_ONCE, FIRST_VERSION_WITH_IDS
+from minikafka.broker.lookups import Lookups
 from minikafka.broker.node import Node
 from minikafka.broker.staging import LARGE_AT_ONCE
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import ZERO_TOPIC_ID, Compression, TopicPartition
 from minikafka.net.connection import Connection
 from minikafka.net.turns import REQUEST_COST
@@ -26,6 +28,7 @@ from minikafka.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 
@@ -470,6 +473,37 @@ async def test_few_requests_of_very_many_batches_are_staged_at_once(
         staging.large.release()
     answers = [(await each).responses[0].partition_responses[-1].base_offset for each in (waiting, behind)]
     assert answers == [1, 2]
+
+
+@pytest.mark.spec("P6")
+async def test_who_waits_for_a_thread_keeps_no_large_request_out(
+    node: Node, dial: Callable[..., Awaitable[Client]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight whose batches were to be recompressed, or whose coordinator did not answer, kept all others waiting."""
+    gate, begun = asyncio.Event(), list[object]()
+
+    async def recompress(_lookups: Lookups, records: bytes, _codec: object) -> bytes:
+        begun.append(records)
+        await gate.wait()
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+
+    monkeypatch.setattr(Lookups, "recompress", recompress)
+    await create_topic(node, "packed", compression_type="gzip")
+    await create_topic(node, "orders")
+
+    async def send_large(topic: str) -> Awaitable[ProduceResponse]:
+        large = produce_request(topic, None)
+        large.topic_data[0].partition_data *= BATCHES_AT_ONCE
+        large.topic_data[0].partition_data += [PartitionProduceData(index=0, records=batch(b"large"))]
+        return (await dial(node)).send(large)
+
+    held = [await send_large("packed") for _ in range(LARGE_AT_ONCE)]
+    await eventually(lambda: len(begun) == LARGE_AT_ONCE, "all to wait")
+    honest = await asyncio.wait_for(await send_large("orders"), 5)
+    assert honest.responses[0].partition_responses[-1].base_offset == 0
+    gate.set()
+    for each in held:
+        assert (await each).responses[0].partition_responses[-1].error_code == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.spec("P6")
