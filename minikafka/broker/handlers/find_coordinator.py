@@ -82,7 +82,8 @@ class _Search:
         self._context = context
         self._locator = locator
         self._authorizer = authorizer
-        self._failure: KafkaError | None = None
+        self._has_tried = False  # to create the topic
+        self._why_not = ""
 
     async def find(self, key: str) -> Coordinator:
         """The coordinator, or the error."""
@@ -110,13 +111,14 @@ class _Search:
         name = TOPICS[self._key_type]
         if self._locator.metadata.image.topic(name) is not None:
             return
-        if self._failure is None:
-            try:
-                if self._context.may_wait_for_controller():
+        if not self._has_tried:
+            self._has_tried = True
+            if self._context.may_wait_for_controller():
+                try:
                     await self._locator.topic_creation.create_internal(name)
-                    return
-                message = f"topic {name} is not there, and many requests wait for the controller"
-                self._failure = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
-            except KafkaError as error:
-                self._failure = error
-        raise self._failure.with_traceback(None)
+                except KafkaError as error:
+                    self._why_not = error.message
+            else:
+                self._why_not = f"{name} cannot be created now: many requests wait for the controller"
+        if self._why_not:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._why_not)
