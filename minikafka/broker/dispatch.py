@@ -77,9 +77,10 @@ LONG_TO_WAIT: Final = 1024
 DECODED_BYTES_PER_BYTE: Final = 40
 DECODED_BYTES: Final = 12 << 20
 """Of long requests, with what their handlers make of them; more wait undecoded. 300 of 75 KB took 860 MB. So much for
-each of three kinds: those that may wait long, for a controller or for followers, others that wait, and those that wait
-for nothing. None must wait for another kind. What turns out to need a controller becomes one of the first, or is
-refused (:attr:`RequestContext.may_wait_for_controller`)."""
+each of five kinds: those that may wait long, for a controller or for followers; Metadata; ListOffsets, whose look-ups
+by time may take a minute; others that wait; and those that wait for nothing. None must wait for another kind. What
+turns out to need a controller becomes one of the first, or is refused
+(:attr:`RequestContext.may_wait_for_controller`)."""
 MAY_WAIT_LONG: Final = frozenset({ApiKey.DELETE_RECORDS, ApiKey.INIT_PRODUCER_ID})
 """Beside those that are forwarded to the controller: for followers as long as the client likes, for producer ids."""
 WAIT_FOR_MEMBERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
@@ -124,7 +125,7 @@ class Dispatcher:
         self._memory = {
             key: plain if key in self._plain else self._long_memory if key in may_wait_long else others
             for key in self._may_be_long
-        }
+        } | {key: Memory(DECODED_BYTES) for key in self._may_be_long & {ApiKey.METADATA, ApiKey.LIST_OFFSETS}}
 
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import Client
-from broker_node import eventually, in_time, listener_of
+from broker_node import create_topic, eventually, in_time, listener_of
 
 from minikafka.broker.dispatch import (
     DECODED_BYTES,
@@ -17,6 +17,7 @@ from minikafka.broker.dispatch import (
     Dispatcher,
 )
 from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.lookups import Lookups
 from minikafka.broker.node import Node
 from minikafka.broker.places import Memory, Places
 from minikafka.errors import ErrorCode, KafkaError
@@ -29,7 +30,7 @@ from minikafka.wire.messages.create_topics import CreateTopicsResponse
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from minikafka.wire.messages.list_offsets import ListOffsetsRequest
+from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.wire.messages.produce import ProduceRequest
 
@@ -237,6 +238,32 @@ async def test_metadata_is_asked_for_while_topics_wait_for_a_controller(
     assert not first.done()
     gate.set()
     await in_time(first)
+
+
+@pytest.mark.spec("P6")
+async def test_metadata_is_asked_for_while_offsets_are_looked_up(
+    node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look-up by time in each of a hundred partitions may take a minute, and thousands may be named beside them."""
+    gate, begun = asyncio.Event(), list[object]()
+
+    async def run(_lookups: Lookups, prepare: object) -> None:
+        begun.append(prepare)
+        await gate.wait()
+
+    monkeypatch.setattr(Lookups, "run", run)
+    await create_topic(node, "orders")
+    orders = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=1)])
+    others = [f"{number:0100}" for number in range(DECODED_BYTES // DECODED_BYTES_PER_BYTE // 100 + 1)]
+    request = ListOffsetsRequest(topics=[orders, *(ListOffsetsTopic(name=name, partitions=[]) for name in others)])
+    looking = (await dial(node)).send(request)
+    await eventually(lambda: bool(begun), "a look-up")
+    names = [MetadataRequestTopic(name=name) for name in others[:100]]
+    asked = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    assert len((await in_time((await dial(node)).ask(asked))).topics) == 100
+    assert not looking.done()
+    gate.set()
+    await in_time(looking)
 
 
 @pytest.mark.spec("P6")
