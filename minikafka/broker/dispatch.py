@@ -118,14 +118,14 @@ class Dispatcher:
                 self._serve(key, parts, requests.of(name))
         of_one = WAITING_AT_ONCE if listener == REPLICATION else WAITING_OF_ONE
         self._places = {key: Places(WAITING_AT_ONCE, of_one) for key in self._waiting}
-        may_be_long = frozenset((*self._plain, *self._waiting)) - WAIT_FOR_MEMBERS
-        self._may_be_long = may_be_long if listener == CLIENT else frozenset()
         plain, others, self._long_memory = (Memory(DECODED_BYTES) for _ in range(3))
-        may_wait_long = {key for key in self._waiting if CONTROLLER in key.listeners} | MAY_WAIT_LONG
-        self._memory = {
-            key: plain if key in self._plain else self._long_memory if key in may_wait_long else others
-            for key in self._may_be_long
-        } | {key: Memory(DECODED_BYTES) for key in self._may_be_long & {ApiKey.METADATA, ApiKey.LIST_OFFSETS}}
+        of_own = {key: Memory(DECODED_BYTES) for key in (ApiKey.METADATA, ApiKey.LIST_OFFSETS)}
+        self._memory: dict[ApiKey, Memory] = {}  # of those that may be long
+        for key in (*self._plain, *self._waiting):
+            if listener == CLIENT and key not in WAIT_FOR_MEMBERS:
+                may_wait_long = key in MAY_WAIT_LONG or CONTROLLER in key.listeners
+                shared = plain if key in self._plain else self._long_memory if may_wait_long else others
+                self._memory[key] = of_own.get(key, shared)
 
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
@@ -187,7 +187,7 @@ class Dispatcher:
 
     def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
         size = len(frame)
-        if size > LONG_TO_WAIT and key in self._may_be_long and (size > LONG or key in self._waiting):
+        if size > LONG_TO_WAIT and key in self._memory and (size > LONG or key in self._waiting):
             context.connection.suspend()
             if size <= LONG:
                 context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * size)

@@ -247,7 +247,7 @@ async def test_metadata_is_asked_for_while_offsets_are_looked_up(
     """A look-up by time in each of a hundred partitions may take a minute, and thousands may be named beside them."""
     gate, begun = asyncio.Event(), list[object]()
 
-    async def run(_lookups: Lookups, prepare: object) -> None:
+    async def run(_lookups: Lookups, prepare: object, _connection: object) -> None:
         begun.append(prepare)
         await gate.wait()
 
@@ -318,7 +318,7 @@ async def test_a_long_request_that_cannot_be_read_closes_its_connection_only(nod
 def test_nobody_waits_for_who_waits_for_other_clients(node: Node) -> None:
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
-    assert not dispatcher._may_be_long & {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+    assert dispatcher._memory.keys().isdisjoint({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
 
 async def test_what_waits_for_whoever_left_is_cancelled(node: Node, dial: Dial) -> None:
