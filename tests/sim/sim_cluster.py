@@ -25,6 +25,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.meta import MetaError
+from minikafka.storage.new_log import NewLogs
 from minikafka.storage.replica_moves import ReplicaMoves
 
 CLUSTER_ID: Final = "simulated-cluster"
@@ -38,6 +39,9 @@ INTERRUPTED_SHARE: Final = 0.02
 INTERRUPTION_S: Final = 2e-3
 STALLED_SHARE: Final = 0.03
 """Of the operations of threads, those that take long while threads stall."""
+
+RARE: Final = (ReplicaMoves.complete.__code__, NewLogs.remake.__code__)
+"""What may take some twenty syncs of the loop, for one replica."""
 
 Say = Callable[[str, str], None]
 
@@ -85,7 +89,7 @@ class Machine:
         self.stall_s = 0.0
         """How long one of some operations of threads takes at most, while threads stall."""
         self.synced_in_turn = 0
-        """How many syncs the loop of a node that serves waited for in its present turn; but for the end of a move."""
+        """How many syncs the loop of a node that serves waited for in its present turn; but for what is rare."""
         self.takes: Callable[[int], int] = lambda size: size
         """How many bytes, of so many, one write takes: at least one."""
         self._operations_to_live: int | None = None
@@ -213,7 +217,7 @@ class Machine:
             if operation.kind in ("fsync", "fsync_dir") and self._is_dirty(operation.path):
                 if Job.current is None and self.node is not None and self.node.data_plane.roles.has_begun:
                     self._cluster.synced_on_loop[basename(operation.path)] += 1
-                    self.synced_in_turn += not (self.node.stopped.is_set() or _is_a_move())
+                    self.synced_in_turn += not (self.node.stopped.is_set() or _is_rare())
                 process.spend(self._sync_time_s() / mounted.jobs_at_once)
             self._before(operation)
 
@@ -268,10 +272,10 @@ class Machine:
             raise OSError(errno.EIO, "disk failure") if is_sync else self.disk_error
 
 
-def _is_a_move() -> bool:
-    """The caller is in the last step of a move to another log directory, in which nothing may be appended."""
+def _is_rare() -> bool:
+    """The caller is in the last step of a move, in which nothing may be appended, or makes a log anew without files."""
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code is not ReplicaMoves.complete.__code__:
+    while frame is not None and frame.f_code not in RARE:
         frame = frame.f_back
     return frame is not None
 
