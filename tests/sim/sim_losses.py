@@ -18,8 +18,12 @@ from simulator.disk.inodes import Inode
 from minikafka.broker.losses import LOSSES_FILE
 from minikafka.ledger.checker import Verdict, check
 from minikafka.ledger.events import Event
+from minikafka.replication.replica_effects import Saying
 
 SAID: Final = "[error] records lost partition="
+OF_NOTHING: Final = f"what={Saying.LOSS_BY_ELECTION.value}; from offset 0 on, high watermark 0"
+"""Where nothing was written yet: all who made the replica were killed before it was theirs, and one leads all the same.
+Whether others had more it cannot know."""
 DAMAGE: Final = ("[error] log damaged", "[error] replica damaged", "[error] log missing")
 
 
@@ -48,7 +52,7 @@ class BeyondThePromise:
 
     def on_line(self, host: str, line: str) -> None:
         """A node's log line."""
-        if line.startswith(SAID):
+        if line.startswith(SAID) and not line.endswith(OF_NOTHING):
             self._said.setdefault(line.removeprefix(SAID).split(" ")[0], f"{host}: {line}")
         elif line.startswith(DAMAGE):
             self._damage.append(f"{host}: {line}")
