@@ -120,7 +120,16 @@ def listener_of(node: Node, name: str = "CLIENT") -> Listener:
 async def create_topic(
     node: Node, name: str, partitions: int = 1, *, replicas: list[list[int]] | None = None, **configs: object
 ) -> TopicPartition:
-    """Create a topic and wait until this node has it; its first partition."""
+    """Create a topic and wait until this node serves it; its first partition."""
+    tp = await create_in_metadata(node, name, partitions, replicas=replicas, **configs)
+    await eventually(lambda: _serves(node, name), f"the replicas of {name}")  # their files are made in a thread
+    return tp
+
+
+async def create_in_metadata(
+    node: Node, name: str, partitions: int = 1, *, replicas: list[list[int]] | None = None, **configs: object
+) -> TopicPartition:
+    """Create a topic and wait until this node's image has it; its first partition."""
     topic = CreatableTopic(
         name=name,
         num_partitions=-1 if replicas else partitions,
@@ -138,6 +147,14 @@ async def create_topic(
     assert not answer.topics[0].error_code, answer
     await eventually(lambda: node.image.topic(name), f"topic {name}")
     return TopicPartition(name, 0)
+
+
+def _serves(node: Node, name: str) -> bool:
+    """Whether the node has its replica of each partition of the topic that it leads."""
+    topic = node.image.topic(name)
+    assert topic is not None, name
+    led = [index for index, state in topic.partitions.items() if state.leader == node.config.node_id]
+    return all(node.data_plane.replicas.get(TopicPartition(name, index)) for index in led)
 
 
 async def ask_to_delete(node: Node, name: str) -> DeletableTopicResult:

@@ -17,6 +17,7 @@ from broker_node import (
     FailingDisk,
     alter_setting,
     alter_topic,
+    create_in_metadata,
     create_topic,
     delete_topic,
     eventually,
@@ -294,7 +295,7 @@ def gate(node: Node, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 async def create_many(node: Node, gate: Gate, name: str, partitions: int) -> None:
     """Create a topic, and wait until files are about to be made."""
-    await create_topic(node, name, partitions)
+    await create_in_metadata(node, name, partitions)
     await eventually(lambda: gate.waiting, "files to be made")
 
 
@@ -374,7 +375,7 @@ async def test_a_topic_that_goes_while_its_files_are_made_leaves_nothing(
     await create_many(node, gate, "many", AT_ONCE + 5)  # the last five are not even begun
     await delete_and_see(node, "many")
     if is_made_again:
-        await create_topic(node, "many", AT_ONCE)
+        await create_in_metadata(node, "many", AT_ONCE)
     await all_told(node, gate)
     topic = node.image.topic("many")
     found = {log_.topic_partition: log_.topic_id for log_ in node.store if log_.topic_partition.topic == "many"}
@@ -414,7 +415,7 @@ async def test_a_directory_that_takes_no_new_log(start_node: StartNode, tmp_path
     disk = FailingDisk()
     node = await start_node(log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}", disk=disk)
     disk.refuse("mkdir", str(tmp_path / "two") if error == errno.EIO else str(tmp_path), error)
-    await create_topic(node, "orders", 2)
+    await create_in_metadata(node, "orders", 2)
     if error == errno.EMFILE:
         await eventually(lambda: len(node.replicas.offline) == 2, "the replicas to be refused")
         disk.allow()
@@ -463,7 +464,6 @@ async def test_a_topic_that_is_made_again_waits_for_the_jobs_of_the_former_one(
     """A sync in a thread knows files by name: it wrote the former leader epochs into the new log's directory."""
     node = await start_node()
     await create_topic(node, "orders")
-    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
     former, gate, begun, run = led(node, ORDERS), threading.Event(), threading.Event(), FlushJob.run
 
     def wait_and_run(job: FlushJob) -> None:
@@ -478,7 +478,7 @@ async def test_a_topic_that_is_made_again_waits_for_the_jobs_of_the_former_one(
         node.data_plane.jobs.request_sync(former)
         await eventually(begun.is_set, "the sync")
         await delete_topic(node, "orders")
-        await create_topic(node, "orders")
+        await create_in_metadata(node, "orders")
         await eventually(lambda: ORDERS in node.replicas.offline, "the new replica to wait")
         assert node.store.get(ORDERS) is None
     finally:
@@ -495,7 +495,6 @@ async def test_the_loop_does_not_wait_until_checkpoints_forget_a_former_topic(
     """Each of its partitions took eight syncs: a topic that was made again held up all clients of a slow disk."""
     node = await start_node()
     await create_topic(node, "orders", OPENED_AT_ONCE)
-    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
     node.store.online[0].write_checkpoints({ORDERS: 0})
     written_by, store = [], DirectoryCheckpoints._store
 
@@ -506,6 +505,5 @@ async def test_the_loop_does_not_wait_until_checkpoints_forget_a_former_topic(
     monkeypatch.setattr(DirectoryCheckpoints, "_store", note_and_store)
     await delete_topic(node, "orders")
     await create_topic(node, "orders", OPENED_AT_ONCE)
-    await eventually(lambda: node.replicas.get(ORDERS), "the new replica")
     assert written_by
     assert threading.current_thread() not in written_by
