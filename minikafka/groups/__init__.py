@@ -7,8 +7,9 @@
 ``settings.py``              limits and times, by Kafka's names
 ``offsets.py``               committed offsets of a group, and those of open transactions
 ``group.py``                 a group and its members; the states and their transitions
-``shard.py``                 the state of a coordinator, the outbox of a step, writes under way, replay
-``memory.py``                what members of all groups take together
+``shard.py``                 the state of a coordinator, the outbox of a step, replay
+``writes.py``                writes under way
+``memory.py``                what members and offsets of all groups take together
 ``joins.py``                 JoinGroup requests, as groups of either protocol serve them
 ``joining.py``               JoinGroup: new, restarted and rejoining members
 ``rebalance.py``             from one generation to the next

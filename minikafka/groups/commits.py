@@ -24,6 +24,8 @@ from minikafka.groups.consumer import offsets as consumer_offsets
 from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.membership import member_error
+from minikafka.groups.memory import GROUP_BYTES
+from minikafka.groups.offsets import Room
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.shard import Shard
 from minikafka.groups.subscriptions import subscribed_topics
@@ -83,7 +85,7 @@ def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, toke
         shard.extend_session(group, member, member.session_timeout_ms)
     response = commit_answer(request, ErrorCode.NONE)
     stale = stale_partitions(group, request.member_id, request.generation_id_or_member_epoch)
-    records = commit_records(shard, request, response, stale, request.retention_time_ms)
+    records = commit_records(shard, group, request, response, stale, request.retention_time_ms)
     if records:
         shard.write(group, records, partial(offsets_written, shard, token, response))
     else:
@@ -137,6 +139,7 @@ def _knew(consumer: ConsumerGroup | None, member_id: str) -> TypeGuard[ConsumerG
 
 def commit_records(
     shard: Shard,
+    group: Group,
     request: CommitRequest,
     response: CommitResponse,
     stale: Stale | None,
@@ -146,6 +149,9 @@ def commit_records(
     timestamp = shard.wall_clock_ms()
     expires = min(timestamp + retention_ms, LATEST_TIMESTAMP) if retention_ms >= 0 else NO_TIMESTAMP
     records = []
+    is_transactional = isinstance(request, TxnOffsetCommitRequest)
+    of_group = 0 if group.held_offsets_bytes else GROUP_BYTES + len(group.group_id)
+    room = Room(shard.offsets_memory, group.offsets, is_transactional, of_group)
     topics: Iterable[RequestTopic] = request.topics
     answers: Iterable[ResponseTopic] = response.topics
     for topic, answered in zip(topics, answers, strict=True):
@@ -157,11 +163,14 @@ def commit_records(
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             if stale is not None and stale.includes(topic_id, partition.partition_index):
-                is_transactional = isinstance(request, TxnOffsetCommitRequest)
                 result.error_code = ErrorCode.ILLEGAL_GENERATION if is_transactional else stale.error
                 continue
             key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
-            records.append(OffsetCommitRecord(key, _commit_value(partition, topic_id, timestamp, expires)))
+            value = _commit_value(partition, topic_id, timestamp, expires)
+            if room.has_place_for(TopicPartition(topic.name, partition.partition_index), value):
+                records.append(OffsetCommitRecord(key, value))
+            else:
+                result.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return records
 
 

@@ -89,7 +89,8 @@ class GroupCoordinator:
     `new_member_suffix` makes the part of a member id after the client id (a random UUID). `wall_clock_ms` stamps
     records; how old such stamps are is seen by `age_clock_ms`, or by the same. `topic_id_of` looks a topic up in the
     metadata; None for an unknown one. `topics` has what assignors need. `times_of` has what is set for a group, which
-    counts from the next heartbeat on; else `settings` go for all. `memory` is that of all shards of the node.
+    counts from the next heartbeat on; else `settings` go for all. `memory`, of members, and
+    `offsets_memory` are those of all shards of the node.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class GroupCoordinator:
         times_of: Callable[[str], ConsumerTimes] | None = None,
         age_clock_ms: Callable[[], int] | None = None,
         memory: Memory | None = None,
+        offsets_memory: Memory | None = None,
     ) -> None:
         times = ConsumerTimes(
             settings.consumer_session_timeout_ms,
@@ -118,6 +120,7 @@ class GroupCoordinator:
             topics or NoTopics(),
             age_clock_ms or wall_clock_ms,
             memory or Memory(),
+            offsets_memory or Memory(),
         )
         self._is_replayed = False
 

@@ -34,9 +34,10 @@ from minikafka.groups.records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
-from minikafka.groups.shard import PendingWrite, Shard
+from minikafka.groups.shard import Shard
 from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.groups.timers import RetentionTimer
+from minikafka.groups.writes import PendingWrite
 from minikafka.model import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 

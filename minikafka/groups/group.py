@@ -32,8 +32,9 @@ from typing import Any, Final
 
 from minikafka.coordination.effects import Token
 from minikafka.groups.consumer.group import ConsumerGroup
-from minikafka.groups.memory import GROUP_BYTES, MEMBER_BYTES
+from minikafka.groups.memory import ASSIGNMENT_INCLUDED_BYTES, GROUP_BYTES, MEMBER_BYTES
 from minikafka.groups.offsets import CommittedOffset, PendingOffsets
+from minikafka.groups.offsets import size_in_bytes as offset_size
 from minikafka.groups.records import GroupMetadataValue
 from minikafka.model import TopicPartition
 
@@ -47,6 +48,11 @@ PROTOCOL_BYTES: Final = 150
 def size_in_bytes(protocols: Protocols) -> int:
     """Their memory in bytes."""
     return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
+
+
+def assignments_size(assignments: Iterable[bytes]) -> int:
+    """What they take in bytes, beside what is part of a member."""
+    return sum(max(0, len(assignment) - ASSIGNMENT_INCLUDED_BYTES) for assignment in assignments)
 
 
 class GroupState(Enum):
@@ -90,6 +96,11 @@ class Member:
         return self.group_instance_id is not None
 
     @property
+    def names_bytes(self) -> int:
+        """What a client may choose of it."""
+        return len(self.member_id) + len(self.client_id) + len(self.group_instance_id or "")
+
+    @property
     def protocol_names(self) -> frozenset[str]:
         """Its supported protocols; a hostile member may name one twice."""
         return frozenset(name for name, _ in self.protocols)
@@ -126,7 +137,11 @@ class Group:
     pending: PendingOffsets = field(default_factory=PendingOffsets)  # those of open transactions
     persisted: GroupMetadataValue | None = None
     protocols_bytes: int = 0  # of all members
+    names_bytes: int = 0  # of all members
+    assignments_bytes: int = 0  # of all members, as persisted
+    committed_bytes: int = 0  # of its offsets
     held_bytes: int = 0  # of its members, as the node's memory has counted them
+    held_offsets_bytes: int = 0  # the same of its offsets
     consumer: ConsumerGroup | None = None  # its members, if they speak the newer protocol (KIP-848)
     former: ConsumerGroup | None = None  # what it was before it went down, until the next generation
     _supporters: Counter[str] = field(default_factory=Counter)
@@ -171,7 +186,7 @@ class Group:
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
             self.static_members[member.group_instance_id] = member.member_id
-        self._count_protocols(member)
+        self._count(member)
         if self.leader_id is None:
             self.leader_id = member.member_id
 
@@ -182,28 +197,30 @@ class Group:
         member = self.members.pop(member_id)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
-        self._discount_protocols(member)
+        self._discount(member)
         self.pending_sync.discard(member_id)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         return member
 
-    def update_protocols(self, member: Member, protocols: Protocols) -> None:
-        """Replace the protocols of `member`."""
-        self._discount_protocols(member)
-        member.protocols = protocols
-        self._count_protocols(member)
+    def update(self, member: Member, protocols: Protocols, client_id: str) -> None:
+        """Replace the protocols of `member`, and what its client is called."""
+        self._discount(member)
+        member.protocols, member.client_id = protocols, client_id
+        self._count(member)
 
-    def _count_protocols(self, member: Member) -> None:
+    def _count(self, member: Member) -> None:
         self._supporters.update(member.protocol_names)
         self.protocols_bytes += size_in_bytes(member.protocols)
+        self.names_bytes += member.names_bytes
 
-    def _discount_protocols(self, member: Member) -> None:
+    def _discount(self, member: Member) -> None:
         for name in member.protocol_names:
             self._supporters[name] -= 1
             if not self._supporters[name]:
                 del self._supporters[name]
         self.protocols_bytes -= size_in_bytes(member.protocols)
+        self.names_bytes -= member.names_bytes
 
     def replace_static_member(self, old_id: str, new_id: str) -> Member:
         """Give the static member `old_id`, restarted, its new id; it keeps its place and its assignment (KIP-345)."""
@@ -211,6 +228,7 @@ class Group:
         assert old_id not in self.awaiting_sync
         member = self.members[old_id]
         assert member.group_instance_id is not None
+        self.names_bytes += len(new_id) - len(old_id)
         member.member_id = new_id
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
         self.static_members[member.group_instance_id] = new_id
@@ -222,11 +240,33 @@ class Group:
 
     @property
     def members_bytes(self) -> int:
-        """What its members take, of whatever protocol."""
-        held = self.protocols_bytes + MEMBER_BYTES * (len(self.members) + len(self.pending_members))
+        """What its members take, of whatever protocol, and what is persisted of them."""
+        held = self.protocols_bytes + self.names_bytes + self.assignments_bytes
+        held += MEMBER_BYTES * (len(self.members) + len(self.pending_members))
         if self.consumer is not None:
-            held += self.consumer.subscribed.size
-        return held and held + GROUP_BYTES
+            held += self.consumer.subscribed.size + self.consumer.rows_bytes
+        is_there = held or self.persisted is not None or self.is_consumer
+        return held + GROUP_BYTES + len(self.group_id) if is_there else 0
+
+    @property
+    def offsets_bytes(self) -> int:
+        """What its offsets take, those of open transactions included."""
+        held = self.committed_bytes + self.pending.held_bytes
+        return held and held + GROUP_BYTES + len(self.group_id)
+
+    # offsets
+
+    def set_offset(self, at: TopicPartition, offset: CommittedOffset) -> None:
+        """An offset is committed."""
+        before = self.offsets.get(at)
+        self.committed_bytes += offset_size(at, offset.value) - (offset_size(at, before.value) if before else 0)
+        self.offsets[at] = offset
+
+    def remove_offset(self, at: TopicPartition) -> None:
+        """The committed offset, if any, is gone."""
+        before = self.offsets.pop(at, None)
+        if before is not None:
+            self.committed_bytes -= offset_size(at, before.value)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -326,6 +366,7 @@ class Group:
         static = {member.group_instance_id: key for key, member in self.members.items() if member.is_static}
         assert static == self.static_members
         assert all(count > 0 for count in self.offsets_in_flight.values())
+        assert self.committed_bytes == sum(offset_size(at, offset.value) for at, offset in self.offsets.items())
         self.pending.check()
         if self.consumer is not None:
             assert self.consumer.is_blank or not self.members
@@ -333,9 +374,22 @@ class Group:
         supporters = Counter(name for member in self.members.values() for name in member.protocol_names)
         assert dict(self._supporters) == dict(supporters)  # names that nobody has any more would count as equal
         assert self.protocols_bytes == sum(size_in_bytes(member.protocols) for member in self.members.values())
+        assert self.names_bytes == sum(member.names_bytes for member in self.members.values())
 
 
 OF_EITHER_PROTOCOL: Final = frozenset(
-    {"group_id", "held_bytes", "writes_in_flight", "offsets_in_flight", "offsets", "pending", "persisted", "consumer"}
+    {
+        "group_id",
+        "held_bytes",
+        "held_offsets_bytes",
+        "writes_in_flight",
+        "offsets_in_flight",
+        "offsets",
+        "committed_bytes",
+        "pending",
+        "persisted",
+        "assignments_bytes",
+        "consumer",
+    }
 )
 """Fields of a group that stay when it changes its protocol."""

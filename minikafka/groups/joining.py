@@ -117,7 +117,8 @@ def _more_bytes(group: Group, join: Join) -> int:
     """Of memory, once it has joined."""
     member, more = _known(group, join), size_in_bytes(join.protocols)
     if member is not None:
-        return more - size_in_bytes(member.protocols)
+        return more - size_in_bytes(member.protocols) + len(join.caller.client_id) - len(member.client_id)
+    more += len(join.caller.client_id) + len(join.request.group_instance_id or "")
     return more if join.request.member_id in group.pending_members else more + MEMBER_BYTES
 
 
@@ -207,10 +208,10 @@ def _knows_enough(group: Group, member: Member) -> bool:
 
 
 def _update(group: Group, member: Member, join: Join) -> None:
-    group.update_protocols(member, with_claims_of_now(group, member.member_id, join.protocols))
+    protocols = with_claims_of_now(group, member.member_id, join.protocols)
+    group.update(member, protocols, join.caller.client_id)
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
-    member.client_id = join.caller.client_id
     member.client_host = join.caller.client_host
 
 

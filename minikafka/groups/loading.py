@@ -86,10 +86,11 @@ def resign(shard: Shard) -> None:
             shard.end_consumer_session(group, member_id)
         group.state = GroupState.DEAD  # the end of a write has no effect on it any more
         shard.memory.held_bytes -= group.held_bytes
+        shard.offsets_memory.held_bytes -= group.held_offsets_bytes
     shard.groups.clear()
     for write_id, write in shard.writes.items():
         if write.done is not None:
             shard.cancel_timer(WriteTimer(write_id))
             write.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    shard.writes.clear()
+    shard.forget_writes()
     shard.cancel_timer(RetentionTimer())

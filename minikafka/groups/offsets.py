@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from minikafka.groups.memory import METADATA_INCLUDED_BYTES, OFFSET_BYTES, Memory
 from minikafka.groups.records import OffsetCommitValue
 from minikafka.model import TopicPartition
 
@@ -15,6 +16,13 @@ class CommittedOffset:
 
     value: OffsetCommitValue
     committed_at_ms: int
+
+
+def size_in_bytes(at: TopicPartition, value: OffsetCommitValue | None) -> int:
+    """What an offset takes; without a value, one that was overtaken. A string has up to four bytes for a character."""
+    metadata = "" if value is None else value.metadata
+    characters = len(metadata) if metadata.isascii() else 4 * len(metadata)
+    return OFFSET_BYTES + len(at.topic) + max(0, characters - METADATA_INCLUDED_BYTES)
 
 
 @dataclass(slots=True)
@@ -29,6 +37,7 @@ class PendingOffsets:
 
     _offsets: dict[int, dict[TopicPartition, CommittedOffset | None]] = field(default_factory=dict)
     _producers: dict[TopicPartition, dict[int, None]] = field(default_factory=dict)
+    held_bytes: int = 0
 
     def __bool__(self) -> bool:
         return bool(self._producers)
@@ -55,14 +64,20 @@ class PendingOffsets:
         producers = self._producers.setdefault(partition, {})
         producers.pop(producer_id, None)
         producers[producer_id] = None
-        self._offsets.setdefault(producer_id, {})[partition] = offset
+        offsets = self._offsets.setdefault(producer_id, {})
+        if partition in offsets:
+            self.held_bytes -= _size(partition, offsets[partition])
+        offsets[partition] = offset
+        self.held_bytes += _size(partition, offset)
 
     def overtake(self, partition: TopicPartition, before: int | None = None) -> None:
         """A newer record than all of the partition, or all before that of producer `before`, is committed."""
         for producer_id in self._producers.get(partition, ()):
             if producer_id == before:
                 return
-            self._offsets[producer_id][partition] = None
+            offsets = self._offsets[producer_id]
+            self.held_bytes += _size(partition, None) - _size(partition, offsets[partition])
+            offsets[partition] = None
 
     def remove(self, partition: TopicPartition) -> None:
         """A tombstone: nothing of the partition is pending any more."""
@@ -73,6 +88,7 @@ class PendingOffsets:
         """The producer's transaction has ended; the offsets that are committed by that."""
         committed = {}
         for partition, offset in self._offsets.pop(producer_id, {}).items():
+            self.held_bytes -= _size(partition, offset)
             if commits and offset is not None:
                 self.overtake(partition, producer_id)
                 committed[partition] = offset
@@ -84,7 +100,7 @@ class PendingOffsets:
 
     def _forget(self, producer_id: int, partition: TopicPartition) -> None:
         offsets = self._offsets[producer_id]
-        del offsets[partition]
+        self.held_bytes -= _size(partition, offsets.pop(partition))
         if not offsets:
             del self._offsets[producer_id]
 
@@ -94,3 +110,41 @@ class PendingOffsets:
         assert sorted(pairs) == sorted((each, at) for at, producers in self._producers.items() for each in producers)
         assert all(self._offsets.values())
         assert all(self._producers.values())
+        pending = (pair for offsets in self._offsets.values() for pair in offsets.items())
+        assert self.held_bytes == sum(_size(at, offset) for at, offset in pending)
+
+
+@dataclass(slots=True)
+class Room:
+    """Which offsets of a commit there is memory for.
+
+    Who commits what it has committed before is never refused: it would read twice. A quarter of the memory is for
+    offsets that wait for the end of a transaction, beside those that they will replace.
+    """
+
+    memory: Memory
+    committed: dict[TopicPartition, CommittedOffset]
+    is_transactional: bool
+    new_bytes: int
+    """Of those that were let in, beside what they replace; at first, of the group."""
+    waiting_bytes: int = 0
+
+    def has_place_for(self, at: TopicPartition, value: OffsetCommitValue) -> bool:
+        """Whether the offset is let in; it counts if it is."""
+        before = self.committed.get(at)
+        size = size_in_bytes(at, value)
+        more = max(0, size - _size(at, before)) if before is not None else size
+        waiting = size if self.is_transactional else 0
+        if more and not self.memory.has_room_for(
+            self.new_bytes + more + self.waiting_bytes + waiting, kept_free_bytes=self.memory.limit_bytes // 4
+        ):
+            return False
+        if waiting and not self.memory.has_room_for(self.new_bytes + self.waiting_bytes + waiting):
+            return False
+        self.new_bytes += more
+        self.waiting_bytes += waiting
+        return True
+
+
+def _size(at: TopicPartition, offset: CommittedOffset | None) -> int:
+    return size_in_bytes(at, None if offset is None else offset.value)

@@ -59,6 +59,7 @@ class CoordinatorSettings:
     offsets_commit_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: any write to the offsets topic
     new_member_join_timeout_ms: int = 300_000  # a constant in Kafka: a first join is parked at most this long
     writes_in_flight_max: int = 10_000  # ours: uncommitted writes of one shard; more are refused
+    bytes_in_flight_max: int = 16 << 20  # ours: of those; one alone may be larger
     transaction_offsets_max: int = 50_000  # ours: of a producer, in one shard; a marker takes 1 ms for 1,000
     groups_per_step: int = 100  # ours: loading and sweeps look at so many groups, then let others have a turn
     offsets_per_sweep_step: int = 1_000  # ours: or at as many offsets

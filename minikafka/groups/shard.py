@@ -19,52 +19,16 @@ from minikafka.groups.consumer.question import AssignmentQuestion
 from minikafka.groups.consumer.records import ConsumerGroupRecord, MemberState
 from minikafka.groups.consumer.topics import TopicHashes, Topics
 from minikafka.groups.effects import Effect, MakeAssignment, ResolveRegexes
-from minikafka.groups.group import Group, GroupState, Member
+from minikafka.groups.group import Group, GroupState, Member, assignments_size
 from minikafka.groups.joins import Caller
 from minikafka.groups.memory import Memory
 from minikafka.groups.offsets import CommittedOffset
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import ConsumerTimes, CoordinatorSettings
 from minikafka.groups.timers import MemberTimer, RebalanceTimer, RevocationTimer, TimerKey, WriteTimer
-from minikafka.model import NO_PRODUCER_ID, ZERO_TOPIC_ID, ProducerIdentity, TopicPartition
+from minikafka.groups.writes import RECORD_BYTES, Done, OpenTransaction, PendingWrite
+from minikafka.model import NO_PRODUCER_ID, ZERO_TOPIC_ID, ProducerIdentity
 from minikafka.wire.schema import Message
-
-Done = Callable[[ErrorCode], None]
-"""Called once per write: with NONE after its records were replayed, else with what went wrong."""
-
-
-@dataclass(slots=True)
-class PendingWrite:
-    """Records on their way to the log. `done` is None once it has run because the write took too long."""
-
-    group: Group
-    records: tuple[GroupRecord, ...]
-    done: Done | None
-    producer_id: int = NO_PRODUCER_ID
-    undo: Callable[[], None] | None = None
-    """Called before ``done`` when the records are not in the log and never will be."""
-    followers: list[Done] = field(default_factory=list)
-    """Of those who wrote nothing, and wait for this."""
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """Those whose offset it changes."""
-        return [record.partition for record in self.records if isinstance(record, OffsetCommitRecord)]
-
-    def finish(self, error: ErrorCode) -> None:
-        """Tell all who wait; nobody does any more then."""
-        waiting, self.done, self.followers = [self.done, *self.followers], None, []
-        for done in waiting:
-            if done is not None:
-                done(error)
-
-
-@dataclass(slots=True)
-class OpenTransaction:
-    """Of a producer, in this shard."""
-
-    groups: dict[str, None] = field(default_factory=dict)  # that have, or had, pending offsets in it
-    records: int = 0  # on their way to the log, or there
 
 
 @dataclass(slots=True)
@@ -81,6 +45,8 @@ class Shard:
     topics: Topics
     age_clock_ms: Callable[[], int]
     memory: Memory
+    offsets_memory: Memory
+    """That of committed offsets, and of all writes on their way to the log."""
     topics_version: int = 0
     """Rises with each change of topics."""
     topic_hashes: TopicHashes = field(init=False)
@@ -97,6 +63,8 @@ class Shard:
     _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object per name: there are many offsets
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
+    _in_flight_bytes: int = 0
+    """Of all writes."""
 
     def __post_init__(self) -> None:
         self.topic_hashes = TopicHashes(self.topics)
@@ -132,10 +100,11 @@ class Shard:
             del self.groups[group.group_id]
 
     def weigh(self, group: Group) -> None:
-        """Count what its members take now."""
-        held = group.members_bytes
+        """Count what its members and its offsets take now."""
+        held, held_offsets = group.members_bytes, group.offsets_bytes
         self.memory.held_bytes += held - group.held_bytes
-        group.held_bytes = held
+        self.offsets_memory.held_bytes += held_offsets - group.held_offsets_bytes
+        group.held_bytes, group.held_offsets_bytes = held, held_offsets
 
     # the outbox
 
@@ -261,6 +230,7 @@ class Shard:
             group.consumer.rebuild(record for record in others if isinstance(record, ConsumerGroupRecord))
             self.match_sessions(group)
             self.match_revocations(group, group.consumer)
+            self.weigh(group)
         if failed.undo is not None:
             failed.undo()
 
@@ -282,11 +252,14 @@ class Shard:
         """
         producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
         write = PendingWrite(group, tuple(records), done, producer_id, undo, [] if followers is None else followers)
-        if len(self.writes) >= self.settings.writes_in_flight_max:
+        encoded = tuple(record.encode() for record in write.records)
+        write.size = sum(len(key) + len(value or b"") + RECORD_BYTES for key, value in encoded)
+        if self._has_too_much_in_flight(write.size):
             self._undo(write)
             write.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
             return
-        encoded = tuple(record.encode() for record in write.records)
+        self._count_in_flight(write.size)
+        self.weigh(group)
         write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
         self.writes[write_id] = write
         group.writes_in_flight += 1
@@ -299,6 +272,7 @@ class Shard:
     def finish_write(self, write_id: int, error: ErrorCode) -> None:
         """A write is committed or failed: replay its records in the first case, then run `done`."""
         write = self.writes.pop(write_id)
+        self._count_in_flight(-write.size)
         if error is ErrorCode.NONE:
             for record in write.records:
                 self.replay(record, producer_id=write.producer_id)
@@ -312,6 +286,19 @@ class Shard:
             self.cancel_timer(WriteTimer(write_id))
             write.finish(error)
         self.maybe_forget(write.group)
+
+    def _has_too_much_in_flight(self, more_bytes: int) -> bool:
+        is_too_large = self._in_flight_bytes + more_bytes > self.settings.bytes_in_flight_max
+        return bool(self.writes and is_too_large) or len(self.writes) >= self.settings.writes_in_flight_max
+
+    def _count_in_flight(self, more_bytes: int) -> None:
+        self._in_flight_bytes += more_bytes
+        self.offsets_memory.held_bytes += more_bytes
+
+    def forget_writes(self) -> None:
+        """Their fate is decided elsewhere."""
+        self._count_in_flight(-self._in_flight_bytes)
+        self.writes.clear()
 
     def time_out_write(self, write_id: int) -> None:
         """Stop waiting for a write. It stays pending: its records are in the log, and are replayed once committed."""
@@ -358,6 +345,8 @@ class Shard:
             self._replay_row(group, record, is_applied=wall_now_ms is None)
         elif isinstance(record, GroupMetadataRecord):
             group.persisted = record.value
+            members = () if record.value is None else record.value.members
+            group.assignments_bytes = assignments_size(member.assignment for member in members)
         else:
             self._replay_offset(group, record, wall_now_ms, producer_id)
         self.maybe_forget(group)
@@ -375,14 +364,14 @@ class Shard:
     ) -> None:
         partition = record.partition
         if record.value is None:
-            group.offsets.pop(partition, None)
+            group.remove_offset(partition)
             group.pending.remove(partition)
             return
         record.value.topic_id = self._topic_ids.setdefault(record.value.topic_id, record.value.topic_id)
         age_ms = 0 if wall_now_ms is None else max(0, wall_now_ms - record.value.commit_timestamp)
         offset = CommittedOffset(record.value, self.now_ms - age_ms)
         if producer_id == NO_PRODUCER_ID:
-            group.offsets[partition] = offset
+            group.set_offset(partition, offset)
             group.pending.overtake(partition)
         else:
             group.pending.add(producer_id, partition, offset)

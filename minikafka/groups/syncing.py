@@ -14,7 +14,7 @@ from minikafka.coordination.effects import Token
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
 from minikafka.groups.consumer import classic_members
-from minikafka.groups.group import Group, GroupState, Member
+from minikafka.groups.group import Group, GroupState, Member, assignments_size
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import answer_parked_sync, fail_parked_syncs, metadata_record, prepare_rebalance
 from minikafka.groups.shard import Shard
@@ -73,6 +73,9 @@ def _park(shard: Shard, group: Group, member: Member, request: SyncGroupRequest,
         done = partial(_assignment_written, shard, group, group.generation_id)
         if sum(map(len, assignments.values())) > shard.settings.assignment_bytes_max:
             done(ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        if not shard.memory.has_room_for(assignments_size(assignments.values()) - group.assignments_bytes):
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         shard.write(group, [metadata_record(shard, group, assignments)], done)
 

@@ -42,7 +42,7 @@ def txn_offset_commit(shard: Shard, request: TxnOffsetCommitRequest, version: in
     group = shard.group_or_new(request.group_id)
     response = txn_commit_answer(request, ErrorCode.NONE)
     records = commit_records(
-        shard, request, response, stale_partitions(group, request.member_id, request.generation_id)
+        shard, group, request, response, stale_partitions(group, request.member_id, request.generation_id)
     )
     if _is_too_large(shard, request.producer_id, len(records)):
         shard.respond(token, txn_commit_answer(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
@@ -95,7 +95,8 @@ def end_transaction(shard: Shard, producer_id: int, *, commits: bool) -> list[st
         if group is None:
             continue
         settled = group.pending.partitions_of(producer_id)
-        group.offsets |= group.pending.end(producer_id, commits=commits)
+        for at, offset in group.pending.end(producer_id, commits=commits).items():
+            group.set_offset(at, offset)
         left = [(at, group.offsets[at].value) for at in settled if at in group.offsets]
         if any(shard.is_of_deleted_topic(at.topic, value) for at, value in left):
             orphaned.append(group_id)

@@ -160,7 +160,8 @@ def offsets_of_aborted_transactions_count(shard: Any, producer_id: int, *, commi
     transaction = shard.open_transactions.pop(producer_id, None)
     for group_id in () if transaction is None else transaction.groups:
         group = shard.groups[group_id]
-        group.offsets |= group.pending.end(producer_id, commits=True)
+        for at, offset in group.pending.end(producer_id, commits=True).items():
+            group.set_offset(at, offset)
     return []
 
 

@@ -55,8 +55,9 @@ class Groups(Shards[GroupCoordinator]):
         self._config = ports.config
         self._settings = _settings(ports.config)
         self._topics = GroupTopics(image)
-        self._memory = Memory(ports.config.group_memory_max_bytes, self._tell_full)
-        self._silent_until_ms = 0
+        self._memory = Memory(ports.config.group_memory_max_bytes, self._tell_of_members)
+        self._offsets_memory = Memory(ports.config.offsets_memory_max_bytes, self._tell_of_offsets)
+        self._silent_until_ms: dict[Memory, int] = {}
         self._patterns = patterns
         self._authorizer = authorizer
         self.replay = _replay
@@ -101,16 +102,28 @@ class Groups(Shards[GroupCoordinator]):
             self._times_of,
             clock.age_ms,
             self._memory,
+            self._offsets_memory,
         )
 
-    def _tell_full(self) -> None:
+    def _tell_of_members(self) -> None:
+        memory = self._memory
+        if self._may_tell(memory):
+            why = f"they take {memory.held_bytes} bytes in all groups; group.memory.max.bytes={memory.limit_bytes}"
+            log.warning("members of groups are refused", why=why)
+
+    def _tell_of_offsets(self) -> None:
+        memory = self._offsets_memory
+        if self._may_tell(memory):
+            why = f"they take {memory.held_bytes} bytes in all groups; offsets.memory.max.bytes={memory.limit_bytes}"
+            log.warning("commits of groups are refused", why=why)
+
+    def _may_tell(self, memory: Memory) -> bool:
         """Once in a while: a client asks again and again."""
         now_ms = self._ports.clock.monotonic_ms()
-        if now_ms >= self._silent_until_ms:
-            self._silent_until_ms = now_ms + TOLD_APART_MS
-            limit = f"group.memory.max.bytes={self._memory.limit_bytes}"
-            why = f"the members of all groups take {self._memory.held_bytes} bytes; {limit}"
-            log.warning("members of groups are refused", why=why)
+        if now_ms < self._silent_until_ms.get(memory, 0):
+            return False
+        self._silent_until_ms[memory] = now_ms + TOLD_APART_MS
+        return True
 
     def _times_of(self, group_id: str) -> ConsumerTimes:
         """Settings of the group's own, held within the bounds of this node (row G13)."""

@@ -12,7 +12,8 @@ from minikafka.groups.consumer.group import ConsumerGroup
 from minikafka.groups.consumer.records import ConsumerGroupRecord, GroupEpoch, Kind, Value
 from minikafka.groups.group import Group
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord
-from minikafka.groups.shard import Done, Shard
+from minikafka.groups.shard import Shard
+from minikafka.groups.writes import Done
 
 
 class Change:

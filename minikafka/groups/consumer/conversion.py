@@ -38,8 +38,9 @@ from minikafka.groups.consumer.topics import Topics
 from minikafka.groups.group import Group, GroupState, Member, Protocols, size_in_bytes
 from minikafka.groups.rebalance import fail_parked_joins, metadata_record, prepare_rebalance
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord
-from minikafka.groups.shard import Done, Shard
+from minikafka.groups.shard import Shard
 from minikafka.groups.timers import MemberTimer, RebalanceTimer
+from minikafka.groups.writes import Done
 from minikafka.wire.consumer_protocol import (
     PROTOCOL_TYPE,
     decode_assignment,

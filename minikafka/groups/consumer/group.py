@@ -47,6 +47,7 @@ from minikafka.groups.consumer.records import (
     TargetMetadata,
 )
 from minikafka.groups.consumer.subscribed import Subscribed
+from minikafka.groups.memory import PARTITION_BYTES, TOPIC_NAME_BYTES
 
 V = TypeVar("V")
 
@@ -98,6 +99,7 @@ class ConsumerGroup:
     resolved_version: int = -1  # of the metadata that the last answer, or the question under way, is about
     resolved_at_ms: int = 0
     assigned_at_ms: int | None = None  # when the target assignment was made (monotonic), if that was here
+    rows_bytes: int = 0  # of what its members do not say themselves: targets, and what expressions match
     asked: AssignmentQuestion | None = None  # of which the driver makes a target assignment
     is_asked_in_vain: bool = False  # the group of that question is no more
 
@@ -162,9 +164,13 @@ class ConsumerGroup:
             case Kind.CURRENT:
                 self._apply_current(name, cast("CurrentAssignment | None", value))
             case Kind.TARGET:
+                self.rows_bytes -= _target_size(self.targets.get(name))
                 _put(self.targets, name, cast("Partitions | None", value))
+                self.rows_bytes += _target_size(self.targets.get(name))
             case Kind.REGULAR_EXPRESSION:
+                self.rows_bytes -= TOPIC_NAME_BYTES * len(self.topics_of(name))
                 _put(self.regexes, name, cast("ResolvedRegex | None", value))
+                self.rows_bytes += TOPIC_NAME_BYTES * len(self.topics_of(name))
 
     def _apply_subscription(self, member_id: str, subscription: Subscription | None) -> None:
         before = self.subscriptions.get(member_id)
@@ -205,7 +211,7 @@ class ConsumerGroup:
 
     def rebuild(self, in_flight: Iterable[ConsumerGroupRecord]) -> None:
         """A write has failed: make all tables anew, of the committed rows and those of other writes."""
-        self.epoch = self.metadata_hash = self.assignment_epoch = 0
+        self.epoch = self.metadata_hash = self.assignment_epoch = self.rows_bytes = 0
         self.subscribed = Subscribed()
         for table in (self.subscriptions, self.targets, self.currents, self.regexes, self.owners, self.static_members):
             cast("dict[object, object]", table).clear()
@@ -253,6 +259,8 @@ class ConsumerGroup:
         for member_id, subscription in self.subscriptions.items():
             subscribed.add(member_id, subscription)
         assert subscribed == self.subscribed
+        listed = TOPIC_NAME_BYTES * sum(len(resolved.topics) for resolved in self.regexes.values())
+        assert self.rows_bytes == listed + sum(map(_target_size, self.targets.values()))
         assert self.assignment_epoch <= self.epoch
         assert all(current.member_epoch <= self.assignment_epoch for current in self.currents.values())
         assert self.sessions.keys() == self.subscriptions.keys()
@@ -264,6 +272,10 @@ def consumer_of(group_id: str, rows: Iterable[ConsumerGroupRecord]) -> ConsumerG
     for row in rows:
         consumer.apply(row)
     return consumer
+
+
+def _target_size(target: Partitions | None) -> int:
+    return PARTITION_BYTES * sum(map(len, ({} if target is None else target).values()))
 
 
 def _put(table: dict[str, V], name: str, value: V | None) -> None:

@@ -21,8 +21,9 @@ from minikafka.groups.consumer.change import Change
 from minikafka.groups.consumer.group import LEAVE_GROUP_STATIC, ConsumerGroup, Session
 from minikafka.groups.consumer.records import NO_PARTITIONS, Kind, MemberState
 from minikafka.groups.group import Group
-from minikafka.groups.shard import Done, Shard
+from minikafka.groups.shard import Shard
 from minikafka.groups.timers import RevocationTimer
+from minikafka.groups.writes import Done
 from minikafka.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

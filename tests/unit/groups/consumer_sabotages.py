@@ -29,7 +29,8 @@ from minikafka.groups.consumer.records import ConsumerGroupRecord, CurrentAssign
 from minikafka.groups.group import Group
 from minikafka.groups.joins import Caller
 from minikafka.groups.records import GroupMetadataRecord
-from minikafka.groups.shard import Done, Shard
+from minikafka.groups.shard import Shard
+from minikafka.groups.writes import Done
 
 SUITE = Suite("consumer groups", "consumer groups (KIP-848)", run, 1_000, trace=trace_of)
 

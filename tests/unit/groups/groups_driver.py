@@ -192,6 +192,8 @@ class Driver:
         for group in shard.groups.values():
             group.check()
         assert shard.memory.held_bytes == sum(group.members_bytes for group in shard.groups.values())
+        of_offsets = sum(group.offsets_bytes for group in shard.groups.values())
+        assert shard.offsets_memory.held_bytes == of_offsets + sum(write.size for write in shard.writes.values())
         for producer_id, transaction in shard.open_transactions.items():
             assert transaction.groups or transaction.records > 0, f"nothing is known of producer {producer_id}"
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())

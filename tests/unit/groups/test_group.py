@@ -58,7 +58,7 @@ def test_protocols_are_counted_as_a_naive_twin_counts_them(steps: list[tuple[str
         elif first is not None and group.supports("consumer", names):
             if act == "restart" and first.is_static:
                 group.replace_static_member(first.member_id, f"m{number}")
-            group.update_protocols(first, named(names))
+            group.update(first, named(names), f"client {number}")
         group.check()
         if group.members:
             votes = naive_votes(list(group.members.values()))

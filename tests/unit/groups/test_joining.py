@@ -145,7 +145,7 @@ def test_members_of_all_groups_have_a_bound_together() -> None:
     """Each group had one. 19,000 groups with a member of 100 KB each took 500 MB of a node in six seconds."""
     driver = Driver()
     memory, large, small = driver.coordinator.shard.memory, {"range": bytes(3000)}, {"range": bytes(10)}
-    memory.limit_bytes = 8_000
+    memory.limit_bytes = 9_500
     (member,) = driver.stable("a", group="first", protocols=large)
     held_bytes = memory.held_bytes
     refused = driver.join("b", group="second", protocols=large)
@@ -157,8 +157,30 @@ def test_members_of_all_groups_have_a_bound_together() -> None:
     assert driver.join("a", group="first", member=member, protocols=large).error_code == 0, "it goes on"
     larger = driver.join("a", group="first", member=member, protocols={"range": bytes(6000)})
     assert larger.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.join("d" * 5000, group="fourth", protocols=small).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     driver.leave((member, None), group="first")
-    assert driver.join("c", group="third", protocols=large).error_code == 0
+    assert driver.join("c", group="third", protocols=small).error_code == 0
+
+
+def test_what_is_assigned_and_what_groups_leave_behind_is_counted() -> None:
+    """A leader may give each member of each of its groups 8 MiB, and leave groups without number in the log."""
+    driver = Driver()
+    memory = driver.coordinator.shard.memory
+    first = driver.join("a", group="first")
+    held_bytes, memory.limit_bytes = memory.held_bytes, 20_000
+    refused = driver.sync(first.member_id, 1, {first.member_id: bytes(18_000)}, group="first")
+    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    again = driver.join("a", group="first", member=first.member_id)
+    given = {first.member_id: bytes(10_000)}
+    assert not driver.sync(first.member_id, again.generation_id, given, group="first").error_code
+    assert 19_000 > memory.held_bytes - held_bytes + 500 >= 10_000
+    driver.failover()
+    memory = driver.coordinator.shard.memory
+    assert memory.held_bytes > 10_000
+    driver.leave((first.member_id, None), group="first")
+    assert 0 < memory.held_bytes < 2_000, "its last record"
+    driver.delete_group("first")
+    assert not memory.held_bytes
 
 
 def test_what_a_coordinator_loads_is_let_in_and_what_it_gives_up_is_free() -> None:
