@@ -18,7 +18,7 @@ MEMBER_BYTES: Final = 1_000
 """What a member takes beside its names and metadata, also one that has only got its id."""
 ASSIGNMENT_INCLUDED_BYTES: Final = 500
 """So much of a member's assignment is part of that."""
-PARTITION_BYTES: Final = 250
+PARTITION_BYTES: Final = 150
 """What a partition takes that a consumer group has assigned: its member, and that it has it."""
 TOPIC_NAME_BYTES: Final = 100
 """What the name of a topic takes that a regular expression matches."""
