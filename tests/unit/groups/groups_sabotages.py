@@ -20,7 +20,7 @@ from minikafka.coordination.phase import Phase
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.group import Group, GroupState
-from minikafka.groups.offsets import PendingOffsets
+from minikafka.groups.offsets import PendingOffsets, size_in_bytes
 from minikafka.groups.shard import Shard
 from minikafka.groups.timers import RetentionTimer
 
@@ -229,6 +229,9 @@ def aborts_commit(pending: PendingOffsets, producer_id: int, *, commits: bool) -
     return _sound_end(pending, producer_id, commits=True)
 
 
+_sound_overtake = PendingOffsets.overtake
+
+
 @SUITE.replaces(PendingOffsets, "overtake")
 def last_marker_counts(pending: PendingOffsets, partition: Any, before: int | None = None) -> None:
     """A transaction that ends late puts its offset over one whose record came later."""
@@ -304,3 +307,18 @@ def deletion_overlooks_transactions(group: Group, in_flight: Any) -> Any:
     """An offset of a deleted topic is removed although a transaction has one of the next topic of its name."""
     found = _sound_candidates(group, in_flight)
     return {at: [group.offsets[at].value] if at in group.offsets else values for at, values in found.items()}
+
+
+@SUITE.replaces(Group, "set_offset")
+def a_replaced_offset_keeps_its_memory(group: Group, at: Any, offset: Any) -> None:
+    """A node that takes commits for long enough refuses all that are new."""
+    group.committed_bytes += size_in_bytes(at, offset.value)
+    group.offsets[at] = offset
+
+
+@SUITE.replaces(PendingOffsets, "overtake")
+def an_overtaken_offset_keeps_its_memory(pending: PendingOffsets, partition: Any, before: int | None = None) -> None:
+    """The same of offsets whose transactions will not commit them any more, until they end."""
+    held_bytes = pending.held_bytes
+    _sound_overtake(pending, partition, before)
+    pending.held_bytes = held_bytes

@@ -450,7 +450,8 @@ class World:
 
             listen, self.waiting[token] = self.waiting[token], heard
             offsets = {("t", partition): offset}
-            self.driver.commit(offsets, member, generation, group=group, instance=instance, token=token)
+            who = {"group": group, "instance": instance, "metadata": _metadata(offset)}
+            self.driver.commit(offsets, member, generation, **who, token=token)
 
         return request
 
@@ -514,7 +515,8 @@ class World:
 
             self.waiting[token] = heard
             offsets = {("t", partition): offset for partition in partitions}
-            self.driver.txn_commit(offsets, producer, member, generation, group=group, instance=instance, token=token)
+            who = {"group": group, "instance": instance, "metadata": _metadata(offset)}
+            self.driver.txn_commit(offsets, producer, member, generation, **who, token=token)
 
         return request
 
@@ -725,6 +727,11 @@ class World:
         if shard.groups or shard.writes or shard.open_transactions or set(self.driver.timers) != {RetentionTimer()}:
             left = shard.groups, shard.writes, shard.open_transactions, self.driver.timers
             raise ViolationError(f"left over: {left}")
+
+
+def _metadata(offset: int) -> str:
+    """Now and then more of it than an offset takes in any case."""
+    return "m" * (50 * offset % 300)
 
 
 def replay(driver: Driver) -> dict[str, Group]:
