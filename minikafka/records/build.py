@@ -31,8 +31,12 @@ from minikafka.records.batch import (
 )
 from minikafka.records.compression import compress
 from minikafka.records.keys import KeyedRecord
+from minikafka.records.read import corrupt
 from minikafka.records.record import HEADER_KEY_ERRORS, Header, Record, encode_record, encode_varint
 
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+_TIMESTAMP_TOO_LARGE: Final = "a timestamp does not fit in 64 bits"
 _MAX_RECORD_OVERHEAD: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5  # every fixed field of a record at its longest
 
 
@@ -163,6 +167,8 @@ def rebuild_batch(
     Offset range, sequences and attributes stay as they were, so that the log has no holes between batches and a
     producer's state can still be rebuilt from them; there may be no record left, and then it has its time still, as in
     Kafka. ``delete_horizon_ms`` is the time from which the tombstones and markers in it may go (KIP-534).
+
+    KafkaError(CORRUPT_MESSAGE) where a header cannot tell the timestamp of a record: a producer may send any delta.
     """
     attributes, base_timestamp = header.attributes & ~COMPRESSION_MASK, header.base_timestamp
     if delete_horizon_ms is not None:
@@ -173,6 +179,8 @@ def rebuild_batch(
     batch = bytearray(HEADER_SIZE)
     for _offset, timestamp_delta, _key, _is_tombstone, begin, rest, end in kept:
         if later_ms:
+            if not _INT64_MIN <= timestamp_delta + later_ms <= _INT64_MAX:
+                corrupt(header, _TIMESTAMP_TOO_LARGE)
             record = b"\x00" + encode_varint(timestamp_delta + later_ms) + body[rest:end]
             batch += encode_varint(len(record)) + record
         else:
@@ -182,6 +190,8 @@ def rebuild_batch(
             max_timestamp = header.base_timestamp + timestamp_delta
     if not count or attributes & TIMESTAMP_TYPE_FLAG:
         max_timestamp = header.max_timestamp
+    elif max_timestamp > _INT64_MAX:
+        corrupt(header, _TIMESTAMP_TOO_LARGE)
     rebuilt = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count
     )

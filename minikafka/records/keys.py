@@ -22,6 +22,7 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
     inlined, as in ``read``, for the same reason.
     """
     position = 0
+    last_delta = header.last_offset_delta << 1  # zigzag
     try:
         for _ in range(header.record_count):
             begin = position
@@ -69,8 +70,8 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
                 key = body[start:position]
             elif size != 1:
                 corrupt(header, "a key has a negative length")
-            if delta & 1 or position >= end:
-                corrupt(header, "a record has a negative offset, or ends before its value")
+            if delta & 1 or delta > last_delta or position >= end:
+                corrupt(header, "a record has an offset outside the batch, or ends before its value")
             yield delta >> 1, (time >> 1) ^ -(time & 1), key, body[position] == 1, begin, rest, end
             position = end
         if position != len(body):

@@ -100,7 +100,9 @@ class Cleaner:
         try:
             return self._clean_records(unchanged, header, read_body(batch, 0, header), offsets)
         except KafkaError:
-            return unchanged  # it was kept by an earlier pass because nobody can tell its records from each other
+            # An earlier pass kept it because nobody can tell its records from each other; or a timestamp is beyond what
+            # a batch can be written with.
+            return unchanged
 
     def _is_mapped(self, header: BatchHeader) -> bool:
         """Every record of the batch was mapped in this pass by its own offset, and the batch has no horizon yet."""

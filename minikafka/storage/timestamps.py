@@ -92,11 +92,14 @@ def _first_in_batch(
 
 
 def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """(timestamp, offset) of the records of a batch; of its header where they are too many, or cannot be read."""
+    """(timestamp, offset) of the records of a batch; of its header where they are too many, cannot be read, or are not
+    those that it tells of: a producer may send any timestamp and any offset with a record, even such as no answer can
+    name."""
+    offsets = range(header.base_offset, header.next_offset)
     batch = segment.file.pread(header.batch_length + LOG_OVERHEAD, position)
     try:
         for count, record in enumerate(iter_records(batch, 0, header, max_bytes=BYTES_MAX)):
-            if count == RECORDS_MAX:
+            if count == RECORDS_MAX or record.offset not in offsets or record.timestamp > header.max_timestamp:
                 break
             yield record.timestamp, record.offset
         else:
