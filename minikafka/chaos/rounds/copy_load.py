@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
+from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds.loads import DRAIN_S, Load, Worker
 from minikafka.chaos.rounds.minikafka_clients import REQUEST_TIMEOUT_MS, Living, transact, transactional_producer
 from minikafka.chaos.rounds.reading import CLIENT_ID, TICK_S, note_stable_ends, read_all
@@ -89,6 +91,12 @@ class Copier(Living):
         return await transact(self, process, name, producer, COPIES, copies, send_offsets)
 
 
+def left_uncopied(ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> list[str]:
+    """A sentence for each partition whose end the group has not reached."""
+    at = {tp: committed.get(tp, 0) for tp in ends}
+    return [f"{tp} is copied up to {at[tp]:,} of {end:,}" for tp, end in sorted(ends.items()) if at[tp] < end]
+
+
 class Copy(Load):
     """Two producers; two applications that copy what they write; and a read_committed consumer of the copies."""
 
@@ -96,6 +104,10 @@ class Copy(Load):
     topics = (TOPIC, COPIES)
     is_transactional = True
     group = GROUP
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.behind: list[str] = []
 
     @property
     def client(self) -> str:
@@ -111,7 +123,7 @@ class Copy(Load):
 
     def drain(self) -> None:
         """The applications go on until everything is copied."""
-        asyncio.run(self._wait_until_copied())
+        self.behind = asyncio.run(self._wait_until_copied())
         self.stop_reading()
         note_stable_ends(self.cluster, self.history, COPIES, STABLE_S)
         asyncio.run(self._note_positions())
@@ -119,16 +131,21 @@ class Copy(Load):
             for committed in (False, True):
                 read_all(self.cluster, topic, self.history, committed=committed)
 
-    async def _wait_until_copied(self) -> None:
-        """What is not copied in time, the ledger finds."""
+    def findings(self) -> list[Finding]:
+        """The ledger judges copies and what the offsets are behind: nothing of applications that stand still."""
+        sentence = "; ".join(self.behind) if self.behind else f"{PARTITIONS} partitions"
+        return [Finding("everything was copied", not self.behind, sentence)]
+
+    async def _wait_until_copied(self) -> list[str]:
+        """A sentence for each partition that is not copied in time."""
         deadline = time.monotonic() + DRAIN_S
         at_ends = {TopicPartition(TOPIC, n): -1 for n in range(PARTITIONS)}
         async with Admin(self.cluster.servers, security=self.cluster.security) as admin:
-            while time.monotonic() < deadline:
-                ends = await admin.list_offsets(at_ends)
-                at = await admin.group_offsets(GROUP)
-                if all(not end.offset or (tp in at and at[tp].offset >= end.offset) for tp, end in ends.items()):
-                    return
+            while True:
+                ends = {tp: end.offset for tp, end in (await admin.list_offsets(at_ends)).items()}
+                at = {tp: committed.offset for tp, committed in (await admin.group_offsets(GROUP)).items()}
+                if not (behind := left_uncopied(ends, at)) or time.monotonic() > deadline:
+                    return behind
                 await asyncio.sleep(10 * TICK_S)
 
     async def _note_positions(self) -> None:
