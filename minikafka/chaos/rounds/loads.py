@@ -18,7 +18,7 @@ from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.report.run import Finding
 from minikafka.chaos.rounds.reached import Reached
 from minikafka.chaos.rounds.reading import read_all
-from minikafka.chaos.rounds.records import PARTITIONS, TOPIC
+from minikafka.chaos.rounds.records import PARTITIONS, TOPIC, place
 from minikafka.ledger.events import EventType
 
 DRAIN_S: Final = 120.0
@@ -106,6 +106,7 @@ class Load(ABC):
         self.read = 0
         self.writers: list[Worker] = []
         self.readers: list[Worker] = []
+        self._heard = set[str]()
         self._counting = Lock()
 
     def counts(self) -> tuple[int, int]:
@@ -148,6 +149,17 @@ class Load(ABC):
         """Let time pass. Raises what a worker ended with: the rest of a trial would prove too little."""
         if self.has_failed.wait(seconds):
             raise next(each.failure for each in (*self.writers, *self.readers) if each.failure is not None)
+
+    def listen_anew(self) -> None:
+        """What was heard so far does not count (``unheard``)."""
+        with self._counting:
+            self._heard.clear()
+
+    def unheard(self) -> list[str]:
+        """Partitions of which no record was acknowledged, and writers that learned the fate of none, as ``aborted``."""
+        places = [place(topic, n) for topic in self.topics for n in range(PARTITIONS)]
+        with self._counting:
+            return [each for each in (*places, *(writer.name for writer in self.writers)) if each not in self._heard]
 
     def stop_sending(self) -> None:
         """Send no more, and wait until the fate of all is known, as far as clients find it out."""
@@ -193,8 +205,11 @@ class Load(ABC):
         """What a client did, or was told."""
         self.history.append(process, type, function, value)
         with self._counting:
+            if function == "send" and type in ("ok", "fail"):
+                self._heard.add(process.partition(".")[0])
             if function == "send" and type == "ok":
                 self.acknowledged += len(value)
+                self._heard.update(item[0] for item in value)
             elif function.startswith("poll"):
                 self.read += len(value)
 

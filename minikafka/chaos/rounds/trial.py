@@ -139,7 +139,7 @@ class Trial(ABC):
         try:
             with self._observed():
                 self.load.start()
-                self._wait_for(1)  # a client of Java takes a second to begin
+                self._wait_until(lambda: self.load.acknowledged > 0)  # a client of Java takes a second to begin
                 begin_ms = self.history.now_ms()
                 self.disturb()
                 end_ms = self.history.now_ms()
@@ -205,22 +205,26 @@ class Trial(ABC):
             time.sleep(0.1)
 
     def _goes_on(self) -> Finding:
-        """A cluster that is whole takes records again."""
+        """A cluster that is whole takes records again: of every writer, for every partition."""
         began = time.monotonic()
-        ok = self._wait_for(self.load.acknowledged + MORE)
-        if not ok:
+        self.load.listen_anew()
+        name, enough = "records are taken again when all is mended", self.load.acknowledged + MORE
+        if not self._wait_until(lambda: self.load.acknowledged >= enough):
             self.say("no records are taken any more; what clients still wait for may take minutes")
-        how = f"{MORE} more were acknowledged after {time.monotonic() - began:.1f} s"
+            return Finding(name, False, f"not {MORE} within {MORE_WITHIN_S:g} s")
+        self._wait_until(lambda: not self.load.unheard())
+        if unheard := self.load.unheard():
+            return Finding(name, False, f"none of {', '.join(unheard)} within {MORE_WITHIN_S:g} s")
         return Finding(
-            "records are taken again when all is mended", ok, how if ok else f"not {MORE} within {MORE_WITHIN_S:g} s"
+            name, True, f"{MORE} more, for each partition, were acknowledged after {time.monotonic() - began:.1f} s"
         )
 
-    def _wait_for(self, acknowledged: int) -> bool:
-        """False: they were not so many in time."""
+    def _wait_until(self, condition: Callable[[], bool]) -> bool:
+        """False: it did not come true in time."""
         deadline = time.monotonic() + MORE_WITHIN_S
-        while self.load.acknowledged < acknowledged and time.monotonic() < deadline:
+        while not (is_true := condition()) and time.monotonic() < deadline:
             self.load.wait(0.02)
-        return self.load.acknowledged >= acknowledged
+        return is_true
 
     @contextmanager
     def _observed(self) -> Iterator[None]:
