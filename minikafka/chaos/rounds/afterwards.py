@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from minikafka.chaos.last_words import reason
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.probe import ClusterView
 from minikafka.chaos.report.run import Finding
@@ -23,6 +26,8 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 TRACEBACK: Final = "Traceback (most recent call last)"
+CRITICAL: Final = "critical"
+DISK_FULL: Final = os.strerror(errno.ENOSPC).lower()
 EXAMPLES: Final = 3
 LEADERS_OF_LOG: Final = "the metadata log has one leader for each epoch"
 
@@ -112,6 +117,21 @@ def no_tracebacks(layout: ClusterLayout) -> Finding:
             text = path.read_text(errors="replace")
             wrong += [f"{path.name} of node {node}: {_around(text)}"] * (TRACEBACK in text)
     return Finding("no log has a traceback", not wrong, _sentence(wrong, f"{len(layout.node_ids)} logs read"))
+
+
+def no_node_stopped(layout: ClusterLayout, *, may_disk_be_full: bool) -> Finding:
+    """By itself: what a fault kills has no such line in its log, and is started again as one that stopped would be.
+
+    A node whose disk is full must stop.
+    """
+    wrong = []
+    for node in layout.node_ids:
+        for path in sorted(layout.log_file(node).parent.glob("broker.log*")):
+            for line in path.read_text(errors="replace").splitlines():
+                said = reason(line) if CRITICAL in line else None
+                if said is not None and not (may_disk_be_full and DISK_FULL in said.lower()):
+                    wrong.append(f"node {node}: {said}")
+    return Finding("no node stopped by itself", not wrong, _sentence(wrong, f"{len(layout.node_ids)} logs read"))
 
 
 def _around(text: str) -> str:

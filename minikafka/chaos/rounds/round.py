@@ -177,3 +177,5 @@ class Round(Trial):
         self.findings.append(afterwards.metadata_log_names_the_leaders(layout, self.observer.leaders))
         self.findings.append(afterwards.one_leader_per_epoch(self.observer.leaders))
         self.findings.append(afterwards.no_tracebacks(layout))
+        may_disk_be_full = any(fault.kind == "disk-full" for fault in self.faults)
+        self.findings.append(afterwards.no_node_stopped(layout, may_disk_be_full=may_disk_be_full))

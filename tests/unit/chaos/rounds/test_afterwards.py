@@ -13,6 +13,7 @@ from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.rounds.afterwards import (
     metadata_log_names_the_leaders,
     metadata_logs_agree,
+    no_node_stopped,
     no_tracebacks,
     nodes_name_the_same_leaders,
     one_leader_per_epoch,
@@ -115,3 +116,21 @@ def test_a_node_whose_metadata_stays_old_is_found() -> None:
     found = nodes_name_the_same_leaders(views[1:], ["t"])
     assert (found.ok, found.sentence) == (True, "2 nodes asked for 1 partitions")
     assert not nodes_name_the_same_leaders([], ["t"]).ok
+
+
+STOPPED = (
+    "2026-01-01T00:00:00.000000Z [critical ] the node stops                 node=2 remedy='mend the disk' "
+    "why='KAFKA_STORAGE_ERROR: could not append: [Errno 28] No space left on device'\n"
+)
+
+
+def test_a_node_that_stopped_by_itself_is_named(layout: ClusterLayout) -> None:
+    """A round passed in which a node had stopped: it was started again with those that faults had killed."""
+    assert no_node_stopped(layout, may_disk_be_full=False).ok
+    layout.log_file(2).write_text("started\n" + STOPPED + "started again\n")
+    found = no_node_stopped(layout, may_disk_be_full=False)
+    assert not found.ok
+    assert found.sentence.startswith("node 2: the node stops: KAFKA_STORAGE_ERROR: could not append")
+    assert no_node_stopped(layout, may_disk_be_full=True).ok, "its disk was full"
+    layout.log_file(2).write_text(STOPPED.replace("No space left on device", "Input/output error"))
+    assert not no_node_stopped(layout, may_disk_be_full=True).ok
