@@ -11,12 +11,13 @@ from sim_faults import ALL
 from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
 
-from minikafka.broker import control_plane
+from minikafka.broker import control_plane, replicas
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers import metadata_copies, synced_topics
+from minikafka.broker.partition import Partition
 from minikafka.broker.waiting import Waiting
 from minikafka.config import BrokerConfig
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.shard import Shard
 from minikafka.metadata.controller import partition_change
 from minikafka.metadata.controller.partition_change import Circumstances
@@ -127,6 +128,19 @@ def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
 def the_loop_waits_until_a_former_log_is_forgotten(_store: LogStore, _tp: TopicPartition) -> bool:
     """A topic that is made again, or a replica that comes back, holds the loop up for eight syncs."""
     return False
+
+
+@FAILOVERS.plants()
+def a_later_leader_takes_nothing(patch: Any) -> None:
+    """Who leads a partition after another one refuses all records of producers. Nothing is lost, and all in sync."""
+    check = replicas.check
+
+    def check_and_refuse(partition: Partition, *arguments: Any, **more: Any) -> Any:
+        if partition.replica.leader_epoch and partition.topic_partition == TopicPartition("t", 1):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "planted")
+        return check(partition, *arguments, **more)
+
+    patch.setattr(replicas, "check", check_and_refuse)
 
 
 # -- committed offsets ------------------------------------------------------------------------------------------------

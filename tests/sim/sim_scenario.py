@@ -297,6 +297,13 @@ def _drive(
     faults.mend()
     simulator.run(simulator.now + 1.0)
     _heal(simulator, cluster)
+    healed_at = simulator.now
+    wait_for(
+        simulator,
+        lambda: not workload.silent_since(healed_at),
+        "each partition to take records again: ",
+        lambda: " ".join(workload.silent_since(healed_at)),
+    )
     workload.is_finishing = True
     for task in sending:
         simulator.run_until_done(task, HEALING_S)

@@ -221,6 +221,11 @@ class Workload:
             self.acknowledged_at[partition] = self._cluster.simulator.now
             self.history.append(name, "ok", "send", [(partition, identity, delivery.result().offset)])
 
+    def silent_since(self, time_s: float) -> list[str]:
+        """The partitions of which no record was acknowledged since then."""
+        judged = filter(self.is_judged, map(str, self.partitions))
+        return [partition for partition in judged if self.acknowledged_at.get(partition, 0.0) <= time_s]
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def consume(self, name: str) -> None:
