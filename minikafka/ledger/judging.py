@@ -17,6 +17,7 @@ from minikafka.ledger.checker import Verdict, check_partitions
 from minikafka.ledger.events import COMMITTED, OF_RECORDS, OF_TRANSACTIONS, Event, EventType
 from minikafka.ledger.partition import PartitionHistory, without_isolation
 from minikafka.ledger.rules import RULES
+from minikafka.ledger.sentences import skips_not_judged
 from minikafka.ledger.transaction_checker import OF_ORDER, TransactionVerdict, check_history
 from minikafka.ledger.transaction_rules import TRANSACTION_RULES
 from minikafka.ledger.transactions import TransactionHistory, gather_transactions
@@ -119,9 +120,8 @@ def judge(events: Sequence[Event], *, has_order: bool = True) -> HistoryVerdict:
         if type not in (told := _TYPES.get(function, (type,))):
             remarks.append(f"events {function} of type {type}: only those of type {' or '.join(told)} tell something")
     reasons = _reasons([*RULES, *(TRANSACTION_RULES if transactions else ())], functions, has_order=has_order)
-    if moved := _unassigned(handed):
-        more = f" and {len(moved) - 1:,} more" if len(moved) > 1 else ""
-        remarks.append(f"poll-skip by {moved[0]}{more}: the history has no assign before what was handed out")
+    if moved := unassigned(handed):
+        remarks.append(skips_not_judged(moved))
     remarks += [*_unjudged(records, transactions), *(f"{rule}: {reason}" for rule, reason in reasons.items())]
     return HistoryVerdict(len(events), records, transactions, tuple(remarks), frozenset(reasons))
 
@@ -136,7 +136,7 @@ def _refused(history: TransactionHistory, partitions: Mapping[str, PartitionHist
     )
 
 
-def _unassigned(handed: Iterable[PartitionHistory]) -> list[str]:
+def unassigned(handed: Iterable[PartitionHistory]) -> list[str]:
     """Who did not read to the end, and was handed records from nobody knows where on: it may have been moved."""
     found = ((consumer, run) for history in handed for consumer, run in history.all_runs())
     return sorted({consumer for consumer, run in found if run.offsets and not (run.is_assigned or run.is_drained)})

@@ -4,6 +4,7 @@ both checkers say the same."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 UNKNOWN_PLACE: Final = "an unknown offset"
@@ -31,3 +32,9 @@ SENTENCES: Final[dict[str, str]] = {
     # process, offset before, offset
     "nonmonotonic-end-offset": "%s saw the end at %d and then at %d",
 }
+
+
+def skips_not_judged(consumers: Sequence[str]) -> str:
+    """Of consumers that were handed records from nobody knows where on."""
+    more = f" and {len(consumers) - 1:,} more" if len(consumers) > 1 else ""
+    return f"poll-skip by {consumers[0]}{more}: the history has no assign before what was handed out"

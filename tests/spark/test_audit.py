@@ -26,8 +26,10 @@ from minikafka.cli.main import app
 from minikafka.cli.pipeline import audit as audit_verb
 from minikafka.ledger.checker import check
 from minikafka.ledger.events import Event
+from minikafka.ledger.judging import unassigned
 from minikafka.ledger.partition import gather
 from minikafka.ledger.rules import RULES
+from minikafka.ledger.sentences import skips_not_judged
 from minikafka.spark.pipelines.archive import archive
 from minikafka.spark.pipelines.audit import AuditVerdict, PartitionVerdict, audit, stored_in_logs
 from minikafka.spark.pipelines.audit.stored import IDENTITY, READER
@@ -89,6 +91,7 @@ def assert_same(verdict: AuditVerdict, events: dict[str, list[Event]]) -> None:
         told = "\n".join(event.to_json() for event in of_partition)
         assert ours.figures == theirs.figures, told
         assert {rule: ours.violations.get(rule, 0) for rule in RULES} == theirs.violations, told
+        assert list(ours.unassigned) == unassigned([gather(of_partition)[name]]), told
         for rule, found in sentences.items():
             examples = ours.examples.get(rule, ())
             assert set(examples) <= found, told
@@ -238,6 +241,14 @@ def _moved(value: object, topic: str) -> object:
 def test_polls_are_judged_as_in_memory(by_polls: Judged) -> None:
     assert all(by_polls.verdict("chance").violations.values()), "chance should break every rule"
     by_polls.assert_same("chance")
+
+
+def test_who_was_not_assigned_is_named_as_in_memory(by_polls: Judged) -> None:
+    """Who may have skipped records passed for one that had skipped none."""
+    verdict = by_polls.verdict("chance")
+    moved = {name for partition in verdict.partitions for name in partition.unassigned}  # compared above
+    assert verdict.not_judged == [skips_not_judged(sorted(moved))]
+    assert verdict.as_dict()["not_judged"] == verdict.not_judged
 
 
 @pytest.mark.parametrize(("number", "planted"), list(enumerate(PLANTED)), ids=[planted.name for planted in PLANTED])

@@ -154,6 +154,8 @@ def print_verdict(verdict: AuditVerdict) -> None:
     print_examples(verdict.violations, verdict.examples)
     for partition, offset in verdict.open_from.items():
         print_line(f"{partition}: a transaction is open from offset {offset:,} on; end it to have the rest judged")
+    for sentence in verdict.not_judged:
+        print_line(f"not judged: {sentence}")
     print_line(verdict.sentence)
 
 

@@ -20,7 +20,7 @@ from minikafka.ledger.sentences import SENTENCES
 from minikafka.spark.brokers import Brokers
 from minikafka.spark.pipelines.audit import readers, rules, tables
 from minikafka.spark.pipelines.audit.history import Kind, check_files, history_files, items, process_names, read_events
-from minikafka.spark.pipelines.audit.readers import STORE_BIT
+from minikafka.spark.pipelines.audit.readers import STORE_BIT, Reader
 from minikafka.spark.pipelines.audit.stored import IDENTITY, READER, open_from_in_topics, stored_in_topics, stored_items
 from minikafka.spark.pipelines.audit.verdict import (
     EXAMPLES_MAX,
@@ -101,7 +101,10 @@ def audit(
         named = process_names(spark, [*names, READER])
         violations = _first_of(rules.violations(records, sightings, steps, bounds, named, tasks))
     figures.sort(key=lambda row: topic_and_number(row["partition"]))
-    return AuditVerdict(tuple(_verdict(row, violations[row["partition"]], open_from) for row in figures))
+    judged = (
+        _verdict(row, violations[row["partition"]], found.get(row["partition"], ()), open_from) for row in figures
+    )
+    return AuditVerdict(tuple(judged))
 
 
 def _of(topics: Sequence[str], items: DataFrame) -> DataFrame:
@@ -110,22 +113,29 @@ def _of(topics: Sequence[str], items: DataFrame) -> DataFrame:
 
 
 def _first_of(violations: DataFrame) -> dict[str, list[Row]]:
-    """By partition: of each broken rule the violations at the lowest offsets, each with the ``count`` of all."""
+    """By partition: of each broken rule the violations at the lowest offsets, each with the ``count`` of all; and all
+    consumers that were not assigned."""
     of_rule = Window.partitionBy("partition", "rule")
     number = fn.row_number().over(of_rule.orderBy("at", "sentence"))
     counted = violations.withColumns({"number": number, "count": fn.count("*").over(of_rule)})
     by_partition: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted(counted.filter(fn.col("number") <= EXAMPLES_MAX).collect(), key=lambda row: row["number"]):
+    chosen = counted.filter((fn.col("number") <= EXAMPLES_MAX) | (fn.col("rule") == rules.UNASSIGNED))
+    for row in sorted(chosen.collect(), key=lambda row: row["number"]):
         by_partition[row["partition"]].append(row)
     return by_partition
 
 
-def _verdict(figures: Row, violations: Sequence[Row], open_from: Mapping[str, int]) -> PartitionVerdict:
-    counts = dict.fromkeys(SENTENCES, 0) | {row["rule"]: row["count"] for row in violations}
+def _verdict(
+    figures: Row, violations: Sequence[Row], to_the_end: Sequence[Reader], open_from: Mapping[str, int]
+) -> PartitionVerdict:
+    promised = {reader.name for reader in to_the_end if not reader.begin}  # without an assignment: from the beginning
+    moved = {row["sentence"] for row in violations if row["rule"] == rules.UNASSIGNED}
+    counts = dict.fromkeys(SENTENCES, 0) | {row["rule"]: row["count"] for row in violations if row["rule"] in SENTENCES}
     return PartitionVerdict(
         figures["partition"],
         **{name: figures[name] for name in FIGURES},
         open_from=open_from.get(figures["partition"]),
+        unassigned=tuple(sorted(moved - promised)),
         violations=counts,
         examples={
             rule: tuple(row["sentence"] for row in violations if row["rule"] == rule)

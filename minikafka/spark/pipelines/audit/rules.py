@@ -7,6 +7,7 @@ so one pass over it finds the violations of all its rules. Spark makes sentences
 from __future__ import annotations
 
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
@@ -14,6 +15,9 @@ from pyspark.sql import functions as fn
 from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
 from minikafka.spark.pipelines.audit import tables
 from minikafka.spark.pipelines.audit.history import Kind, is_kind, or_refuse
+
+UNASSIGNED: Final = "unassigned"
+"""No rule: a row for each consumer that was handed records before it was assigned; its sentence is the name."""
 
 
 def figures(records: DataFrame) -> DataFrame:
@@ -127,6 +131,7 @@ def _of_places(places: DataFrame) -> DataFrame:
 
 def _of_steps(steps: DataFrame) -> DataFrame:
     offset, before = fn.col("offset"), fn.col("before")
+    moved = fn.struct(fn.lit(UNASSIGNED).alias("rule"), offset.alias("at"), fn.col("name").alias("sentence"))
     is_read, is_end = is_kind(Kind.READ, Kind.STORED), is_kind(Kind.END_OFFSET)
     return _violations(
         steps,
@@ -134,6 +139,7 @@ def _of_steps(steps: DataFrame) -> DataFrame:
         _violation("nonmonotonic-poll", is_read & (offset <= before), "offset", "name", "id", "offset", before + 1),
         # One process saw the end of the partition move back.
         _violation("nonmonotonic-end-offset", is_end & (offset < before), "offset", "name", "before", "offset"),
+        fn.when(is_kind(Kind.READ) & fn.col("kind_before").isNull(), moved),
     )
 
 

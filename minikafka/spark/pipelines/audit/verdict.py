@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from minikafka.ledger.sentences import SENTENCES
+from minikafka.ledger.sentences import SENTENCES, skips_not_judged
 from minikafka.ledger.verdict import Judgement
 
 EXAMPLES_MAX: Final = 5
@@ -28,6 +28,7 @@ class PartitionVerdict(Judgement):
     resent: int = 0  # at several offsets, because their producer sent them so
     deleted: int = 0  # acknowledged, and deleted on purpose
     open_from: int | None = None  # where a transaction is open, behind which nothing is judged
+    unassigned: tuple[str, ...] = ()  # consumers that may have skipped records: nobody knows where they began
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -52,6 +53,12 @@ class AuditVerdict(Judgement):
     """The judgement of all partitions, like ``ledger.checker.Verdict`` for a history in memory."""
 
     partitions: tuple[PartitionVerdict, ...]  # by topic and number
+
+    @property
+    def not_judged(self) -> list[str]:
+        """What nobody could judge, in sentences, besides what is ``unjudged`` or lies behind ``open_from``."""
+        consumers = sorted({name for partition in self.partitions for name in partition.unassigned})
+        return [skips_not_judged(consumers)] if consumers else []
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -89,6 +96,7 @@ class AuditVerdict(Judgement):
             "outcome": self.outcome,
             **self.figures,
             "violations": self.violations,
+            "not_judged": self.not_judged,
             "partitions": [asdict(partition) | {"outcome": partition.outcome} for partition in self.partitions],
         }
 
