@@ -310,6 +310,12 @@ def _drive(
     if transacting is not None:
         _settle(simulator, workload, transacting, transactions)
     wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
+    wait_for(
+        simulator,
+        lambda: not workload.unfollowed(),
+        "a consumer to be handed everything that it follows: ",
+        lambda: " ".join(sorted(workload.unfollowed())),
+    )
     if sharing is not None:
         for task in coming_and_going:
             task.cancel()

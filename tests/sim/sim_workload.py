@@ -44,6 +44,7 @@ class Workload:
         self.linger_ms = 0
         self.acks: int | str = "all"
         self._positions: dict[tuple[str, str], int] = {}
+        self._follower = ""
         self._acknowledged: set[tuple[str, int]] = set()
         self.acknowledged_at: dict[str, float] = {}
         """When a record was last acknowledged, in virtual seconds, by partition."""
@@ -233,8 +234,9 @@ class Workload:
         life = 0
         while True:
             life += 1
+            self._follower = f"{name}.{life}"
             try:
-                await self._consume(f"{name}.{life}")
+                await self._consume(self._follower)
             except KafkaError:
                 await asyncio.sleep(BACKOFF_S)
 
@@ -281,6 +283,11 @@ class Workload:
         """What was acknowledged, and is not in ``read``."""
         unread = self._acknowledged - read
         return {each for each in unread if self.is_judged(each[0]) and not self.is_deleted(*each)}
+
+    def unfollowed(self) -> set[str]:
+        """Partitions with an acknowledged record that who follows them all was not handed, nor a later one."""
+        positions = {tp: position for (name, tp), position in self._positions.items() if name == self._follower}
+        return {tp for tp, offset in self.unread(set()) if offset >= positions.get(tp, 0)}
 
     async def read_back(self, name: str = "reader") -> None:
         """Read everything from the beginning to the end as it is now."""
