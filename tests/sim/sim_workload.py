@@ -270,7 +270,8 @@ class Workload:
             rng=self.rng(),
         ) as consumer:
             until = self._cluster.simulator.now + self._cluster.rng.choice((5.0, 20.0, 100.0))
-            while self._cluster.simulator.now < until:  # members come and go
+            # Members come and go. In the end they stay: who stands still must not leave it to others.
+            while self._cluster.simulator.now < until or self.is_finishing:
                 for record in await consumer.poll(timeout_ms=1000):
                     if record.key != NOISE:
                         self.shared.add((f"{record.topic}-{record.partition}", record.offset))
