@@ -4,7 +4,7 @@
 * ``kinds``       the kinds of faults
 * ``reached``     the cluster, as clients of each library reach it
 * ``loads``       what all loads have in common, and the plain one; ``group_load``, ``transaction_load``,
-  ``copy_load``: others; ``commits``: where members of a group begin (pure)
+  ``copy_load``: others; ``commits``: where members of a group begin (pure); ``behind``: what they did not commit
 * ``confluent_clients``, ``minikafka_clients``, ``java_clients``: whose clients a load has
 * ``records``     what they send; ``reading``: it is all read at the end
 * ``observer``    leaders, epochs and in-sync replicas all the time

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 
 from minikafka.chaos.report.run import Finding
+from minikafka.chaos.rounds.behind import left_uncommitted
 from minikafka.chaos.rounds.loads import DRAIN_S, Load, Worker
 from minikafka.chaos.rounds.minikafka_clients import REQUEST_TIMEOUT_MS, Living, transact, transactional_producer
 from minikafka.chaos.rounds.reading import CLIENT_ID, TICK_S, note_stable_ends, read_all
@@ -19,7 +19,7 @@ from minikafka.chaos.rounds.transaction_load import STABLE_S
 from minikafka.client import Admin, Consumer, ConsumerRecord, Producer
 from minikafka.client.errors import FencedError
 from minikafka.errors import KafkaError
-from minikafka.model import Isolation, TopicPartition
+from minikafka.model import Isolation
 
 COPIES: Final = "copies"
 GROUP: Final = "copiers"
@@ -91,12 +91,6 @@ class Copier(Living):
         return await transact(self, process, name, producer, COPIES, copies, send_offsets)
 
 
-def left_uncopied(ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> list[str]:
-    """A sentence for each partition whose end the group has not reached."""
-    at = {tp: committed.get(tp, 0) for tp in ends}
-    return [f"{tp} is copied up to {at[tp]:,} of {end:,}" for tp, end in sorted(ends.items()) if at[tp] < end]
-
-
 class Copy(Load):
     """Two producers; two applications that copy what they write; and a read_committed consumer of the copies."""
 
@@ -123,7 +117,7 @@ class Copy(Load):
 
     def drain(self) -> None:
         """The applications go on until everything is copied."""
-        self.behind = asyncio.run(self._wait_until_copied())
+        self.behind = asyncio.run(left_uncommitted(self.cluster, TOPIC, GROUP, DRAIN_S))
         self.stop_reading()
         note_stable_ends(self.cluster, self.history, COPIES, STABLE_S)
         asyncio.run(self._note_positions())
@@ -135,18 +129,6 @@ class Copy(Load):
         """The ledger judges copies and what the offsets are behind: nothing of applications that stand still."""
         sentence = "; ".join(self.behind) if self.behind else f"{PARTITIONS} partitions"
         return [Finding("everything was copied", not self.behind, sentence)]
-
-    async def _wait_until_copied(self) -> list[str]:
-        """A sentence for each partition that is not copied in time."""
-        deadline = time.monotonic() + DRAIN_S
-        at_ends = {TopicPartition(TOPIC, n): -1 for n in range(PARTITIONS)}
-        async with Admin(self.cluster.servers, security=self.cluster.security) as admin:
-            while True:
-                ends = {tp: end.offset for tp, end in (await admin.list_offsets(at_ends)).items()}
-                at = {tp: committed.offset for tp, committed in (await admin.group_offsets(GROUP)).items()}
-                if not (behind := left_uncopied(ends, at)) or time.monotonic() > deadline:
-                    return behind
-                await asyncio.sleep(10 * TICK_S)
 
     async def _note_positions(self) -> None:
         async with Admin(self.cluster.servers, security=self.cluster.security) as admin:

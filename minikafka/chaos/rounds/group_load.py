@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from minikafka.chaos.report.run import Finding
+from minikafka.chaos.rounds.behind import left_uncommitted
 from minikafka.chaos.rounds.commits import Commits
 from minikafka.chaos.rounds.loads import DRAIN_S, Load, Worker
 from minikafka.chaos.rounds.reading import TICK_S
-from minikafka.chaos.rounds.records import PARTITIONS
+from minikafka.chaos.rounds.records import PARTITIONS, TOPIC
 from minikafka.ledger.events import EventType
 
 GROUP: Final = "chaos-group"
 MEMBERS: Final = 3
+COMMIT_S: Final = 30.0
+"""Members commit twice a second."""
 
 
 class GroupLoad(Load):
@@ -29,6 +33,7 @@ class GroupLoad(Load):
         self.protocol = self.rng.choice(self.clients.protocols)
         self.seen: Counter[tuple[str, str]] = Counter()
         self.commits = Commits()
+        self.behind: list[str] = []
 
     def make_readers(self) -> list[Worker]:
         return [self.clients.member(f"member-{n}", self, GROUP, self.protocol) for n in range(1, MEMBERS + 1)]
@@ -52,10 +57,11 @@ class GroupLoad(Load):
             self.commits.told(process, offsets, self.history.now_ms(), is_done=is_done)
 
     def drain(self) -> None:
-        """The group goes on until it has been handed all that was acknowledged, before it ends."""
+        """The group goes on until it has been handed all that was acknowledged, and has committed it."""
         deadline = time.monotonic() + DRAIN_S
         while self._missing() and time.monotonic() < deadline:
             time.sleep(10 * TICK_S)
+        self.behind = asyncio.run(left_uncommitted(self.cluster, TOPIC, GROUP, COMMIT_S))
         self.stop_reading()
         super().drain()
 
@@ -72,7 +78,12 @@ class GroupLoad(Load):
                 not missing,
                 f"{len(missing):,} missing{example}; {again:,} were handed out again (protocol {self.protocol}, "
                 f"{PARTITIONS} partitions)",
-            )
+            ),
+            Finding(
+                "the group committed what it was handed",
+                not self.behind,
+                "; ".join(self.behind) if self.behind else f"{PARTITIONS} partitions",
+            ),
         ]
         if self.commits.count:  # not all clients tell of them
             moved = list(self.commits.moved_back())

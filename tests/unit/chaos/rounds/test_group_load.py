@@ -23,7 +23,7 @@ def test_who_begins_anew_shows_that_an_offset_was_forgotten() -> None:
     load.history.now_ms = lambda: 5  # type: ignore[method-assign]
     load.note("m2", "ok", "assign", ["t-0"])
     load.note("m2", "ok", "poll", [["t-0", "a", 0], ["t-0", "b", 1]])
-    whole, moved = load.findings()
+    whole, _, moved = load.findings()
     assert whole.ok
     assert not moved.ok
     assert moved.sentence == "1 did not; m2 was handed t-0 from 0 on, and 1 was committed"
@@ -32,4 +32,4 @@ def test_who_begins_anew_shows_that_an_offset_was_forgotten() -> None:
 def test_clients_that_tell_of_no_commit_prove_nothing_about_them() -> None:
     load = a_load()
     load.note("m1", "ok", "poll", [["t-0", "b", 1]])
-    assert [each.name for each in load.findings()] == ["the group was handed every acknowledged record"]
+    assert "members began where offsets were committed" not in {each.name for each in load.findings()}
