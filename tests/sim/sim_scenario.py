@@ -310,6 +310,8 @@ def _drive(
     if transacting is not None:
         _settle(simulator, workload, transacting, transactions)
     wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
+    committing = workload.process("clerk-of-group").spawn(workload.wait_until_committed())
+    wait_for(simulator, committing.done, "the group to commit what it read")
     wait_for(
         simulator,
         lambda: not workload.unfollowed(),

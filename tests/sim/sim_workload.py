@@ -17,6 +17,7 @@ from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 
 BACKOFF_S = 0.2
+GROUP = "group"
 
 
 class Workload:
@@ -263,7 +264,7 @@ class Workload:
         async with Consumer(
             self._cluster.bootstrap_servers,
             *self._topics,
-            group_id="group",
+            group_id=GROUP,
             client_id=name,
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
@@ -284,6 +285,19 @@ class Workload:
         """What was acknowledged, and is not in ``read``."""
         unread = self._acknowledged - read
         return {each for each in unread if self.is_judged(each[0]) and not self.is_deleted(*each)}
+
+    async def wait_until_committed(self) -> None:
+        """Until the group has committed offsets behind all that was acknowledged."""
+        last: dict[str, int] = {}
+        for partition, offset in self.unread(set()):
+            last[partition] = max(offset, last.get(partition, offset))
+        await patiently(self._wait_until_committed, last)
+
+    async def _wait_until_committed(self, last: dict[str, int]) -> None:
+        async with Consumer(self._cluster.bootstrap_servers, group_id=GROUP, rng=self.rng()) as consumer:
+            for tp in self.partitions:
+                while (await consumer.committed(tp) or 0) <= last.get(str(tp), -1):  # noqa: ASYNC110  # the cluster is asked
+                    await asyncio.sleep(BACKOFF_S)
 
     def unfollowed(self) -> set[str]:
         """Partitions with an acknowledged record that who follows them all was not handed, nor a later one."""
