@@ -2,8 +2,9 @@
 
 A replica with a future log is being moved. That is the only state, so a restart goes on from the disk. One task serves
 all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read, sync
-and cut. Only the first and the last step block the loop: the first makes the files of the copy, the last copies and
-syncs the few remaining records, and renames twice. From the next read event on the partition is in the other directory.
+and cut. Only the first and the last step block the loop: the first makes the files of the copy (once a thread has had
+the checkpoints there forget a log that was moved away), the last copies and syncs the few remaining records, and
+renames twice. From the next read event on the partition is in the other directory.
 """
 
 from __future__ import annotations
@@ -64,6 +65,20 @@ class DirectoryMoves:
         )
 
     # -- requests ---------------------------------------------------------------------------------------------------
+
+    async def forget_former(self, tp: TopicPartition, path: str) -> None:
+        """Before :meth:`request`: what checkpoints in ``path`` say of a log that was there lately is durably removed.
+
+        That takes six syncs, in a thread. Errors as of :meth:`request`.
+        """
+        target = self._directory(path)
+        here = (self._store.log_dir_of(tp), self._store.moves.target_of(tp))
+        if here[0] is None or target in here or not target.checkpoints.mentions(tp):
+            return
+        try:
+            await self._run_in_thread(target.checkpoints.prepare_forget(tp))
+        except OSError as error:
+            raise target.refused(f"forget a former log of {tp} in {target.path}", error) from error
 
     def request(self, tp: TopicPartition, path: str) -> None:
         """Begin to move a replica to the log directory ``path``; its present directory cancels a move.

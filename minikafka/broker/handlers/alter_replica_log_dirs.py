@@ -41,7 +41,7 @@ async def handle(
         for index in topic.partitions
     )
     async for tp, path in paced(asked, AT_ONCE, context):
-        error = _begin(moves, tp, path) if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        error = await _begin(moves, tp, path) if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         result = AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error)
         results.setdefault(tp.topic, []).append(result)
     return AlterReplicaLogDirsResponse(
@@ -52,10 +52,11 @@ async def handle(
     )
 
 
-def _begin(moves: DirectoryMoves, tp: TopicPartition, path: str) -> ErrorCode:
+async def _begin(moves: DirectoryMoves, tp: TopicPartition, path: str) -> ErrorCode:
     try:
         if tp.topic == CLUSTER_METADATA_TOPIC or tp.partition < 0:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"cannot move {tp}")
+        await moves.forget_former(tp, path)
         moves.request(tp, path)
     except KafkaError as error:
         return error.code

@@ -205,6 +205,35 @@ async def test_a_replica_moves_while_it_is_written(start_node: StartNode, tmp_pa
     assert values_in((await (await dial(node)).fetch("orders", number)).records) == [b"the last"]
 
 
+@pytest.mark.spec("A5", "P6")
+async def test_the_loop_does_not_wait_until_checkpoints_forget_a_log_that_was_moved_away(
+    start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six syncs for each replica that was to move back, twenty replicas in a turn."""
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.produce("orders", b"a")
+    source = node.store.log_dir_of(ORDERS)
+    assert source is not None
+    target = next(each for each in node.store.directories if each is not source)
+    source.write_checkpoints({ORDERS: 1})
+    assert await alter(client, target.path) is ErrorCode.NONE
+    await eventually(lambda: node.store.log_dir_of(ORDERS) is target, "the move")
+    assert source.checkpoints.mentions(ORDERS)
+    begin, begun = node.store.moves.begin, list[bool]()
+
+    def note_and_begin(tp: TopicPartition, to: LogDir) -> ReplicaMove:
+        begun.append(to.checkpoints.mentions(tp))
+        return begin(tp, to)
+
+    monkeypatch.setattr(node.store.moves, "begin", note_and_begin)
+    assert await alter(client, source.path) is ErrorCode.NONE
+    assert begun == [False], "the loop would have to"
+    await eventually(lambda: node.store.log_dir_of(ORDERS) is source, "the move back")
+    assert values_in((await client.fetch("orders", 0)).records) == [b"a"]
+
+
 @pytest.mark.spec("A5")
 async def test_the_last_step_of_a_move_has_few_segments(
     start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
