@@ -25,6 +25,10 @@ class RaftConfig:
     """``controller.quorum.request.timeout.ms``: how long a search for the leader waits for one voter's answer."""
     election_jitter_ms: int = 60
     """Spread of the start of elections that all voters have reason to start in the same moment."""
+    first_election_wait_ms: int = 10_000
+    """How long voters without a record, if they are a majority, ask the others before the first election of a cluster.
+
+    One that has all records may be among the others. It opens its port when its logs are recovered."""
     fetch_max_wait_ms: int = 500
     """How long the leader parks a fetch that finds nothing new."""
     fetch_max_bytes: int = 1 << 20

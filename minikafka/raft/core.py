@@ -58,10 +58,13 @@ class Core:
     config: RaftConfig = field(default_factory=RaftConfig)
     vote_disabled: bool = False
     is_new: bool = False  # no file of an earlier run exists: the cluster is new, or the disk is
+    knows_of_records: bool = field(default=False, init=False)
+    """A voter that is not blank, or a leader, has been heard of since the start."""
     high_watermark: int = field(init=False)
     failed_rounds: int = field(default=0, init=False)  # lost rounds of voting in a row; they space out the next ones
     failed_fetches: int = field(default=0, init=False)
     """Likewise, also across roles: an observer finds a dead leader and loses it again."""
+    _first_election_at_ms: int | None = field(default=None, init=False)
     _persisted: ElectionState = field(init=False)  # the state that the driver was last told to write
     _durable: ElectionState = field(init=False)  # the state that it reported as written
     _outbox: list[Effect] = field(default_factory=list, init=False)
@@ -96,8 +99,8 @@ class Core:
 
     @property
     def is_blank(self) -> bool:
-        """A voter that never had a record, as far as it knows."""
-        return self.is_new and self.log.log_end_offset == 0
+        """A voter that never had a record, as far as it knows, nor has heard of one."""
+        return self.is_new and self.log.log_end_offset == 0 and not self.knows_of_records
 
     def is_provisional(self, *, is_candidate_blank: bool) -> bool:
         """True when our vote counts only if all other voters agree.
@@ -182,6 +185,15 @@ class Core:
             self.high_watermark = offset
             self.emit(HighWatermark(offset))
         return risen
+
+    def has_waited_for_all(self, now_ms: int) -> bool:
+        """True when a first election need not wait for an answer of all voters any more.
+
+        The wait begins with the first call: a majority agrees by then.
+        """
+        if self._first_election_at_ms is None:
+            self._first_election_at_ms = now_ms + self.config.first_election_wait_ms
+        return now_ms >= self._first_election_at_ms
 
     def complete_repair(self, leader: int) -> None:
         """The damaged log is whole again, or a new voter's log is. A vote of this epoch may have been lost with it: it

@@ -52,6 +52,7 @@ class Follower(Role):
         self._download: SnapshotDownload | None = None
 
     def enter(self, now_ms: int) -> Transition | None:
+        self.core.knows_of_records = True  # each leader has one
         self._maybe_fetch(now_ms)
         return None
 

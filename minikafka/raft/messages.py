@@ -40,10 +40,16 @@ class Message:
 
     __slots__ = ()
     TAG: ClassVar[str]
+    ADDED: ClassVar[int] = 0
+    """How many of the last fields earlier versions do not know. Each is a flag, and on the wire only if it is set."""
 
     def to_wire(self) -> list[object]:
         """A list of str, int, bool, bytes, None and lists of them."""
-        return [self.TAG, *(_plain(getattr(self, field.name)) for field in fields(self))]  # type: ignore[arg-type]
+        wire = [self.TAG, *(_plain(getattr(self, field.name)) for field in fields(self))]  # type: ignore[arg-type]
+        for _ in range(self.ADDED):
+            if not wire[-1]:
+                wire.pop()
+        return wire
 
 
 def _plain(value: object) -> object:
@@ -117,14 +123,22 @@ class FetchSnapshotRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class VoteResponse(Message):
-    """Answers VoteRequest."""
+    """Answers VoteRequest. ``is_blank``: a blank candidate is refused by a voter that never had a record either."""
 
     TAG: ClassVar[str] = "VoteAnswer"
+    ADDED: ClassVar[int] = 1
     error_code: ErrorCode
     leader_epoch: Epoch
     leader_id: NodeId | None
     vote_granted: Flag = False
     is_provisional: Flag = False
+    is_blank: Flag = False
+
+    @property
+    def tells_of_records(self) -> bool:
+        """For a blank candidate: the cluster has records."""
+        has_looked = self.error_code in (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
+        return has_looked and not (self.vote_granted or self.is_blank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +232,9 @@ def message_from_wire(wire: object) -> Request | Response:
     if cls is None:
         raise MalformedMessageError(f"unknown message {wire[0][:40]!r}")
     rules = _RULES_OF[cls]
-    if len(wire) != len(rules) + 1:
+    if not 0 <= len(rules) + 1 - len(wire) <= cls.ADDED:
         raise MalformedMessageError(f"{cls.TAG} has {len(rules)} fields, got {len(wire) - 1}")
-    return cls(*(_field(cls, name, rule, value) for (name, rule), value in zip(rules, wire[1:], strict=True)))
+    return cls(*(_field(cls, name, rule, value) for (name, rule), value in zip(rules, wire[1:], strict=False)))
 
 
 def _field(cls: type[Message], name: str, rule: Callable[[object], Any], value: object) -> Any:

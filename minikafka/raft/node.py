@@ -197,6 +197,8 @@ class RaftNode:
         """The answer to the request with ``request_id``."""
         if self._is_too_far(message.leader_epoch):
             return self.on_connection_lost(peer, False, now_ms)
+        if isinstance(message, VoteResponse) and message.tells_of_records:
+            self._core.knows_of_records = True
         if not self._quorum.learn(message.leader_epoch, message.leader_id, peer, now_ms):
             self._quorum.switch(self._quorum.role.on_response(peer, request_id, message, now_ms), now_ms)
         return self._core.take_effects()
@@ -236,15 +238,17 @@ class RaftNode:
         core = self._core
         error = ErrorCode.NONE if request.epoch >= core.epoch else ErrorCode.FENCED_LEADER_EPOCH
         granted = False
+        if not request.is_blank:
+            core.knows_of_records = True
         if not error:
             self._quorum.learn(request.epoch, None, request.candidate_id, now_ms)
             granted = self._grants(request, now_ms)
         if granted and not request.pre_vote:
             # Also for a repeated grant: the candidate has an election timeout from now on.
             self._quorum.switch(ToUnattached(core.epoch, request.candidate_id), now_ms)
-        answer = VoteResponse(
-            error, core.epoch, core.leader, granted, core.is_provisional(is_candidate_blank=request.is_blank)
-        )
+        is_provisional = core.is_provisional(is_candidate_blank=request.is_blank)
+        is_blank = request.is_blank and core.is_blank and not granted
+        answer = VoteResponse(error, core.epoch, core.leader, granted, is_provisional, is_blank)
         core.respond(token, answer, is_vote=granted and not request.pre_vote)
 
     def _grants(self, request: VoteRequest, now_ms: int) -> bool:
@@ -252,7 +256,7 @@ class RaftNode:
         core, role = self._core, self._quorum.role
         if not core.may_campaign or not self._is_up_to_date(request.last):
             return False
-        if request.is_blank and not core.is_new:
+        if request.is_blank and not core.is_blank:
             return False  # this cluster had records, and the candidate may have lost them
         if request.pre_vote:
             # The election whose vote is being written here may still be won.

@@ -18,6 +18,10 @@ class Poll:
 
     A *provisional* vote comes from a voter that may have lost every record it acknowledged (:attr:`Core.is_new`). It
     counts only if every voter grants the round.
+
+    A *blank* voter (:attr:`Core.is_blank`) asks for the first election of its cluster. If any voter knows of records,
+    it is not the first. So a round of its pre-votes needs an answer of every voter, though not every grant. Voters that
+    do not answer in many rounds are not waited for any longer (:meth:`Core.has_waited_for_all`).
     """
 
     def __init__(self, core: Core, pre_vote: bool) -> None:
@@ -26,6 +30,8 @@ class Poll:
         self._request_ids: dict[int, int] = {}
         self.granted = {core.node_id} if core.is_durable else set()
         self.refused: set[int] = set()
+        self._is_blank = core.is_blank
+        self._unanswered = set(core.voters.others(core.node_id))
         self._provisional = {core.node_id} if core.is_provisional(is_candidate_blank=core.is_blank) else set()
 
     def grant_own(self) -> None:
@@ -43,6 +49,8 @@ class Poll:
         """Count an answer to this round; late and repeated ones are ignored."""
         if self._request_ids.get(voter) == request_id:
             del self._request_ids[voter]
+            if not response.error_code:  # otherwise it has not looked at its log
+                self._unanswered.discard(voter)
             granted = response.vote_granted and response.leader_epoch == self._core.epoch
             (self.granted if granted else self.refused).add(voter)
             if response.is_provisional:
@@ -56,15 +64,35 @@ class Poll:
     @property
     def won(self) -> bool:
         """True when a majority granted it, including ourselves; with provisional votes, when all did."""
+        return self._has_enough and not self._must_hear_all
+
+    @property
+    def lacks_answers_only(self) -> bool:
+        """True when a majority agrees to a first election, and some of the others have not answered."""
+        return self._has_enough and self._must_hear_all
+
+    @property
+    def _has_enough(self) -> bool:
         voters = self._core.voters
         is_enough = len(self.granted - self._provisional) >= voters.majority or len(self.granted) == len(voters)
-        return is_enough and self._core.node_id in self.granted
+        return is_enough and self._core.node_id in self.granted and not self._is_mistaken
+
+    @property
+    def _must_hear_all(self) -> bool:
+        """Those who have not answered may have records."""
+        return self._is_blank and self._pre_vote and bool(self._unanswered)
+
+    @property
+    def _is_mistaken(self) -> bool:
+        """It began as a first election, and we have heard of records since."""
+        return self._is_blank and not self._core.is_blank
 
     @property
     def lost(self) -> bool:
-        """True when neither a majority nor all voters can grant it any more."""
+        """True when neither a majority nor all voters can grant it any more, or it should not have been asked for."""
         voters = self._core.voters
-        return bool(self.refused) and len(voters) - len(self.refused | self._provisional) < voters.majority
+        is_short = bool(self.refused) and len(voters) - len(self.refused | self._provisional) < voters.majority
+        return is_short or self._is_mistaken
 
 
 class Round(Role):
@@ -101,6 +129,8 @@ class Round(Role):
     def tick(self, now_ms: int) -> Transition | None:
         if self._deadline_ms is None or now_ms < self._deadline_ms:
             return None
+        if self._poll.lacks_answers_only and self.core.has_waited_for_all(now_ms):
+            return self._on_won()
         if not self._poll.lost:
             self.core.failed_rounds += 1
         return self._on_failed()

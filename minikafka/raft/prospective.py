@@ -1,5 +1,8 @@
 """Prospective (KIP-996): this voter misses its leader, and asks the others whether they miss it, too.
 
+A voter that knows of no record asks for the first election of its cluster, and waits for an answer of every voter
+(:mod:`minikafka.raft.poll`).
+
 Asking changes no state, neither here nor there. So a node that was cut off disturbs no other: voters that hear their
 leader refuse. If the round is won, the voter stands as candidate. If it is lost or times out, the voter returns to its
 former leader, or asks again if there was none.

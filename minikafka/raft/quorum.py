@@ -2,15 +2,15 @@
 
 Every legal transition, and what triggers it:
 
-==============  ==============  =============================================================================
+==============  ==============  ===============================================================================
 from            to              trigger
-==============  ==============  =============================================================================
+==============  ==============  ===============================================================================
 unattached      unattached      higher epoch seen without a leader; vote granted
 unattached      prospective     election timeout (a voter with a whole log)
 unattached      follower        leader learned
 prospective     unattached      higher epoch seen without a leader; vote granted
 prospective     prospective     round lost or out of time, no former leader to go back to
-prospective     candidate       pre-votes of a majority
+prospective     candidate       pre-votes of a majority; before a first election, an answer of every voter, too
 prospective     leader          votes of a majority, some of which came after the round
 prospective     follower        round lost or out of time: back to the former leader; leader learned
 candidate       unattached      higher epoch seen without a leader
@@ -26,7 +26,7 @@ follower        unattached      higher epoch seen without a leader; fetch timeou
 follower        prospective     fetch timeout; leader's port refuses; leader says it does not lead or resigned
 follower        candidate       leader resigned and named this voter first
 follower        follower        higher epoch seen with its leader
-==============  ==============  =============================================================================
+==============  ==============  ===============================================================================
 
 The epoch rises by one on becoming candidate, or to what a message names (an observer's only with its leader); it never
 falls. A vote stays for its epoch. Both are in ``ElectionState``. Granted votes, our own vote, fetches and election

@@ -14,7 +14,7 @@ durability             a fetch claims no more than the sender's disk holds, in t
 
 from __future__ import annotations
 
-from raft_simulation import Node, Packet, Record, Simulation
+from raft_simulation import Disk, Node, Packet, Record, Simulation
 
 import minikafka.raft.effects as fx
 from minikafka.raft.messages import FetchRequest, VoteRequest, VoteResponse
@@ -53,6 +53,15 @@ class CheckedSimulation(Simulation):
         super().crash(node_id, kept_offset, kept_election)
         self.epochs[node_id] = self.nodes[node_id].disk.election.epoch
         self.high_watermarks[node_id] = 0
+
+    def wipe(self, node: Node) -> None:
+        """The node's process dies, and it is given another disk, on which there is nothing."""
+        self.crash(node.node_id)
+        node.disk = Disk(new_mark=True)
+        self.epochs[node.node_id] = 0
+        self.votes = {key: candidate for key, candidate in self.votes.items() if key[0] != node.node_id}
+        self.impaired.add(node.node_id)
+        self.wire = [packet for packet in self.wire if packet.source != node.node_id]
 
     # The machine has spoken
 

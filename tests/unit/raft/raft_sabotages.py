@@ -155,6 +155,18 @@ def a_voter_with_an_empty_disk_votes_as_others_do(core: Core, *, is_candidate_bl
     return False
 
 
+@SUITE.replaces(Poll, "_must_hear_all")
+def two_empty_disks_do_not_wait_for_the_third(poll: Poll) -> bool:
+    """Two voters whose disks were exchanged at once begin a cluster without records, faster than the third answers."""
+    return False
+
+
+@SUITE.replaces(Core, "is_blank")
+def two_empty_disks_outvote_the_third(core: Core) -> bool:
+    """It answers that the cluster has records, and is one of three."""
+    return core.is_new and core.log.log_end_offset == 0
+
+
 @SCENES.replaces(Follower, "_maybe_complete_repair")
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
     """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""

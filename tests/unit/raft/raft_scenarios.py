@@ -18,6 +18,7 @@ propose NODE VALUE...      one batch
 crash NODE [KEPT]          of what is not flushed, records below offset KEPT survive
 restart NODE
 damage NODE OFFSET         as a restart, with a log that is found damaged from OFFSET on
+wipe NODE...               its disk is exchanged for an empty one; ``start`` begins on it
 cut A B / heal             silence between two nodes / everywhere ended
 break A B                  node A loses its connection to B (and finds B's port closed when B is down)
 refuse A B                 node A finds B's port closed, rightly or not
@@ -209,6 +210,10 @@ class Scenario(CheckedSimulation):
         disk.repair_mark = True
         self.impaired.add(int(node))
         self._start(node)
+
+    def _wipe(self, *nodes: str) -> None:
+        for node_id in nodes:
+            self.wipe(self.nodes[int(node_id)])
 
     def _cut(self, a: str, b: str) -> None:
         self.cuts |= {(int(a), int(b)), (int(b), int(a))}

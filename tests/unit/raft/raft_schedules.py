@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 
 from raft_invariants import CheckedSimulation, check
-from raft_simulation import RECORD, Disk, Node
+from raft_simulation import RECORD, Node
 
 from minikafka.raft import RaftConfig
 
@@ -23,8 +23,11 @@ FETCH_TIMEOUT_MS = 60
 SLOW_SYNCS_MS = (30, 150)  # a disk that takes longer than a round of voting, and than the fetch timeout
 
 
+FOREVER_MS = 1 << 40
+
+
 @cache
-def quick_config(records_per_fetch: int) -> RaftConfig:
+def quick_config(records_per_fetch: int, first_election_wait_ms: int = FETCH_TIMEOUT_MS) -> RaftConfig:
     """Short times, so that a schedule sees many elections, and small answers, so that logs differ in many ways."""
     return RaftConfig(
         election_timeout_ms=20,
@@ -32,6 +35,7 @@ def quick_config(records_per_fetch: int) -> RaftConfig:
         election_backoff_max_ms=20,
         retry_backoff_ms=5,
         request_timeout_ms=20,
+        first_election_wait_ms=first_election_wait_ms,
         election_jitter_ms=6,
         fetch_max_wait_ms=25,
         fetch_max_bytes=records_per_fetch * RECORD.size,
@@ -48,7 +52,10 @@ class Schedule(CheckedSimulation):
 
     def __init__(self, seed: int) -> None:
         choice = random.Random(seed)
-        super().__init__(choice.choice(SIZES), choice.choice((0, 0, 0, 1)), seed, quick_config(choice.choice((1, 3))))
+        self.has_two_wiped = choice.random() < 0.4
+        wait_ms = FOREVER_MS if self.has_two_wiped else FETCH_TIMEOUT_MS  # nobody can tell who is gone for good
+        config = quick_config(choice.choice((1, 3)), wait_ms)
+        super().__init__(choice.choice(SIZES), choice.choice((0, 0, 0, 1)), seed, config)
         self.trace: list[str] | None = None
         for node in self.all_nodes:
             node.disk.new_mark = True
@@ -77,6 +84,7 @@ class Schedule(CheckedSimulation):
             (self.snapshot_any, some(0, 1, 5)),
             (self.damage_any, some(0, 0, 1)),
             (self.wipe_any, some(0, 0, 1)),
+            (self.wipe_two, int(self.has_two_wiped)),
         ]
         self.flush_rate = some(0.1, 0.4, 0.8)
         self.final_sync_ms = some(0, 0, 0, *SLOW_SYNCS_MS)
@@ -263,13 +271,22 @@ class Schedule(CheckedSimulation):
         """A voter comes back with another disk, on which there is nothing."""
         node = self.any_node()
         if self._may_lose(node):
-            self.crash(node.node_id)
-            node.disk = Disk(new_mark=True)
-            self.epochs[node.node_id] = 0
-            self.votes = {key: candidate for key, candidate in self.votes.items() if key[0] != node.node_id}
-            self.impaired.add(node.node_id)
-            self.wire = [packet for packet in self.wire if packet.source != node.node_id]
+            self.wipe(node)
             node.start()
+
+    def wipe_two(self) -> None:
+        """Two voters at once, where another has all that was committed, and knows of the last epoch."""
+        two = [self.nodes[voter] for voter in self.rng.sample(self.voters.ids, min(2, len(self.voters)))]
+        others = [self.nodes[voter] for voter in self.voters.ids if self.nodes[voter] not in two]
+        if all(map(self._may_lose, two)) and any(map(self._knows_all, others)):
+            for node in two:
+                self.wipe(node)
+            for node in two:
+                node.start()
+
+    def _knows_all(self, node: Node) -> bool:
+        knows_epoch = node.disk.election.epoch == max(self.epochs.values())
+        return knows_epoch and bool(self.committed) and self._on_disk(node, len(self.committed), self.committed[-1][0])
 
     def _may_lose(self, node: Node) -> bool:
         """One at a time, and only once all voters know what they have."""

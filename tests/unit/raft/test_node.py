@@ -427,6 +427,76 @@ def test_a_voter_of_old_elects_nobody_who_never_had_a_record() -> None:
         assert ask(node(), VoteRequest("c", 2, 1, START, pre_vote)).vote_granted
 
 
+def blank_round(machine: RaftNode, now_ms: int) -> dict[int, int]:
+    """Another round begins: the ids of its questions, which are those of a blank voter."""
+    sent = [send for send in of_type(machine.tick(now_ms), fx.Send) if isinstance(send.message, VoteRequest)]
+    assert all(send.message.is_blank for send in sent)
+    return {send.to: send.request_id for send in sent}
+
+
+@pytest.mark.spec("P1")
+def test_a_first_election_needs_an_answer_of_all_voters() -> None:
+    machine = node(is_new=True)
+    asked = blank_round(machine, 1000)
+    machine.on_response(2, asked[2], VoteResponse(NONE, 0, None, True), 1000)
+    assert machine.role == "prospective", "two of three agree, and the third may have records"
+    machine.on_response(3, asked[3], VoteResponse(NONE, 0, None, is_blank=True), 1000)
+    assert (machine.role, machine.epoch) == ("candidate", 1), "it refuses, but has none either"
+
+
+@pytest.mark.spec("P1")
+def test_a_blank_voter_that_hears_of_records_is_blank_no_more() -> None:
+    """By an answer, also to an earlier question; by another voter's question; by following a leader."""
+    yes, no = VoteResponse(NONE, 0, None, True), VoteResponse(NONE, 0, None)
+    for delay in (0, 1):
+        machine = node(is_new=True)
+        asked = blank_round(machine, 1000)
+        machine.on_response(2, asked[2], yes, 1000)
+        machine.on_response(3, asked[3] - delay, no, 1000)
+        assert machine.role == "prospective"
+        (again, _) = of_type(machine.tick(2000), fx.Send)
+        assert not again.message.is_blank
+    for heard in (VoteRequest("c", 3, 0, LATER, True), BeginQuorumEpochRequest("c", 3, 1)):
+        machine = node(is_new=True)
+        ask(machine, heard)
+        answer = ask(machine, VoteRequest("c", 2, 1, START, True, True))
+        assert answer.tells_of_records
+
+
+@pytest.mark.spec("P1")
+def test_a_first_election_waits_for_a_voter_that_does_not_answer_as_long_as_is_set() -> None:
+    machine = node(is_new=True, config=RaftConfig(first_election_wait_ms=5000))
+    began_ms, now_ms, rounds = 0, 1000, 0
+    while asked := blank_round(machine, now_ms):
+        if machine.role == "candidate":
+            break
+        machine.on_connection_lost(3, True, now_ms)
+        machine.on_response(2, asked[2], VoteResponse(NONE, 0, None, True), now_ms)
+        assert machine.role == "prospective"
+        rounds += 1
+        now_ms = machine.next_deadline_ms() or 0
+        began_ms = began_ms or now_ms
+    assert machine.role == "candidate"
+    assert rounds > 10
+    assert 5000 <= now_ms - began_ms <= 5300, "and the last round"
+
+
+@pytest.mark.spec("P1")
+def test_a_blank_candidate_that_hears_of_records_leads_by_no_majority() -> None:
+    machine = node(is_new=True, config=RaftConfig(first_election_wait_ms=1))
+    for now_ms in (1000, 2000, 3000):  # the second round's end is that of the wait
+        asked = blank_round(machine, now_ms)
+        if machine.role == "candidate":
+            break
+        machine.on_response(2, asked[2], VoteResponse(NONE, 0, None, True), now_ms)
+    assert machine.role == "candidate"
+    machine.on_response(3, asked[3], VoteResponse(NONE, 1, None), 3000)
+    machine.on_response(2, asked[2], VoteResponse(NONE, 1, None, True), 3000)
+    assert machine.role == "candidate"
+    machine.tick(4000)
+    assert machine.role == "prospective"
+
+
 @pytest.mark.spec("P1")
 @pytest.mark.parametrize("is_new", [True, False])
 def test_provisional_votes_count_when_all_agree(is_new: bool) -> None:

@@ -10,7 +10,7 @@ from raft_simulation import Simulation
 
 from minikafka.raft.quorum import LEGAL_TRANSITIONS, QuorumState
 
-RARE = (319, 2337)  # where a node that resigned, and one that leads, learn of the next leader by its epoch
+RARE = (97, 933, 1075)  # where one that resigned, follows, or leads learns of the next leader by its epoch
 
 
 @pytest.mark.spec("C1")
@@ -20,7 +20,7 @@ def test_random_schedules_keep_the_invariants() -> None:
     assert not result.violations, result
 
 
-@pytest.mark.parametrize("seed", [1046063, 1087757])
+@pytest.mark.parametrize("seed", [26959, 38464])
 def test_links_that_were_cut_are_no_disruption_on_slow_disks(seed: int) -> None:
     """Followers that heard nothing for long asked for votes a moment after the links were whole, as they must."""
     run_schedule(seed)
@@ -28,7 +28,7 @@ def test_links_that_were_cut_are_no_disruption_on_slow_disks(seed: int) -> None:
 
 def test_a_write_that_the_end_of_another_begins_ends_too() -> None:
     """The flush of an observer's log begins the write of its election state, on which all that it does next waits."""
-    run_schedule(208501)
+    run_schedule(13408)
 
 
 @pytest.mark.parametrize("sync_ms", [0, 30])

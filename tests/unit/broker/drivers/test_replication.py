@@ -399,7 +399,7 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one partition is synced, another may come to follow another leader: then it is too late for it."""
-    await cluster.start(1, 2)
+    await cluster.start()
     await cluster.ready()
     await create_topic(cluster.controller, "orders", replicas=[[1, 2], [1, 2]], flush_messages=1)
     node = cluster.nodes[2]
@@ -427,7 +427,7 @@ async def test_a_long_answer_leaves_turns_to_others(
 ) -> None:
     """One of 10 MiB, in which each record had a batch, took a turn of 0.23 s of CPU, 2.3 s on a busy machine; one in
     which a thousand partitions began a segment 0.5 s, and 2.8 s."""
-    await cluster.start(1, 2)
+    await cluster.start()
     await cluster.ready()
     await create_topic(cluster.controller, "orders", replicas=[[1, 2], [1, 2]], segment_bytes=1024)
     node = cluster.nodes[2]
@@ -463,7 +463,7 @@ async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have been taken away from that one in between, and the new leader counts it as ours."""
-    await cluster.start(1, 2)
+    await cluster.start()
     await cluster.ready()
     tp = await create_topic(cluster.controller, "orders", replicas=[[1, 2]], flush_messages=1)
     node = cluster.nodes[2]

@@ -19,8 +19,7 @@ Dial = Callable[..., Awaitable[Client]]
 @pytest.fixture
 async def other(cluster: Cluster) -> Node:
     """Node 2, which follows ``shared`` and has no replica of ``alone``; node 1 leads both."""
-    await cluster.start(1)
-    await cluster.start(2)
+    await cluster.start()
     await cluster.ready()
     for name, replicas in (("shared", [1, 2]), ("alone", [1])):
         tp = await create_topic(cluster.controller, name, replicas=[replicas])
