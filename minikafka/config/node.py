@@ -101,9 +101,9 @@ class NodeSettings(SettingGroup):
         33_554_432,
         kafka="-1",
         doc="""Memory of all client connections for incomplete or waiting requests and unread answers, in addition to
-        128 KiB for each; listeners for clients have equal shares of it. Beyond it, connections with more than their
-        128 KiB are not read from until memory is free; far beyond it, the connection with the most memory is
-        closed.""",
+        128 KiB for each, or less if that were more than as much again for all, but not less than 8 KiB; listeners for
+        clients have equal shares of it. Beyond it, connections that need more than theirs are not read from until
+        memory is free; far beyond it, the connection with the most memory is closed.""",
     )
     max_connections = Setting(
         integer(1),

@@ -9,7 +9,7 @@ A connection is read from unless (:meth:`Connection._is_held_up`)
 
 - it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of waiting requests, ready answers and unsent
   bytes;
-- all connections of the listener hold too much, and it is beyond its own allowance (``budget``);
+- all connections of the listener hold too much, and it needs more than its own allowance (``budget``);
 - it *stands in line*: this turn of the loop has handled enough (``turns``);
 - it is *suspended*: a thread examines a request, and later requests must wait for it.
 
@@ -25,7 +25,7 @@ from typing import ClassVar, Final, Protocol, cast
 
 from minikafka.metrics.requests import ApiRequests
 from minikafka.model import ANONYMOUS
-from minikafka.net.budget import ALLOWANCE_BYTES, Budget
+from minikafka.net.budget import Budget
 from minikafka.net.closings import Closings
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.liveness import WITH_CALLERS, is_gone, keep_alive
@@ -93,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._shared = shared
         self._budget, self._turns = shared.budget, shared.turns
-        self._excess = 0  # bytes beyond the allowance, as the budget knows them
+        self._wanted = 0  # bytes beyond the allowance when it goes on, as the budget knows them
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._flush_scheduled = False
@@ -119,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock, WITH_CALLERS)
+        self._budget.join(self)
         self._handler.on_connection_made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -299,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         outbox = self._outbox
         if chunks:
             outbox.write(chunks)
-        if self._reading_paused or self._excess or outbox.queued_bytes:  # otherwise nothing was held back
+        if self._reading_paused or self._wanted or outbox.queued_bytes:  # otherwise nothing was held back
             self._go_on()
 
     def _take_ready(self) -> deque[Reply]:
@@ -368,6 +369,11 @@ class Connection(asyncio.BufferedProtocol):
         """There is memory for it again (``Budget``)."""
         self._loop.call_soon(self._go_on)
 
+    def on_less_allowed(self) -> None:
+        """There are more connections (``Budget``)."""
+        if self._transport is not None and not self._transport.is_closing() and self._is_held_up():
+            self._pause_reading()
+
     def trim(self) -> None:
         """Shrink the receive buffer, unless something waits in it: others wait for memory, or the peer rests."""
         if self._buffer.capacity > ReceiveBuffer.COMFORTABLE_SIZE:
@@ -376,42 +382,46 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_up(self) -> None:
         """The hard limit is exceeded, and this connection has the most (``Budget``)."""
-        self.close(f"it holds {self._excess} bytes, the most of {self._budget.held} in all connections")
+        self.close(f"it holds the most memory, of {self._budget.held} bytes in all connections")
 
     def _is_held_up(self) -> bool:
         held = self.replies_held
         outbox = self._outbox
         if outbox is not None:  # the transport holds little, unless it reports much
             held += outbox.pending_bytes if self._writing_paused else outbox.queued_bytes
-        excess = held + self._buffer.capacity - ALLOWANCE_BYTES
-        if excess > 0 or self._excess:
-            excess = self._report(held - self.replies_in_files - (outbox.in_files if outbox is not None else 0))
+        buffer, allowance = self._buffer, self._budget.allowance
+        buffer.comfortable_size = min(allowance, ReceiveBuffer.COMFORTABLE_SIZE)
+        wanted = held + buffer.wanted(allowance) - allowance
+        if wanted > 0 or self._wanted:
+            wanted = self._report(held - self.replies_in_files - (outbox.in_files if outbox is not None else 0))
         return (
             self._writing_paused
             or held > MAX_HELD_BYTES
             or len(self._replies) >= MAX_REPLIES_IN_FLIGHT
             or self._in_line
             or self._suspended > 0
-            or (excess > 0 and not self._budget.may_go_on(self))
+            or (wanted > 0 and not self._budget.may_go_on(self, wanted, wanted + buffer.needed - buffer.capacity))
         )
 
     def _report(self, held: int) -> int:
-        """Report the memory beyond the allowance to the budget, without an empty buffer while others wait."""
+        """Report the memory beyond the allowance to the budget, without an empty buffer while others wait. How much it
+        will be when this connection goes on; 0: none."""
         if self._budget.is_tight:
             self._buffer.trim()
-        self._excess = max(0, held + self._buffer.capacity - ALLOWANCE_BYTES)
-        self._budget.report(self, self._excess)
-        return self._excess
+        allowed = self._budget.allowance - held
+        self._wanted = max(0, self._buffer.wanted(self._budget.allowance) - allowed)
+        self._budget.report(self, max(0, self._buffer.capacity - allowed), self._wanted)
+        return self._wanted
 
     def _settle(self) -> None:
         """Resume or pause reading, by the present state."""
         outbox = self._outbox
         if (
-            self.replies_held + self._buffer.capacity <= ALLOWANCE_BYTES
+            self.replies_held + self._buffer.needed <= self._budget.allowance
             and len(self._replies) < MAX_REPLIES_IN_FLIGHT
             and self._turns.left > 0
             and outbox is not None
-            and not (outbox.queued_bytes or self._excess or self._writing_paused)
+            and not (outbox.queued_bytes or self._wanted or self._writing_paused)
             and not (self._reading_paused or self._in_line or self._suspended)
         ):
             return  # the usual case: reading goes on

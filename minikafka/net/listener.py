@@ -26,6 +26,9 @@ BIND_PATIENCE_S: Final = 2.0
 RELIEF_INTERVAL_S: Final = 1.0
 STALL_S: Final = 5.0
 """Who holds memory that others wait for has so long to complete a frame, or to take some of its answers."""
+CROWD: Final = 100
+CROWD_STALL_S: Final = 1.0
+"""The same while more than so many wait: most of these complete nothing, or all would have been served by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         budget = self.shared.budget
+        patience_s = STALL_S if budget.waiting_count <= CROWD else CROWD_STALL_S
         moved: dict[Connection, tuple[int, float]] = {}
         for holder in budget.by_size() if budget.is_tight else ():
             assert isinstance(holder, Connection)
@@ -205,8 +209,8 @@ class Listener:
             before, since_s = self._moved.get(holder, (-1, now_s))
             moved[holder] = (holder.moved_bytes, since_s if before == holder.moved_bytes else now_s)
             stalled_since_s = moved[holder][1] if holder.owed_bytes else holder.partial_since_s or now_s
-            if budget.is_tight and now_s - stalled_since_s > STALL_S:
-                holder.close(f"other connections wait for its memory, and it made no progress for {STALL_S:.0f} s")
+            if budget.is_tight and now_s - stalled_since_s > patience_s:
+                holder.close(f"other connections wait for its memory, and it made no progress for {patience_s:.0f} s")
         self._moved = moved
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 

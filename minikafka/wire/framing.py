@@ -54,6 +54,8 @@ class ReceiveBuffer:
     QUIET_READS: Final = 64
     COMFORTABLE_SIZE: Final = 64 * 1024
     LARGE_SIZE: Final = 8 * 1024 * 1024
+    WHOLE_SIZE: Final = 2 * 1024 * 1024
+    """As a request with the largest batch that brokers take by default needs."""
     READ_SIZE_MAX: Final = 1024 * 1024
     MAPPED_SIZE: Final = 256 * 1024
 
@@ -63,7 +65,11 @@ class ReceiveBuffer:
         self._initial_size = initial_size
         self.capacity = initial_size
         """How many bytes are allocated."""
+        self.comfortable_size = self.COMFORTABLE_SIZE
+        """So much it may grow to when it is full, of whatever: one read then gets many small frames."""
         self._buffer = _allocated(initial_size)
+        self.needed = initial_size
+        """How many bytes will be allocated when the frame that has begun is complete."""
         self._view = memoryview(self._buffer)
         self._start = 0
         self._filled = 0
@@ -95,8 +101,8 @@ class ReceiveBuffer:
             if self._quiet_reads >= self.QUIET_READS:
                 self.trim()
         capacity = self.capacity
-        if full and capacity < self.COMFORTABLE_SIZE:
-            self._replace(2 * capacity)
+        if full and capacity < self.comfortable_size:
+            self._enlarge(2 * capacity)
         elif (capacity - self._filled) * 4 < capacity:
             self._make_room()
         return self._view[self._filled : self._filled + self.READ_SIZE_MAX]
@@ -127,6 +133,8 @@ class ReceiveBuffer:
             raise FrameError(explain_prefix(bytes(self._view[self._start : start]), self.size_max))
         end = start + size
         if end > self._filled:
+            if PREFIX_SIZE + size > self.needed:
+                self._need(PREFIX_SIZE + size)
             return None
         self._start = end
         return self._view[start:end]
@@ -140,12 +148,27 @@ class ReceiveBuffer:
         """Give back what an outsized frame made it grow to, if nothing is waiting in the buffer."""
         if self._start == self._filled and len(self._buffer) > self._initial_size:
             self._replace(self._initial_size)
+            self.needed = self.capacity
         self._quiet_reads = 0
 
     def discard(self) -> None:
         """Forget what waits, and give everything back: nobody will ask for it."""
         self._start = self._filled
         self.trim()
+        self.needed = self.capacity
+
+    def wanted(self, free: int) -> int:
+        """How many bytes it should be allowed now. When it is full, and twice its size is more than ``free``, that is
+        what its frame takes, though not because of what a prefix says alone: WHOLE_SIZE, or twice what has arrived."""
+        capacity = self.capacity
+        if self._filled < capacity or 2 * capacity <= free:
+            return capacity
+        return max(capacity, min(self.needed, max(self.WHOLE_SIZE, 2 * capacity)))
+
+    def _need(self, size: int) -> None:
+        """It will grow by steps to hold so much."""
+        while self.needed < size:
+            self.needed = 2 * self.needed if self.needed < self.LARGE_SIZE else size
 
     def _make_room(self) -> None:
         waiting = self._filled - self._start
@@ -165,6 +188,7 @@ class ReceiveBuffer:
 
     def _enlarge(self, size: int) -> None:
         """Where it is, if it can: then nothing is copied."""
+        self.needed = max(self.needed, size)
         buffer = self._buffer
         if isinstance(buffer, mmap.mmap) and self._start == 0:
             self._view.release()

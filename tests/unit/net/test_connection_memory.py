@@ -94,7 +94,7 @@ async def test_beyond_the_common_limit_large_holders_wait_and_small_ones_do_not(
     half = framed(bytes(3 * MIB))[: MIB + MIB // 2]
     senders = [asyncio.get_running_loop().create_task(peer.send(half)) for peer in greedy]
     budget = listener.shared.budget
-    await eventually(lambda: budget.is_tight and budget._waiting, "some to wait")
+    await eventually(lambda: budget.is_tight and budget.waiting_count, "some to wait")
     modest = await dial(listener)
     for _ in range(3):
         await modest.send(framed(bytes(1000)))
@@ -123,7 +123,7 @@ async def test_those_who_wait_for_memory_are_served_one_after_the_other(
 
     async with asyncio.timeout(20):
         await asyncio.gather(*(ask(peer, number) for number, peer in enumerate(peers)))
-    assert not listener.shared.budget._waiting
+    assert not listener.shared.budget.waiting_count
 
 
 async def test_who_holds_memory_that_others_need_and_stalls_is_closed(

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from minikafka.wire.framing import PREFIX_SIZE, FrameError, ReceiveBuffer
 
+MIB = 1 << 20
+
 pieces = st.lists(st.binary(max_size=300), max_size=20)
 
 
@@ -120,6 +122,38 @@ def test_many_small_frames_get_a_comfortable_buffer() -> None:
         for _ in buffer.frames():
             pass
     assert buffer.capacity == ReceiveBuffer.COMFORTABLE_SIZE
+
+
+@pytest.mark.parametrize("size", [1, 4092, 4093, 5_000, 100_000, MIB, 8 * MIB - 4, 8 * MIB, 9 * MIB, 33 * MIB])
+def test_what_a_frame_needs_is_known_when_it_begins(size: int) -> None:
+    """So that its connection asks for memory once: what it has does not keep others from completing theirs."""
+    buffer = ReceiveBuffer()
+    buffer.feed(framed(b"before") + framed(bytes(size))[:5])
+    assert sum(1 for _ in buffer.frames()) == 1 + (size == 1)
+    needed = buffer.needed
+    assert 4 + size <= needed
+    assert needed <= max(4096, 2 * (4 + size))
+    if size > 1:
+        for start in range(5, 4 + size, MIB):
+            buffer.feed(framed(bytes(size))[start : start + MIB])
+        assert buffer.next_frame() is not None
+    assert needed <= buffer.capacity <= needed + ReceiveBuffer.COMFORTABLE_SIZE
+    assert buffer.needed == buffer.capacity
+    buffer.discard()
+    assert buffer.needed == buffer.capacity == 4096
+
+
+def test_a_prefix_alone_asks_for_no_more_than_a_usual_request() -> None:
+    buffer = ReceiveBuffer()
+    frame = framed(bytes(30 * MIB))
+    asked = []
+    for start in range(0, len(frame), 4096):
+        buffer.feed(frame[start : start + 4096])
+        assert buffer.next_frame() is not None or start + 4096 < len(frame)
+        asked.append((start + 4096, buffer.wanted(16 * 1024)))
+    assert asked[0] == (4096, 4096), "twice that is free"
+    assert all(wanted <= max(2 * arrived, 2 * MIB) for arrived, wanted in asked)
+    assert max(wanted for _, wanted in asked) == buffer.capacity
 
 
 def test_a_frame_held_while_the_buffer_grows_is_not_lost() -> None:
