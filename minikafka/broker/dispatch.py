@@ -16,6 +16,7 @@ API at a version that is not served, except ApiVersions, which is how a client f
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Generator
 from functools import partial
 from importlib import import_module
@@ -26,7 +27,7 @@ from minikafka.broker.authorization import Admission, Row
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
-from minikafka.broker.context import RequestContext
+from minikafka.broker.context import REQUEST_BYTES_MAX, RequestContext, refuse_large
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
@@ -99,6 +100,7 @@ class Dispatcher:
         self._tasks = parts.part(TaskOwner)
         self.on_read_event_end = parts.part(Staging).on_read_event_end
         self._must_authenticate = listener == REPLICATION
+        self._request_bytes_max = REQUEST_BYTES_MAX if listener == CLIENT else sys.maxsize
         self._work_s = parts.part(Clock).work_s
         self._client_quotas = parts.part(ClientQuotas) if listener == CLIENT else None
         self._metadata = parts.part(Metadata)
@@ -155,6 +157,8 @@ class Dispatcher:
                     raise FrameError(f"API {key} version {version} is not served here")
                 self._answer_api_versions(connection, frame, position, version, correlation_id)
                 return
+            if len(frame) > self._request_bytes_max and key != ApiKey.PRODUCE:
+                refuse_large(key, len(frame))
             if self._must_authenticate and connection.principal is None and key not in AUTHENTICATION:
                 raise FrameError(f"API {key} before authentication")
             reply = connection.open_reply(requests)

@@ -94,7 +94,10 @@ class NodeSettings(SettingGroup):
         boolean(), True, doc="Move leaderships to other brokers before the node stops."
     )
     socket_request_max_bytes = Setting(
-        integer(1), 104_857_600, doc="A request that announces more than this closes its connection."
+        integer(1),
+        104_857_600,
+        doc="A request that announces more than this closes its connection. One of a client may have 4 MiB, "
+        "not counting the records of a Produce.",
     )
     queued_max_request_bytes = Setting(
         long(1 << 20),

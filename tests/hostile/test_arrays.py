@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spec("P6")
 ARRAYS = arrays()
 ELEMENTS = 2_000
 DISTINCT = 5_000
-LONG = 50
+LONG = 40
 BAD_COUNTS = {"huge": 2**31 - 1, "negative": -2, "lowest": -(2**31), "one more than there are bytes": 1000}
 
 

@@ -22,7 +22,7 @@ from typing import Final
 from minikafka.broker.authorization import ByHandler
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
-from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
+from minikafka.broker.context import CLIENT_ELEMENTS_MAX, REQUEST_BYTES_MAX, RequestContext, refuse_large
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.new_leaders import NewLeader, NewLeaders, reached_at
@@ -40,6 +40,7 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST, TURN_COST
 from minikafka.records.validate import ZSTD_MIN_PRODUCE_VERSION
 from minikafka.security.acls import AclOperation, ResourceType
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decoder
 from minikafka.wire.decoder import Decoder
 from minikafka.wire.hot import ProduceResponses
@@ -115,6 +116,8 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if decode is None:
         decode = _decoders[version] = decoder(ProduceRequest, version)
     request, _ = decode(frame, position, CLIENT_ELEMENTS_MAX)
+    if len(frame) > REQUEST_BYTES_MAX:
+        _check_rest(len(frame), request)
     acks = request.acks
     results: list[ProduceResult] = []
     if parts.client_quotas.bound_keys:
@@ -150,6 +153,13 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
     if rolls := parts.replicas.take_rolls():
         context.connection.spend(ROLL_COST * rolls)
     parts.staging.add(PendingProduce(context, parts, acks, request.timeout_ms, results))
+
+
+def _check_rest(size: int, request: ProduceRequest) -> None:
+    """FrameError for one with very much beside its records: names."""
+    rest = size - sum(len(data.records) for _topic, data in _batches(request) if data.records is not None)
+    if rest > REQUEST_BYTES_MAX:
+        refuse_large(ApiKey.PRODUCE, rest)
 
 
 def _is_allowed(request: ProduceRequest, context: RequestContext, parts: Parts) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_client import Client
 from broker_node import create_topic, eventually, in_time, listener_of
+from live_wire import api_key
 
+from minikafka.broker.context import REQUEST_BYTES_MAX
 from minikafka.broker.dispatch import (
     DECODED_BYTES,
     DECODED_BYTES_PER_BYTE,
@@ -26,13 +28,14 @@ from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
+from minikafka.wire.headers import encode_request
 from minikafka.wire.messages.create_topics import CreateTopicsResponse
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minikafka.wire.messages.produce import ProduceRequest
+from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Dial = Callable[..., Awaitable[Client]]
 
@@ -70,6 +73,24 @@ async def test_a_request_that_cannot_be_read_closes_its_connection_only(node: No
     await bad.wait_closed()
     assert (await good.ask(MetadataRequest(topics=None))).brokers
     assert node.failure is None
+
+
+@pytest.mark.spec("P6")
+async def test_a_request_of_many_bytes_closes_its_connection_unless_they_are_records(node: Node, dial: Dial) -> None:
+    """With long names one of 71 MB took 400 MB more, and held the loop for as long as it takes to look at them."""
+    names = ["x" * 32_000] * (REQUEST_BYTES_MAX // 32_000 + 1)
+    topics = [TopicProduceData(name=name, partition_data=[]) for name in names]
+    for request, version in (
+        (FindCoordinatorRequest(key_type=0, coordinator_keys=names), 4),
+        (ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics), 9),
+    ):
+        bad = await dial(node)
+        bad.channel.post(encode_request(api_key(request), version, 1, "test", encode(request, version)))
+        await in_time(bad.wait_closed())
+    data = PartitionProduceData(index=0, records=bytes(REQUEST_BYTES_MAX + 1))
+    large = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    answer = await in_time((await dial(node)).ask(large, 9))
+    assert answer.responses[0].partition_responses[0].error_code
 
 
 async def test_a_long_answer_costs_the_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
