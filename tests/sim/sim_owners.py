@@ -99,10 +99,16 @@ class Owners:
         self._in_doubt.setdefault(at, {}).setdefault(member, Counter())[offset] += 1
 
     def on_commit(self, member: str, at: At, offset: int, sent: float) -> None:
-        """It was granted."""
+        """It was granted. An earlier request for the same may still be.
+
+        Who hears that late, when another one has found what is committed, has heard nothing new.
+        """
         self._check(member, at, sent, "commits")
         self.commits += 1
-        self._committed[at] = offset
+        wanted = self._in_doubt.get(at, {}).get(member)
+        if wanted is not None:
+            wanted[offset] -= 1
+            self._committed[at] = offset
 
     def on_refused_commit(self, member: str, at: At, offset: int) -> None:
         """It was refused, and not written: this time. An earlier request for the same may still be."""
