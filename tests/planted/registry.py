@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import os
 import re
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, wraps
@@ -33,6 +36,13 @@ LISTED: Final = (
     "sequence state lost on failover",
     "two owners of one group member",
 )
+
+
+MISFITS: Final = re.compile(r"\b(?:TypeError|AttributeError|NameError|UnboundLocalError)\b")
+
+
+class MisfitError(Exception):
+    """A planted bug does something else than what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,11 @@ class Suite:
         """Register a function as the broken form of ``owner.name``; its docstring says what that breaks."""
 
         def register(broken: F) -> F:
-            is_property = isinstance(vars(owner)[name], property)
+            sound = vars(owner)[name]
+            is_property = isinstance(sound, property)
+            called = sound.fget if is_property else getattr(sound, "__func__", sound)
+            if not _takes_as_much(broken, called):
+                raise MisfitError(f"{broken.__name__} does not take what {name} takes")
             noting = self._noting(broken)
             value = property(noting) if is_property else noting
             self._add(broken, lambda patch: patch.setattr(owner, name, value), listed, is_noted=True)
@@ -145,6 +159,7 @@ class Suite:
             for schedules, seed in enumerate(seeds, 1):
                 violation = self.violation(seed)
                 if violation is not None:
+                    _check_fit(sabotage, violation)
                     return Catch(seed, schedules, cpu_s() - began, violation)
         return None
 
@@ -154,6 +169,49 @@ class Suite:
         known = known_seeds().get((self.name, sabotage.name))
         seeds = () if known is None else (known.seed,)
         return self.catch(sabotage, (*seeds, *range(min(self.bound, SLOW_TRIES) if self.is_slow else self.bound)))
+
+
+def _takes_as_much(broken: Callable[..., Any], sound: Callable[..., Any]) -> bool:
+    """Whoever calls the one can call the other."""
+    ours, theirs = _Takes.of(broken), _Takes.of(sound)
+    return (
+        ours.least <= theirs.least
+        and ours.most >= theirs.most
+        and (ours.keywords is None or theirs.keywords is None or theirs.keywords <= ours.keywords)
+    )
+
+
+class _Takes(NamedTuple):
+    """How many positional arguments a function takes, and which keyword-only ones; None: any."""
+
+    least: int
+    most: float
+    keywords: frozenset[str] | None
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> _Takes:
+        """By its signature."""
+        parameters = inspect.signature(function).parameters.values()
+        kinds = {each.kind for each in parameters}
+        positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        keywords = frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+        return cls(
+            sum(each.default is each.empty for each in positional),
+            math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(positional),
+            None if inspect.Parameter.VAR_KEYWORD in kinds else keywords,
+        )
+
+
+def _check_fit(sabotage: Sabotage, violation: BaseException) -> None:
+    """A broken function that no longer fits into the code is noticed by anybody: it proves nothing.
+
+    Its error may be wrapped in words.
+    """
+    text = "".join(traceback.format_exception(violation))
+    if (found := MISFITS.search(text)) is not None:
+        raise MisfitError(
+            f"{sabotage.name} does not fit into the code any more: {text[found.start() :].splitlines()[0]}"
+        )
 
 
 def cpu_s() -> float:

@@ -6,7 +6,7 @@ import pytest
 
 from planted import registry, table
 from planted.found import named
-from planted.registry import SLOW_TRIES, Known, Suite
+from planted.registry import SLOW_TRIES, Known, MisfitError, Suite
 
 
 class Machine:
@@ -45,6 +45,33 @@ def test_a_bug_that_is_never_called_is_told(monkeypatch: pytest.MonkeyPatch, nam
     monkeypatch.setattr(table, "suite", lambda _name: suite)
     verdict = table._try(("machine", broken.__name__))
     assert (verdict.schedules, verdict.violation) == (None, tells)
+
+
+def test_a_bug_that_does_not_fit_into_the_code_any_more_is_told() -> None:
+    """Five of 350 had been noticed by a TypeError of their own since the functions that they replace had changed."""
+
+    def run_in_words(_seed: int) -> None:
+        try:
+            Machine().used()
+        except Exception as error:
+            raise AssertionError(f"unhandled {error!r}") from None
+
+    suite = Suite("machine", "a machine", run_in_words, 3)
+
+    def takes_too_little() -> int:
+        """Had no arguments once."""
+        return 2
+
+    with pytest.raises(MisfitError, match="takes_too_little does not take what used takes"):
+        suite.replaces(Machine, "used")(takes_too_little)
+
+    @suite.plants()
+    def is_planted_by_hand(patch: pytest.MonkeyPatch) -> None:
+        """Nobody looks at what it takes."""
+        patch.setattr(Machine, "used", takes_too_little)
+
+    with pytest.raises(MisfitError, match=r"is_planted_by_hand does not fit .* 0 positional arguments but 1 was given"):
+        suite.quick_catch(suite.sabotages["is_planted_by_hand"])
 
 
 @pytest.mark.parametrize(("notices", "is_caught"), [(7, True), (SLOW_TRIES + 9, False)])

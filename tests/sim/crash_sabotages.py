@@ -35,7 +35,7 @@ from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
 from minikafka.storage.scan import check_place
 from minikafka.storage.segment import Segment
-from minikafka.storage.segment_list import Removal, SegmentList
+from minikafka.storage.segment_list import Removal, Rows, SegmentList
 from minikafka.storage.segment_names import MAX_OFFSET
 from minikafka.storage.segments import Segments
 from minikafka.storage.tail import Tail
@@ -66,16 +66,19 @@ def the_recovery_point_moves_before_the_data_is_synced(job: FlushJob) -> None:
 
 
 @SUITE.replaces(Segment, "truncate")
-def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int) -> None:
+def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int) -> int:
     """Records are appended where a power cut may bring back the old ones."""
     assert segment._file is not None
     segment._file.truncate(position)
     segment.size = position
     segment.verified = segment.verified.before(position)
     segment.index.truncate(position, end_offset)
-    segment.index.resume(segment._file, position)
-    segment.next_offset = end_offset
-    segment.tail = Tail(end_offset)
+    segment.known_aborted.truncate(end_offset)
+    resumed = segment.index.resume(segment._file, position)
+    reached = segment.base_offset if resumed is None else resumed
+    segment.next_offset = reached
+    segment.tail = Tail(reached)
+    return reached
 
 
 _prepare_flush = Flusher.prepare_flush
@@ -215,10 +218,16 @@ def segments_shrink_while_their_size_is_listed(segment_list: SegmentList, bases:
     return _take_off(segment_list, bases)
 
 
+_rows_of_list = SegmentList._rows
+
+
 @SUITE.replaces(SegmentList, "_rows")
-def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, segments: Segments) -> dict[int, int]:
+def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, segments: Segments, *, is_last: bool = False) -> Rows:
     """What retention or the cleaner takes looks lost after a crash, when a flush came between."""
-    return {segment.base_offset: segment.size for segment in segments.closed} | {segments.active.base_offset: -1}
+    removals, segment_list._removals = segment_list._removals, []
+    rows = _rows_of_list(segment_list, segments, is_last=is_last)
+    segment_list._removals = removals
+    return rows
 
 
 _run_flush = FlushJob.run
@@ -281,7 +290,7 @@ def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) ->
 
 
 @SUITE.replaces(EndSlot, "note")
-def the_end_of_a_log_is_not_noted(slot: EndSlot, end_offset: int) -> None:
+def the_end_of_a_log_is_not_noted(_slot: EndSlot, _end_offset: int, _epoch: int) -> None:
     """A log that lost its last records after a kill passes for whole."""
 
 
@@ -297,7 +306,8 @@ _commit = Appender.commit
 @SUITE.replaces(Appender, "commit")
 def the_end_of_a_log_is_noted_before_it_is_there(appender: Appender) -> None:
     """A log that is whole is missed what a kill kept from being written."""
-    appender._log.end_slot.note(appender._next_offset)
+    log, end_offset = appender._log, appender._next_offset
+    log.end_slot.note(end_offset, log.epochs.epoch_before(end_offset))
     _commit(appender)
 
 

@@ -151,10 +151,10 @@ def a_new_coordinator_takes_the_oldest_commits(patch: Any) -> None:
     """A shard that is loaded keeps the first offset that was stored for a partition."""
     replay = Shard._replay_offset
 
-    def replay_first(shard: Shard, group: Any, record: Any, wall_now_ms: int | None) -> None:
+    def replay_first(shard: Shard, group: Any, record: Any, wall_now_ms: int | None, producer_id: int) -> None:
         is_loading = wall_now_ms is not None
-        if not is_loading or TopicPartition(record.key.topic, record.key.partition) not in group.offsets:
-            replay(shard, group, record, wall_now_ms)
+        if not is_loading or record.partition not in group.offsets:
+            replay(shard, group, record, wall_now_ms, producer_id)
 
     patch.setattr(Shard, "_replay_offset", replay_first)
 

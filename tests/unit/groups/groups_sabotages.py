@@ -157,7 +157,7 @@ def phase_without_end(shard: Shard, group: Group) -> None:
 
 
 @SUITE.replaces(joining, "metadata_record")
-def new_id_not_persisted(shard: Shard, group: Group) -> Any:
+def new_id_not_persisted(shard: Shard, group: Group, _assignments: Any = None) -> Any:
     """The record of a static member's restart holds its assignment no more."""
     return rebalance.metadata_record(shard, group, {})
 
@@ -181,7 +181,7 @@ def generation_ends_with_an_unused_id(shard: Shard, group: Group) -> None:
 
 
 @SUITE.replaces(loading, "look_for_deleted_topics")
-def deletions_without_a_leader_missed(shard: Shard) -> None:
+def deletions_without_a_leader_missed(shard: Shard, _group_ids: Any = None) -> None:
     """Only a shard that is led when a topic is deleted drops the topic's offsets."""
     shard.set_timer(RetentionTimer(), shard.next_expiry_ms)
 
