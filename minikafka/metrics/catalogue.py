@@ -252,7 +252,7 @@ FAILED_HANDSHAKES: Final = Metric(
 HELD_BYTES: Final = Metric(
     "minikafka_connections_held_bytes",
     "gauge",
-    "Memory that connections hold for incomplete or waiting requests and unread answers, beyond 128 KiB for each.",
+    "Memory for incomplete or waiting requests and unread answers of connections, beyond the allowance of each.",
     _BY_LISTENER,
 )
 LOOP_LAG: Final = Metric(
