@@ -364,6 +364,13 @@ def _settle(
     for task in lives:
         task.cancel()
     transacting.end_zombies()
+    settling_at = simulator.now
+    wait_for(
+        simulator,
+        lambda: not transacting.silent_since(settling_at),
+        "each transactional id to commit again: ",
+        lambda: " ".join(transacting.silent_since(settling_at)),
+    )
     transacting.is_over = True
     wait_for(simulator, transacting.have_tellers_ended, "the last transactions to end")
     transacting.wait_until_stable(simulator)

@@ -81,6 +81,7 @@ class Transacting:
         self._transactions = 0
         self._records = 0
         self._refused = ""
+        self._committed_at: dict[str, float] = {}  # last, by transactional id
         self._positions: dict[tuple[str, str], int] = {}
 
     @property
@@ -135,7 +136,7 @@ class Transacting:
         return [*lives, self._workload.process("auditor").spawn(self.audit("auditor"))]
 
     def end_zombies(self) -> None:
-        """Of each id the last one is left. A copier that was fenced is begun again.
+        """Of each id the last one is left. One that was fenced is begun again.
 
         It may have been told that another producer has its id where there is none: a coordinator does not write down
         the epoch before the present one, as Apache Kafka does not, and its successor cannot tell a repeated request.
@@ -144,8 +145,9 @@ class Transacting:
             for process in processes[:-1]:
                 self._kill(process)
             processes[-1].resume()
-            if transactional_id in COPIERS and self._tasks[transactional_id].done():
-                self._begin_life(transactional_id, f"{transactional_id}.{len(processes) + 1}", self._copy)
+            if self._tasks[transactional_id].done():
+                body = self._tell if transactional_id in TELLERS else self._copy
+                self._begin_life(transactional_id, f"{transactional_id}.{len(processes) + 1}", body)
 
     def stop(self) -> None:
         """Everything is copied."""
@@ -275,6 +277,7 @@ class Transacting:
                 return False
             raise
         history.append(name, "ok", "commit", [transaction])
+        self._committed_at[name.rsplit(".", 2)[0]] = self._now
         return True
 
     @property
@@ -386,6 +389,10 @@ class Transacting:
         )
 
     # -- in the end ---------------------------------------------------------------------------------------------------
+
+    def silent_since(self, time_s: float) -> list[str]:
+        """The tellers that have committed nothing since then."""
+        return [each for each in TELLERS if self._committed_at.get(each, 0.0) <= time_s]
 
     def have_tellers_ended(self) -> bool:
         """Each has ended its last transaction, or waited in vain for that."""
