@@ -16,7 +16,7 @@ surviving offsets, so most batches are not decoded.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minikafka.errors import KafkaError
 from minikafka.model import NO_OFFSET
@@ -33,6 +33,9 @@ from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.key_map import LARGE_BATCH_RECORDS, KeyMap
 from minikafka.storage.producer_state import ProducerEntry
 from minikafka.storage.transaction_index import AbortedTransaction
+
+_NEVER_MS: Final = (1 << 63) - 1
+"""A header has no later time; ``delete.retention.ms`` may be as large."""
 
 
 class Kept(NamedTuple):
@@ -75,7 +78,7 @@ class Cleaner:
         self._last_of_producer = last_of_producer
         self._epoch_starts = epoch_starts
         self._wall_ms = wall_ms
-        self._delete_retention_ms = delete_retention_ms
+        self._horizon_ms = min(wall_ms + delete_retention_ms, _NEVER_MS)  # of what has none yet
 
     def clean(self, header: BatchHeader, batch: Buffer) -> Kept | None:
         """The batch with its remaining records; None to drop it."""
@@ -132,7 +135,7 @@ class Cleaner:
             return self._emptied(unchanged, header)
         if header.has_delete_horizon:
             return unchanged
-        body, horizon_ms = read_body(unchanged.batch, 0, header), self._wall_ms + self._delete_retention_ms
+        body, horizon_ms = read_body(unchanged.batch, 0, header), self._horizon_ms
         rebuilt = rebuild_batch(header, body, iter_keys(body, header), delete_horizon_ms=horizon_ms)
         return unchanged._replace(batch=rebuilt)
 
@@ -159,7 +162,7 @@ class Cleaner:
             return unchanged
         if header.record_count > LARGE_BATCH_RECORDS:
             kept = self._kept(header, body, offsets)  # once more, rather than millions in memory
-        horizon_ms = self._wall_ms + self._delete_retention_ms if needs_horizon else None
+        horizon_ms = self._horizon_ms if needs_horizon else None
         rebuilt = rebuild_batch(header, body, kept, delete_horizon_ms=horizon_ms)
         return Kept(header.last_offset, rebuilt, parse_header(rebuilt).max_timestamp)
 

@@ -1076,3 +1076,16 @@ def test_a_start_removes_snapshots_of_segments_that_were_merged_long_ago(open_lo
     log.close()
     assert log.snapshots.offsets() == [1, 2, 3, 4, 5]
     assert open_log().snapshots.offsets() == [4, 5]
+
+
+def test_what_is_deleted_may_be_remembered_for_ever(open_log: OpenLog) -> None:
+    """The sum of now and ``delete.retention.ms`` did not fit in the header: the node ended, at each start again."""
+    log = open_log(**COMPACT, delete_retention_ms=(1 << 63) - 1)
+    put(log, b"a", None)
+    aborted(log, 7, b"x")
+    for later_ms in (0, DAY_MS, 100 * DAY_MS):
+        put(log, b"b%d" % later_ms, b"x")
+        log.roll()
+        assert clean(log, NOW_MS + later_ms)
+        assert pairs(log)[0] == (0, b"a", None)
+        assert any(header.is_control for header in headers_in(read_all(log)))
