@@ -111,8 +111,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not by inheritance
+        shared = self._shared
         self._outbox = Outbox(
-            transport, self._on_output_error, on_sent=self._on_sent, duplicates=self._shared.duplicates
+            transport,
+            self._on_output_error,
+            on_sent=self._on_sent,
+            duplicates=shared.duplicates,
+            turns=shared.turns,
         )
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from minikafka.net.duplicates import Duplicates
+from minikafka.net.turns import Turns
 
 SENDFILE_MIN_BYTES = 32 * 1024
 SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # bytes that one call may copy before other connections get their turn
@@ -75,12 +76,16 @@ class Outbox:
         *,
         on_sent: Callable[[], None] = lambda: None,
         duplicates: Duplicates | None = None,
+        turns: Turns | None = None,
     ) -> None:
-        """``duplicates``: the share of descriptors for sendfile; None: no sendfile."""
+        """``duplicates``: the share of descriptors for sendfile; None: no sendfile. ``turns``: of all connections, for
+        what is sent without; None: its own."""
         self._transport = transport
         self._on_error = on_error
         self._on_sent = on_sent
         self._duplicates = duplicates
+        self._turns = turns or Turns(asyncio.get_running_loop())
+        self._is_in_line = False  # for a turn to send more
         self._queue: deque[memoryview | _RegionInFlight] = deque()
         self._raw: socket.socket | None = None
         self._waiting = False
@@ -123,7 +128,7 @@ class Outbox:
 
     def resume(self) -> None:
         """The transport has room again."""
-        if self._is_reading:
+        if self._is_reading and not self._is_in_line:
             self._pump_pieces()
 
     def close(self) -> None:
@@ -255,21 +260,37 @@ class Outbox:
     # -- without a duplicate ----------------------------------------------------------------------------------------
 
     def _pump_pieces(self) -> None:
-        """Keep the transport's buffer filled, but not with more than a piece; :meth:`resume` continues."""
-        budget = SENDFILE_CHUNK_BYTES
+        """Keep the transport's buffer filled, but not with more than a piece; :meth:`resume` continues.
+
+        TLS encrypts a piece at once, and the kernel takes megabytes of a connection: after each the others have theirs.
+        """
+        turns = self._turns
         try:
             while self._queue and self._transport.get_write_buffer_size() < PIECE_BYTES:
-                if budget <= 0:
-                    asyncio.get_running_loop().call_soon(self.resume)
+                if turns.left <= 0:
+                    self._stand_in_line()
                     return
                 piece = self._next_piece()
-                budget -= len(piece)
+                turns.left -= len(piece)
+                turns.on_spent()
                 self._transport.write(piece)
+                if self._queue and len(piece) == PIECE_BYTES:
+                    self._stand_in_line()
+                    return
         except (OSError, EOFError) as error:
             self._fail(error)
             return
         if not self._queue:
             self._is_reading = False
+
+    def _stand_in_line(self) -> None:
+        self._is_in_line = True
+        self._turns.stand_in_line(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_in_line = False
+        self.resume()
+        self._on_sent()
 
     def _next_piece(self) -> bytes | memoryview:
         item = self._queue[0]
