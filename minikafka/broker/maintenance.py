@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.log_jobs import LogJobs
+from minikafka.broker.logs import one_line
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
@@ -48,6 +50,8 @@ class Maintenance:
     _clock: Clock
     _run_in_thread: RunInThread
     _producer_expiration_ms: Callable[[], int]
+    _uncleanable: WeakSet[Log] = field(default_factory=WeakSet, init=False)
+    """Those in which the cleaner met a bug."""
 
     def start(self, tasks: TaskOwner) -> None:
         """Begin; the tasks are the owner's to stop."""
@@ -153,9 +157,8 @@ class Maintenance:
                 continue
             log_.is_cleaning = True
             try:
-                with log_.writing():
-                    while not log_.is_offline and not await self._run_in_thread(job.step):
-                        pass
+                if not await self._has_copied(log_, job):
+                    continue
                 is_done = await self._jobs.alone(partition, partial(self._swap, log_, job))
             except KafkaError as error:
                 log.warning("not compacted", partition=str(partition.topic_partition), why=str(error))
@@ -170,9 +173,27 @@ class Maintenance:
             if is_done and job.unreadable:
                 log.warning("batches that cannot be read were kept", partition=name, at=job.unreadable[:10])
 
+    async def _has_copied(self, log_: Log, job: CompactionJob) -> bool:
+        """The cleaner has written new segments, and changed nothing yet.
+
+        A bug that it meets in a log ends no node: all that have a copy would end, again after each start.
+        """
+        try:
+            with log_.writing():
+                while not log_.is_offline and not await self._run_in_thread(job.step):
+                    pass
+        except (KafkaError, OSError):
+            raise
+        except Exception as error:
+            self._uncleanable.add(log_)
+            partition = str(log_.topic_partition)
+            log.error("no more compaction of a log", partition=partition, why=one_line(error), exc_info=error)
+            return False
+        return True
+
     async def _plan_compaction(self, partition: Partition) -> CompactionJob | None:
         log_, wall_ms = partition.log, self._clock.age_ms()
-        if not self._may_compact(partition):
+        if not self._may_compact(partition) or log_ in self._uncleanable:
             return None
         ages = log_.prepare_compaction(wall_ms)
         if ages is not None:

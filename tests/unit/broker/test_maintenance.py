@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
+from minikafka.storage.compaction import CompactionJob
 
 StartNode = Callable[..., Awaitable[Node]]
 Dial = Callable[..., Awaitable[Client]]
@@ -108,6 +110,38 @@ async def test_a_table_is_compacted(start_node: StartNode, dial: Dial, monkeypat
     values = values_in((await client.fetch("table")).records)
     assert len(values) < 8
     assert node.failure is None
+
+
+async def test_a_bug_that_the_cleaner_meets_in_a_log_ends_no_node(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each node with a copy ended, again after each start: one batch of 80 bytes was enough."""
+    monkeypatch.setattr(maintenance, "COMPACTION_CHECK_INTERVAL_S", 0.005)
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    monkeypatch.setattr(CompactionJob, "step", fail_on("odd", CompactionJob.step))
+    node = await start_node()
+    client = await dial(node)
+    settings = {"segment_bytes": 1200, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
+    odd, sound = [await create_topic(node, name, **settings) for name in ("odd", "table")]
+    with capture_logs() as said:
+        for number in range(6):
+            for name in ("odd", "table"):
+                await client.produce(name, b"%d" % number + b"x" * 900, keys=(b"key",))
+        await eventually(lambda: led(node, sound).log.first_dirty_offset > 3, "the compaction of the other topic")
+    (told,) = [line for line in said if line["event"] == "no more compaction of a log"]
+    assert told["partition"] == "odd-0"
+    assert all([values_in((await client.fetch("odd", offset)).records) for offset in range(6)])
+    assert led(node, odd).log.first_dirty_offset == 0
+    assert node.failure is None
+
+
+def fail_on(topic: str, step: Callable[[CompactionJob], bool]) -> Callable[[CompactionJob], bool]:
+    def step_or_fail(job: CompactionJob) -> bool:
+        if f"/{topic}-" in job._directory:
+            raise struct.error("int too large to convert")
+        return step(job)
+
+    return step_or_fail
 
 
 async def test_a_wall_clock_that_jumps_ahead_removes_no_tombstones(
