@@ -72,6 +72,8 @@ class Invariants:
         self._cluster = cluster
         self._quorum_leaders: dict[int, int] = {}
         self._leaders: dict[tuple[Where, int], tuple[int, int]] = {}
+        self._newest_epochs: dict[Where, int] = {}
+        """In which some node has led."""
         self._committed: dict[Where, dict[int, Batch]] = {}
         self._committed_end: dict[Where, int] = {}
         self._log_starts: dict[Where, int] = {}
@@ -211,7 +213,10 @@ class Invariants:
                 f"nodes {leader[0]} and {machine.node_id} both lead {where[0]} in epoch {partition.leader_epoch}"
             )
         self._leaders[where, partition.leader_epoch] = me
+        self._newest_epochs[where] = max(partition.leader_epoch, self._newest_epochs.get(where, 0))
         self.on_election(machine)
+        if partition.leader_epoch < self._newest_epochs[where]:
+            return  # it hears late that it was to lead, and has its followers no more: others commit without it
         committed_end = self._committed_end.get(where, 0)
         if log_end_offset < committed_end and self.is_restored(machine, partition.log.directory):
             self.led_too_short.add(str(where[0]))

@@ -76,6 +76,8 @@ class Transacting:
         """Copiers neither."""
         self.have_clocks_jumped: Callable[[], bool] = lambda: False
         """Coordinators may take a transaction for an old one."""
+        self._is_each_alone = False
+        """No id has another producer than that of its last life."""
         self._lives: dict[str, list[Process]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}  # of the last life of each
         self._transactions = 0
@@ -141,6 +143,7 @@ class Transacting:
         It may have been told that another producer has its id where there is none: a coordinator does not write down
         the epoch before the present one, as Apache Kafka does not, and its successor cannot tell a repeated request.
         """
+        self._is_each_alone = True
         for transactional_id, processes in self._lives.items():
             for process in processes[:-1]:
                 self._kill(process)
@@ -169,7 +172,7 @@ class Transacting:
         session: Callable[[str, Producer], Awaitable[None]],
         is_done: Callable[[], bool],
     ) -> None:
-        """A producer after another, until one is fenced; in the end there is nobody else who may."""
+        """A producer after another, until one is fenced; in the end there is nobody else who may fence it."""
         number = 0
         while not is_done():
             number += 1
@@ -181,7 +184,7 @@ class Transacting:
                     await session(name, producer)
             except FencedError as error:
                 self._cluster.say(name, f"is fenced: {error}")
-                if not self.is_over:
+                if not self._is_each_alone:
                     return
                 await asyncio.sleep(BACKOFF_S)
             except KafkaError as error:
