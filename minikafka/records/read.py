@@ -24,6 +24,9 @@ from minikafka.records.record import HEADER_KEY_ERRORS, Header, Record
 
 MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024  # of one batch; as much as a whole request may bring
 
+HEADERS_LOOKED_AT: Final = 10
+"""Of a record whose headers are not wanted. A few KB of zstd hold one with millions of them, of two bytes each."""
+
 _MAX_VARINT_SHIFT: Final = 63
 _new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level constructor: half the time
 
@@ -34,15 +37,17 @@ def iter_records(
     header: BatchHeader | None = None,
     *,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    with_headers: bool = True,
 ) -> Iterator[Record]:
     """The records of the batch at ``position``, all of which must be in the buffer. Its CRC is not checked.
 
     Keys and values are copies, so the buffer may be reused. KafkaError(CORRUPT_MESSAGE) for bytes that are not
     ``record_count`` records, MESSAGE_TOO_LARGE if more than ``max_bytes`` would come out of decompression.
+    ``with_headers``: without, records have none, and what is wrong behind the first few of one is not noticed.
     """
     if header is None:
         header = parse_header(buffer, position)
-    return _decode_records(read_body(buffer, position, header, max_bytes), header)
+    return _decode_records(read_body(buffer, position, header, max_bytes), header, with_headers)
 
 
 def read_body(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -53,7 +58,7 @@ def read_body(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int
     return decompress(header.compression, stored, max_bytes)
 
 
-def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
+def _decode_records(data: bytes, header: BatchHeader, with_headers: bool) -> Iterator[Record]:
     """One pass, with varints of one and two bytes inlined: a call costs as much as the rest of the field.
 
     Lengths stay in zigzag form: even is twice the length, odd is negative (and 1, the only legal one, is null).
@@ -129,7 +134,10 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
             headers: tuple[Header, ...] = ()
             if data[position]:
-                headers, position = _decode_headers(data, position, header)
+                if with_headers:
+                    headers, position = _decode_headers(data, position, header)
+                else:
+                    position = _skip_headers(data, position, end, header)
             else:
                 position += 1
             if position != end:
@@ -156,6 +164,20 @@ def _decode_headers(data: bytes, position: int, header: BatchHeader) -> tuple[tu
         headers.append((name, data[position : position + size]))
         position += size
     return tuple(headers), position
+
+
+def _skip_headers(data: bytes, position: int, end: int, header: BatchHeader) -> int:
+    """Where they end; the end of the record, if there are many."""
+    count, position = _decode_length(data, position, header)
+    for _ in range(min(count, HEADERS_LOOKED_AT)):
+        size, position = _decode_length(data, position, header)
+        position += size
+        if data[position] == 1:
+            position += 1
+            continue
+        size, position = _decode_length(data, position, header)
+        position += size
+    return position if count <= HEADERS_LOOKED_AT else max(position, end)  # never back
 
 
 def _decode_length(data: bytes, position: int, header: BatchHeader) -> tuple[int, int]:

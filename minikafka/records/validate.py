@@ -144,7 +144,7 @@ class TimestampError(KafkaError):
     def name_records(self, records: Buffer, header: BatchHeader) -> NoReturn:
         """RecordsError for those records; this error where the batch cannot be read, or none has such a timestamp."""
         try:
-            each = enumerate(iter_records(records, 0, header, max_bytes=MAX_INSIDE_BYTES))
+            each = enumerate(iter_records(records, 0, header, max_bytes=MAX_INSIDE_BYTES, with_headers=False))
             wrong = (index for index, record in each if not self._is_in_range(record.timestamp))
             named = list(islice(wrong, RECORDS_NAMED_MAX))
         except KafkaError:
@@ -167,7 +167,7 @@ def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_INS
 
     MESSAGE_TOO_LARGE when more than ``max_bytes`` come out of decompression.
     """
-    each = enumerate(iter_records(records, 0, header, max_bytes=max_bytes))
+    each = enumerate(iter_records(records, 0, header, max_bytes=max_bytes, with_headers=False))
     keyless = list(islice((index for index, record in each if record.key is None), RECORDS_NAMED_MAX))
     if keyless:
         message = "a record without a key; the topic is compacted, which is done by key"

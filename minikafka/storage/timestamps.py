@@ -98,7 +98,7 @@ def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tup
     offsets = range(header.base_offset, header.next_offset)
     batch = segment.file.pread(header.batch_length + LOG_OVERHEAD, position)
     try:
-        for count, record in enumerate(iter_records(batch, 0, header, max_bytes=BYTES_MAX)):
+        for count, record in enumerate(iter_records(batch, 0, header, max_bytes=BYTES_MAX, with_headers=False)):
             if count == RECORDS_MAX or record.offset not in offsets or record.timestamp > header.max_timestamp:
                 break
             yield record.timestamp, record.offset
