@@ -10,6 +10,7 @@ and each lasts until the producer's abort marker (KIP-98).
 from __future__ import annotations
 
 from collections import deque
+from operator import lt
 
 from minikafka.client.consuming.positions import Position
 from minikafka.client.records import ConsumerRecord, FetchedBatches
@@ -17,7 +18,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
 from minikafka.records.control import ControlType, control_type
-from minikafka.records.read import iter_records
+from minikafka.records.read import corrupt, iter_records
 from minikafka.wire.messages.fetch import AbortedTransaction, PartitionData
 
 _new_tuple = tuple.__new__  # a NamedTuple without its Python-level constructor: half the time
@@ -118,13 +119,21 @@ class Fetched:
         return not self._is_left_out(at, header)
 
     def _decode(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
+        """Brokers take any offsets inside of a batch. The position goes by them, so wrong ones are an error: each lies
+        in the batch, behind the one before."""
         topic, partition = self.position.tp
         epoch, start = header.leader_epoch, self._start
-        return [
+        records = [
             _new_tuple(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers, epoch))
             for offset, timestamp, key, value, headers in iter_records(self._bytes, at, header)
-            if offset >= start
         ]
+        if not records:
+            return records
+        offsets = [record.offset for record in records]
+        is_within = offsets[0] >= header.base_offset and offsets[-1] <= header.last_offset
+        if not is_within or not all(map(lt, offsets, offsets[1:])):
+            corrupt(header, "a record has an offset outside the batch, or not behind the one before")
+        return records if offsets[0] >= start else [record for record in records if record.offset >= start]
 
     def _is_wanted(self, header: BatchHeader) -> bool:
         """A fetch begins with the batch that holds its offset; that batch may begin earlier."""

@@ -54,6 +54,7 @@ def decode(
     bodies = _unpacked(memoryview(buffer), kept, tp)
     try:
         records = _read(bodies)
+        _check_offsets(bodies, records.offset_deltas)
         offsets = np.repeat(bodies.numbers("base_offset"), bodies.counts) + records.offset_deltas
         is_wanted = (offsets >= start_offset) & (offsets < end_offset)
         rows = None if is_wanted.all() else np.flatnonzero(is_wanted)
@@ -135,6 +136,16 @@ def _read(bodies: _Bodies) -> _Records:
     check((header_counts & 1).astype(np.bool_), "a record has a negative number of headers")
     check((after > ends) | ((header_counts == 0) & (after < ends)), "a record has a wrong length")
     return _Records(signed(timestamps), signed(offsets), key, value, header_counts >> 1, after, ends)
+
+
+def _check_offsets(bodies: _Bodies, deltas: Ints) -> None:
+    """Each record lies in its batch, behind the one before: brokers take any, and what lies outside would be left out
+    without a word."""
+    is_wrong = (deltas < 0) | (deltas > np.repeat(bodies.numbers("last_offset_delta"), bodies.counts))
+    is_first = np.zeros(len(deltas), np.bool_)
+    is_first[(np.cumsum(bodies.counts) - bodies.counts)[bodies.counts > 0]] = True
+    is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & ~is_first[1:]
+    check(is_wrong, "a record has an offset outside the batch, or not behind the one before")
 
 
 def _columns(bodies: _Bodies, records: _Records, offsets: Ints, rows: Ints | None, tp: TopicPartition) -> list[Any]:

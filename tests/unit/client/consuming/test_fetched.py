@@ -11,10 +11,11 @@ from minikafka.client.consuming.positions import Position
 from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
 from minikafka.records.read import iter_records
-from minikafka.records.record import Record
+from minikafka.records.record import Record, encode_record
 from minikafka.wire.messages.fetch import AbortedTransaction, PartitionData
 
 WHERE = TopicPartition("t", 3)
@@ -256,3 +257,18 @@ def test_the_position_moves_even_when_every_batch_is_left_out() -> None:
     assert taken is not None
     assert (taken.batches, taken.start_offset, taken.end_offset) == ((), 0, 1)
     assert position.consumed.offset == 1
+
+
+@pytest.mark.parametrize("deltas", [(0, 2, 1), (0, 0, 1), (-1, 0, 1), (0, 1, 3), (0, 1 << 65, 2)])
+@pytest.mark.parametrize("limit", [1, 1000])
+def test_a_record_with_an_offset_that_is_not_its_own_is_an_error(deltas: tuple[int, ...], limit: int) -> None:
+    """Any producer may send it. One far behind the batch moved the position there, or failed an assertion."""
+    sent = bytearray(batch(2, 3)[:HEADER_SIZE])
+    for delta in deltas:
+        sent += encode_record(delta, 0, b"k", b"v")
+    write_header(sent, parse_header(sent))
+    position = position_at(0)
+    found = fetched(position, batch(0, 2), bytes(sent), batch(5))
+    with pytest.raises(KafkaError, match="3 records at offset 2 cannot be read: a record has an offset outside"):
+        take_all(found, limit)
+    assert position.consumed.offset == 2

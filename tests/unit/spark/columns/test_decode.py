@@ -219,6 +219,16 @@ def test_what_is_wrong_names_partition_and_offset(decode_all: Rows, body: bytes)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize("deltas", [(0, 2, 1), (0, 0, 1), (-1, 0, 1), (0, 1, 3), (0, 1 << 31, 2)])
+def test_an_offset_that_is_not_the_records_own_is_refused(decode_all: Rows, deltas: tuple[int, ...]) -> None:
+    """Its row was left out without a word."""
+    good = build_batch([Record(0, 0, None, b"")] * 3)
+    batch = bytearray(HEADER_SIZE) + b"".join(encode_record(delta, 0, None, b"") for delta in deltas)
+    write_header(batch, parse_header(good)._replace(base_offset=41))
+    with pytest.raises(KafkaError, match="3 records at offset 41 of clicks-3 cannot be read: a record has an offset"):
+        decode_all([good, batch, good])
+
+
 @pytest.mark.parametrize("timestamp", [2**62, -(2**62), 2**63 - 1, -(2**63)])
 def test_a_time_beyond_sparks_calendar_is_refused(decode_all: Rows, timestamp: int) -> None:
     with pytest.raises(KafkaError, match="Spark cannot express") as caught:
