@@ -233,6 +233,7 @@ class _PartitionExamination:
                 producers.distrust()
                 self._tell_bad(segment, bad, walk, next_base)
             elif next_base is not None and walk.expected < next_base:
+                producers.distrust()
                 self._check_gap(segment, walk, next_base, listed)
             is_complete = producers.is_complete and not facts.first_dirty.get(self._tp)
             checksum = UNKNOWN_CHECKSUM if facts.is_running else listed.get(base, UNKNOWN).aborted

@@ -154,6 +154,23 @@ def test_a_log_that_was_cleaned_is_whole(how: str) -> None:
     assert gaps.what.endswith("compaction leaves such gaps")
 
 
+def test_a_segment_whose_end_was_cleaned_is_whole() -> None:
+    """The snapshot behind it tells of a batch that the cleaner took: its producer wrote again."""
+    disk = SimulatedDisk().mount()
+    store = open_store(disk)
+    Registrations(disk, store, BOOT).write(41)
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=200, min_cleanable_dirty_ratio=0.0)
+    log = store.create(WHERE, TOPIC_ID, config)
+    for sequence in range(3):
+        append(log, b"v" * 60, keys=(b"other",))
+        append(log, b"v" * 60, keys=(b"same",), producer=(9, 0, sequence))
+    log.roll()
+    log.flush()
+    assert compact(log, log.log_end_offset, NOW_MS)
+    store.close({WHERE: log.log_end_offset}, broker_epoch=41)
+    assert {found.severity for found in examine(disk)} <= {Severity.NOTE}
+
+
 @pytest.mark.parametrize("has_more", [True, False])
 @pytest.mark.parametrize("is_aborted", [True, False])
 def test_a_transaction_that_began_before_the_log_is_whole(has_more: bool, is_aborted: bool) -> None:
