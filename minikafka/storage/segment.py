@@ -386,6 +386,8 @@ class Segment:
             self._index.interval_bytes = value
 
     def _loaded_index(self) -> BatchIndex:
+        if not self.size:  # a cut leaves the files of what was here; no orderly stop writes those of an empty segment
+            return BatchIndex(self.base_offset, self._index_interval_bytes)
         try:
             offsets = self._disk.read_bytes(self.path(OFFSET_INDEX_SUFFIX))
             times = self._disk.read_bytes(self.path(TIME_INDEX_SUFFIX))

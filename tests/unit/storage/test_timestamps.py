@@ -67,3 +67,23 @@ def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:
     assert offset_of_max_timestamp(log) is None
     append(log, b"a", timestamp=5)
     assert offset_for_timestamp(log, 6) is None
+
+
+def test_a_segment_that_a_cut_emptied_has_no_times() -> None:
+    """A start after an orderly stop took its time index for that of what came later: who looked for a time was sent
+    behind records of that time, and nobody found the largest one."""
+    disk, tp = SimulatedDisk().mount(), TopicPartition("t", 0)
+    log = Log.open(disk, "/t-0", tp)
+    append(log, b"v", timestamp=1)
+    log.roll()
+    for _ in range(5):
+        append(log, b"v", timestamp=50)
+    log.roll()
+    log.flush()
+    log.truncate_to(1)
+    log.close()
+    log = Log.open(disk, "/t-0", tp, last_stop=LastStop(is_clean=True, recovery_point=1))
+    assert offset_of_max_timestamp(log) == (1, 0, 0)
+    for timestamp in (70, 60):
+        append(log, b"v", timestamp=timestamp)
+    assert offset_for_timestamp(log, 60) == (70, 1, 0)
