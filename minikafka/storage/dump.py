@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from minikafka.errors import KafkaError
+from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, crc_is_valid
 from minikafka.records.control import EndTxnMarker
 from minikafka.records.read import iter_records
@@ -124,7 +125,7 @@ class IndexCheck:
 
     def __init__(self, offsets: Iterable[OffsetEntry], times: Iterable[TimeEntry]) -> None:
         self._by_position = {entry.position: entry.offset for entry in offsets}
-        self._by_offset = {entry.offset: entry.timestamp for entry in times}
+        self._by_offset = {entry.offset: entry.timestamp for entry in times if entry.timestamp != NO_TIMESTAMP}
         self._offset_problems: list[str] = []
         self._time_problems: list[str] = []
 

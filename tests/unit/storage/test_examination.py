@@ -199,6 +199,19 @@ def test_a_transaction_that_began_before_the_log_is_whole(has_more: bool, is_abo
     assert examine(disk, decodes=True) == []
 
 
+def test_a_log_without_timestamps_is_whole() -> None:
+    """Its time indexes have entries for none so far, at the beginning of the segment."""
+    disk = SimulatedDisk().mount()
+    store = open_store(disk)
+    Registrations(disk, store, BOOT).write(41)
+    log = store.create(WHERE, TOPIC_ID, LogConfig(index_interval_bytes=10))
+    for _ in range(3):
+        append(log, b"v", b"w", timestamp=-1)
+    log.roll()
+    store.close({WHERE: log.log_end_offset}, broker_epoch=41)
+    assert examine(disk) == []
+
+
 def test_a_node_that_runs_is_seen_by_its_lock(tmp_path: Path) -> None:
     lock = tmp_path / ".lock"
     locks = tmp_path / "locks"
