@@ -38,8 +38,9 @@ test: $(DEV) $(CLASSES)  ## run the tests, four at a time (ARGS='-k fetch' narro
 test-long: $(DEV) $(CLASSES)  ## run the few tests that take long, which `make test` leaves out, and properties with more examples
 	@$(BIN)/pytest -n 2 -m 'long or hypothesis' --hypothesis-profile thorough $(ARGS)
 
-hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets and 10,000 logins and handshakes left half-way
-	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest -m '' tests/hostile tests/cluster/test_bad_*.py $(ARGS)
+hostile: $(DEV)  ## attack a node with a million changed frames at its decoders, 50,000 through sockets, 10,000 logins and handshakes left half-way, and logs with 50,000 batches
+	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) HOSTILE_SCENES=$(or $(SCENES),2000) \
+		$(BIN)/pytest -m '' tests/hostile tests/fuzz/records tests/cluster/test_bad_*.py $(ARGS)
 
 cycles: $(DEV)  ## repeat each kind of operation N times, all together and each by itself, and look for what grows (three minutes)
 	@CYCLES=$(or $(N),30) $(BIN)/pytest -m '' tests/cycles $(ARGS)
