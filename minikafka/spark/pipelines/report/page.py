@@ -13,6 +13,8 @@ from minikafka.spark.pipelines.report.measures import Measures, TopicReport
 
 SKEWED: Final = 1.5
 _DAY_MS: Final = 86_400_000
+_FIRST_MS: Final = -62_135_596_800_000  # the year 1
+_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
 _COLUMNS: Final = (
     *("partition", "records", "share", "bytes", "median", "99 %", "keys", "no key", "tombstones"),
     *("offsets", "gaps", "earliest (UTC)", "latest (UTC)"),
@@ -26,6 +28,8 @@ def to_html(report: TopicReport) -> str:
 
 def time_label(ms: int, range_ms: int, step_ms: int = 1) -> str:
     """A time on an axis, as precise as the range needs. UTC."""
+    if not _has_date(ms):
+        return f"{ms} ms"
     moment = datetime.fromtimestamp(ms // 1000, UTC)
     if range_ms > 3 * 365 * _DAY_MS:
         return f"{moment:%Y-%m}"
@@ -40,8 +44,15 @@ def time_label(ms: int, range_ms: int, step_ms: int = 1) -> str:
 
 def full_time(ms: int) -> str:
     """``2026-01-31 12:00:00``; with milliseconds if there are any. UTC."""
+    if not _has_date(ms):
+        return f"{ms} ms"
     moment = f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d %H:%M:%S}"
     return f"{moment}.{ms % 1000:03}" if ms % 1000 else moment
+
+
+def _has_date(ms: int) -> bool:
+    """A producer may send any time, and one of the year 30,000 is in Spark's calendar."""
+    return _FIRST_MS <= ms <= _LAST_MS
 
 
 def time_range(measures: Measures) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -97,6 +98,14 @@ def test_times_in_full() -> None:
     assert full_time(START_MS) == "2026-01-01 00:00:00"
     assert full_time(START_MS + 7) == "2026-01-01 00:00:00.007"
     assert full_time(-1) == "1969-12-31 23:59:59.999"
+
+
+@pytest.mark.parametrize("ms", [10**15, -(10**15)])
+def test_times_without_a_date_are_told_as_such(ms: int) -> None:
+    """Any producer may send one: one record, and no report was made of its topic."""
+    far = replace(SOME, first_ms=min(ms, 0), last_ms=max(ms, 0))
+    page = to_html(replace(REPORT, total=far, slots=Slots(ms, HOUR_MS, 3)))
+    assert f"{ms} ms" in page
 
 
 def test_a_line_of_blocks() -> None:
