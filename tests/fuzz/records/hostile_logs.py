@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from minikafka.records.record import Record
 from minikafka.records.validate import BatchLimits
 from minikafka.storage.config import LogConfig
 from minikafka.storage.dump import DumpedBatch, dump_log, dump_producers, index_problems
+from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import EndsMayBeGone, StartsInsideBatch
 from minikafka.storage.examination import DirectoryFacts, Findings, Severity, examine_partition
 from minikafka.storage.last_stop import LastStop
@@ -69,6 +71,7 @@ class Replica:
                     self.disk.unlink(f"/t-0/{name}")
         stop = LastStop(log.log_start_offset, log.recovery_point, high_watermark, is_clean=not kills, was_killed=kills)
         self.log = Log.open(self.disk, "/t-0", TOPIC, self.config, last_stop=stop)
+        self.log.first_dirty_offset = max(self.log.first_dirty_offset, log.first_dirty_offset)  # a checkpoint has it
         assert self.log.corruption is None, self.log.corruption
         after = self._state()
         for name, was in before.items():
@@ -129,6 +132,7 @@ class Replica:
 
     def _state(self) -> dict[str, object]:
         log = self.log
+        epochs = [*log.epoch_entries, EpochEntry(0, log.log_end_offset)]
         producers = {
             entry.producer_id: (entry.epoch, entry.last_sequence, entry.last_offset, entry.current_txn_first_offset)
             for entry in log.producers.entries
@@ -136,7 +140,11 @@ class Replica:
         }
         return {
             "bounds": (log.log_start_offset, log.log_end_offset),
-            "epochs": [each for each in log.epoch_entries if each.epoch and each.start_offset < log.log_end_offset],
+            "epochs": [
+                each
+                for each, end in pairwise(epochs)
+                if each.epoch and max(log.log_start_offset, each.start_offset) < end.start_offset
+            ],
             "producers": producers,
             "open": [each for each in log.producers.open_transactions if each[0] >= log.log_start_offset],
             "data": self.data(),
