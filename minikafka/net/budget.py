@@ -12,7 +12,7 @@ much next. A connection that wants to go on
 
 Room goes to the smallest frames (to the power of two), and of these to the first and the last in line by turns. So none
 waits for what is much larger than its own, nor for thousands that came before it, and may complete nothing. Who is
-served is chosen from all sizes by turns: none waits for ever.
+served is chosen from all sizes by turns, the largest first: none waits for ever.
 
 Beyond ``hard_limit`` the connection with the most memory is closed at once. No clock, no socket: the listener closes
 connections that hold memory and make no progress while others wait.
@@ -59,7 +59,8 @@ class Budget:
         self._waiting: dict[Holder, int] = {}  # the number of its line
         self._lines: list[dict[Holder, int]] = [{} for _ in range(64)]  # ordered sets, by what each wants
         self._served: Holder | None = None  # goes on although memory is tight
-        self._wakes = 0
+        self._rooms = 0  # how often room went to who waited
+        self._services = 0  # how often such a one was served: counted apart, or a line might never have its turn
         self._is_halving = False  # who has begun by its allowance may complete
 
     @property
@@ -162,16 +163,20 @@ class Budget:
         """Let waiting connections go on as long as there is room."""
         while self._waiting:
             lines = [line for line in self._lines if line]
-            turn, number = divmod(self._wakes, len(lines))
-            line = lines[number if self._served is None else 0]
-            holder = next(reversed(line) if turn & 1 else iter(line))
-            wanted = line[holder]
-            if self._has_room(holder, wanted):
-                self._grant(holder, wanted)
+            holder = _at_an_end(lines[0], self._rooms)
+            if self._has_room(holder, lines[0][holder]):
+                self._grant(holder, lines[0][holder])
+                self._rooms += 1
             elif self._served is None:
-                self._served = holder
+                turn, number = divmod(self._services, len(lines))
+                holder = self._served = _at_an_end(lines[-1 - number], turn)
+                self._services += 1
             else:
                 return
-            self._wakes += 1
             self._leave_line(holder)
             holder.on_room()
+
+
+def _at_an_end(line: dict[Holder, int], turn: int) -> Holder:
+    """The first and the last by turns."""
+    return next(reversed(line) if turn & 1 else iter(line))

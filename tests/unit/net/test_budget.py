@@ -89,6 +89,23 @@ def test_room_goes_to_small_frames_and_service_to_all() -> None:
     assert (large.calls, larger.calls) == (0, 1), "each size has its turn"
 
 
+def test_a_large_frame_has_its_turn_whoever_comes_and_goes_between() -> None:
+    """They had one count with room: if who was served and who had room left in turn, small frames took all services."""
+    budget = Budget(1000, 5000)
+    room, served, large, *small = sinks(budget, 20)
+    assert room.goes_on(0, 600)
+    assert served.goes_on(0, 600)
+    assert not large.goes_on(0, 5000)
+    assert not any(holder.goes_on(0, 600) for holder in small)
+    leaving, seen = [served, room], set[Sink]()
+    for _ in range(10):
+        budget.forget(leaving.pop(0))
+        come = {holder for holder in small if holder.calls} - seen
+        leaving += come
+        seen |= come
+    assert large.calls
+
+
 def test_who_waits_is_not_overtaken_by_who_waits_and_asks_again() -> None:
     budget = Budget(1000, 100)
     first, served, one, two = sinks(budget, 4)
@@ -165,7 +182,7 @@ def test_frames_beyond_the_limit_keep_no_other_from_its_room() -> None:
     assert modest.calls == 1
     assert modest.goes_on(0, 500)
     budget.forget(large[0])
-    assert [holder.calls for holder in large] == [0, 0, 1], "one is served, the last this time"
+    assert [holder.calls for holder in large] == [0, 1, 0], "one is served"
 
 
 def test_the_largest_request_fits_beside_what_may_be_held() -> None:
