@@ -146,6 +146,8 @@ class Driver:
     def failover(self, survive: int | None = None) -> None:
         """The coordinator resigns; a new one starts with the first `survive` uncommitted writes (None: all)."""
         self.run(self.coordinator.resign(self.now_ms))
+        former = self.coordinator.shard
+        assert (former.memory.held_bytes, former.offsets_memory.held_bytes) == (0, 0)
         assert not self.timers
         assert not self.parked, "a request was left without an answer"
         for entry in self.appended[:survive]:

@@ -31,7 +31,7 @@ def held(driver: Driver) -> int:
 
 
 def test_offsets_of_new_partitions_are_refused_beyond_the_limit_and_known_ones_go_on(driver: Driver) -> None:
-    """384 groups of 250 partitions, with 4,000 bytes of metadata each, took 900 MB of a node."""
+    """384 groups of 250 partitions, with 4,000 bytes of metadata each, had the nodes of a cluster at 222 MB."""
     limited(driver, 40 * OFFSET_BYTES)
     assert errors(driver.commit(offsets(range(40)))) == [0] * 27 + [NOT_NOW] * 13, "three quarters, less the group's"
     assert errors(driver.commit(offsets(range(30), offset=6))) == [0] * 27 + [NOT_NOW] * 3
