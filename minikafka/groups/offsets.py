@@ -118,8 +118,9 @@ class PendingOffsets:
 class Room:
     """Which offsets of a commit there is memory for.
 
-    Who commits what it has committed before is never refused: it would read twice. A quarter of the memory is for
-    offsets that wait for the end of a transaction, beside those that they will replace.
+    Who commits a partition again, outside of transactions and with no more metadata, is never refused: it would read
+    twice. A quarter of the memory is for offsets that wait for the end of a transaction, beside those that they will
+    replace.
     """
 
     memory: Memory
