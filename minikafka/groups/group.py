@@ -142,6 +142,7 @@ class Group:
     committed_bytes: int = 0  # of its offsets
     held_bytes: int = 0  # of its members, as the node's memory has counted them
     held_offsets_bytes: int = 0  # the same of its offsets
+    held_pending_bytes: int = 0  # of these, those of open transactions
     consumer: ConsumerGroup | None = None  # its members, if they speak the newer protocol (KIP-848)
     former: ConsumerGroup | None = None  # what it was before it went down, until the next generation
     _supporters: Counter[str] = field(default_factory=Counter)
@@ -382,6 +383,7 @@ OF_EITHER_PROTOCOL: Final = frozenset(
         "group_id",
         "held_bytes",
         "held_offsets_bytes",
+        "held_pending_bytes",
         "writes_in_flight",
         "offsets_in_flight",
         "offsets",

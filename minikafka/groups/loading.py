@@ -87,6 +87,7 @@ def resign(shard: Shard) -> None:
         group.state = GroupState.DEAD  # the end of a write has no effect on it any more
         shard.memory.held_bytes -= group.held_bytes
         shard.offsets_memory.held_bytes -= group.held_offsets_bytes
+        shard.offsets_memory.pending_bytes -= group.held_pending_bytes
     shard.groups.clear()
     for write_id, write in shard.writes.items():
         if write.done is not None:

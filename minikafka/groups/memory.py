@@ -39,6 +39,8 @@ class Memory:
     limit_bytes: int = 2**63
     on_refused: Callable[[], None] = _nobody
     held_bytes: int = 0
+    pending_bytes: int = 0
+    """Of these, what offsets of open transactions take."""
 
     def has_room_for(self, more_bytes: int, *, kept_free_bytes: int = 0) -> bool:
         """Less is never refused. ``kept_free_bytes``: for others than who asks."""

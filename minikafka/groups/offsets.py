@@ -120,7 +120,7 @@ class Room:
 
     Who commits a partition again, outside of transactions and with no more metadata, is never refused: it would read
     twice. A quarter of the memory is for offsets that wait for the end of a transaction, beside those that they will
-    replace.
+    replace, also where a new leader has loaded more than all of it.
     """
 
     memory: Memory
@@ -135,12 +135,13 @@ class Room:
         before = self.committed.get(at)
         size = size_in_bytes(at, value)
         more = max(0, size - _size(at, before)) if before is not None else size
-        waiting = size if self.is_transactional else 0
+        waiting, reserve_bytes = size if self.is_transactional else 0, self.memory.limit_bytes // 4
         if more and not self.memory.has_room_for(
-            self.new_bytes + more + self.waiting_bytes + waiting, kept_free_bytes=self.memory.limit_bytes // 4
+            self.new_bytes + more + self.waiting_bytes + waiting, kept_free_bytes=reserve_bytes
         ):
             return False
-        if waiting and not self.memory.has_room_for(self.new_bytes + self.waiting_bytes + waiting):
+        is_reserved = self.memory.pending_bytes + self.waiting_bytes + waiting <= reserve_bytes
+        if waiting and not is_reserved and not self.memory.has_room_for(self.new_bytes + self.waiting_bytes + waiting):
             return False
         self.new_bytes += more
         self.waiting_bytes += waiting

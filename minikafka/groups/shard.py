@@ -104,7 +104,9 @@ class Shard:
         held, held_offsets = group.members_bytes, group.offsets_bytes
         self.memory.held_bytes += held - group.held_bytes
         self.offsets_memory.held_bytes += held_offsets - group.held_offsets_bytes
+        self.offsets_memory.pending_bytes += group.pending.held_bytes - group.held_pending_bytes
         group.held_bytes, group.held_offsets_bytes = held, held_offsets
+        group.held_pending_bytes = group.pending.held_bytes
 
     # the outbox
 

@@ -148,6 +148,7 @@ class Driver:
         self.run(self.coordinator.resign(self.now_ms))
         former = self.coordinator.shard
         assert (former.memory.held_bytes, former.offsets_memory.held_bytes) == (0, 0)
+        assert former.offsets_memory.pending_bytes == 0
         assert not self.timers
         assert not self.parked, "a request was left without an answer"
         for entry in self.appended[:survive]:
@@ -196,6 +197,8 @@ class Driver:
         assert shard.memory.held_bytes == sum(group.members_bytes for group in shard.groups.values())
         of_offsets = sum(group.offsets_bytes for group in shard.groups.values())
         assert shard.offsets_memory.held_bytes == of_offsets + sum(write.size for write in shard.writes.values())
+        of_pending = sum(group.pending.held_bytes for group in shard.groups.values())
+        assert shard.offsets_memory.pending_bytes == of_pending
         for producer_id, transaction in shard.open_transactions.items():
             assert transaction.groups or transaction.records > 0, f"nothing is known of producer {producer_id}"
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())

@@ -73,6 +73,17 @@ def test_offsets_of_transactions_have_a_part_of_the_memory_for_themselves(driver
     assert errors(driver.txn_commit(offsets([40]), (9, 0))) == [NOT_NOW], "new ones have no part of it"
 
 
+def test_a_coordinator_that_has_loaded_more_than_its_memory_has_that_part_still(driver: Driver) -> None:
+    """Each node had nearly all that it may: when one was down, the others refused the offsets of all transactions."""
+    driver.commit(offsets(range(27)))
+    limited(driver, held(driver) - OFFSET_BYTES)
+    part = (held(driver) - OFFSET_BYTES) // 4 // (OFFSET_BYTES + 1)
+    assert errors(driver.txn_commit(offsets(range(10)), (7, 0))) == [0] * part + [NOT_NOW] * (10 - part)
+    assert errors(driver.txn_commit(offsets([0]), (8, 0))) == [NOT_NOW]
+    driver.end(7)
+    assert errors(driver.txn_commit(offsets([0]), (8, 0))) == [0]
+
+
 def test_what_is_on_its_way_to_the_log_counts_and_is_bounded_by_itself() -> None:
     """Replicas that do not follow had a leader keep 10,000 commits, however large."""
     driver = Driver(auto_commit=False, bytes_in_flight_max=50_000)
