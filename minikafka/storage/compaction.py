@@ -19,6 +19,7 @@ new ones: write and sync ``.cleaned`` files; remove old segments and sizes from 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import KafkaError
@@ -134,7 +135,7 @@ class CompactionJob:
         return sorted(self._keys.unreadable)
 
     def step(self) -> bool:
-        """Do about 2 ms of work; True when all is done."""
+        """Do about 2 ms of work; True when all is done. After any error that is raised, the written files are gone."""
         work = 0
         try:
             for done in self._steps:
@@ -143,6 +144,10 @@ class CompactionJob:
                     return False
         except OSError as error:
             self.error = error
+        except Exception:
+            with suppress(OSError):  # a start removes them, too
+                self.discard()
+            raise
         return True
 
     def publish(self) -> None:

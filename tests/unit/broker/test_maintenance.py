@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
+from minikafka.model import TopicPartition
 from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
 from minikafka.storage.compaction import CompactionJob
@@ -118,7 +119,7 @@ async def test_a_bug_that_the_cleaner_meets_in_a_log_ends_no_node(
     """Each node with a copy ended, again after each start: one batch of 80 bytes was enough."""
     monkeypatch.setattr(maintenance, "COMPACTION_CHECK_INTERVAL_S", 0.005)
     monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
-    monkeypatch.setattr(CompactionJob, "step", fail_on("odd", CompactionJob.step))
+    monkeypatch.setattr(CompactionJob, "_rewrite", fail_on("odd", CompactionJob._rewrite))
     node = await start_node()
     client = await dial(node)
     settings = {"segment_bytes": 1200, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
@@ -132,16 +133,23 @@ async def test_a_bug_that_the_cleaner_meets_in_a_log_ends_no_node(
     assert told["partition"] == "odd-0"
     assert all([values_in((await client.fetch("odd", offset)).records) for offset in range(6)])
     assert led(node, odd).log.first_dirty_offset == 0
+    assert not written_for(node, odd), "what it wrote would take room until the next start"
     assert node.failure is None
 
 
-def fail_on(topic: str, step: Callable[[CompactionJob], bool]) -> Callable[[CompactionJob], bool]:
-    def step_or_fail(job: CompactionJob) -> bool:
+def written_for(node: Node, tp: TopicPartition) -> list[Path]:
+    log_dir = node.store.log_dir_of(tp)
+    assert log_dir is not None
+    return list(Path(log_dir.path, str(tp)).glob("*.cleaned"))
+
+
+def fail_on(topic: str, rewrite: Callable[[CompactionJob], Iterator[int]]) -> Callable[[CompactionJob], Iterator[int]]:
+    def rewrite_and_fail(job: CompactionJob) -> Iterator[int]:
+        yield from rewrite(job)
         if f"/{topic}-" in job._directory:
             raise struct.error("int too large to convert")
-        return step(job)
 
-    return step_or_fail
+    return rewrite_and_fail
 
 
 async def test_a_wall_clock_that_jumps_ahead_removes_no_tombstones(
