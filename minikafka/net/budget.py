@@ -147,6 +147,14 @@ class Budget:
         holders = [holder for holder in self._holders if self._size_of(holder) or holder is self._served]
         return sorted(holders, key=self._size_of, reverse=True)
 
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.held == sum(map(self._size_of, self._holders))
+        assert self._granted.keys() | self._waiting.keys() <= self._holders.keys()
+        assert self._served is None or self._served in self._holders.keys() - self._waiting.keys()
+        assert self._served is not None or not self._waiting
+        assert self._waiting == {holder: number for number, line in enumerate(self._lines) for holder in line}
+
     def _size_of(self, holder: Holder) -> int:
         """What counts of it."""
         return max(self._holders.get(holder, 0), self._granted.get(holder, 0))

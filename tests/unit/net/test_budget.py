@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 from minikafka.net.budget import ALLOWANCE_BYTES, ALLOWANCE_BYTES_MIN, Budget
 
 MIB = 1 << 20
@@ -247,3 +249,63 @@ def test_connections_that_come_and_go_change_the_allowance_once() -> None:
     for member in members[4:]:
         budget.forget(member)
     assert budget.allowance == ALLOWANCE_BYTES
+
+
+# -- by chance --------------------------------------------------------------------------------------------------------
+
+
+class Sender(Sink):
+    """One that sends frames of a size; its buffer doubles."""
+
+    def __init__(self, budget: Budget, size: int) -> None:
+        super().__init__(budget)
+        self.size = size
+        self.capacity = 0
+        self.is_paused = False
+
+    @property
+    def grown(self) -> int:
+        return min(self.size, max(2 * self.capacity, ALLOWANCE_BYTES_MIN))
+
+    def on_less_allowed(self) -> None:
+        self.is_paused = self.is_paused or not self.may_grow()
+
+    def on_room(self) -> None:
+        self.is_paused = False
+
+    def may_grow(self) -> bool:
+        wanted = self.grown - self.budget.allowance
+        self.budget.report(self, max(0, self.capacity - self.budget.allowance), wanted)
+        return wanted <= 0 or self.is_gone or self.budget.may_go_on(self, wanted, wanted + self.size)
+
+    def send(self) -> None:
+        if self.capacity == self.size:
+            self.capacity = 0
+            self.budget.report(self, 0, 0)
+        elif self.may_grow():
+            self.capacity = self.grown
+        else:
+            self.is_paused = True
+
+
+def test_whatever_comes_and_goes_what_is_held_is_counted_and_somebody_goes_on() -> None:
+    for seed in range(40):
+        rng = random.Random(seed)
+        budget = Budget(rng.choice((ALLOWANCE_BYTES, MIB, 8 * MIB)), 4 * MIB)
+        senders: list[Sender] = []
+        for _ in range(300):
+            event = rng.random()
+            if event < 0.15 or not senders:
+                senders.append(Sender(budget, rng.choice((100, 20_000, ALLOWANCE_BYTES, MIB, 4 * MIB))))
+                budget.join(senders[-1])
+            elif event < 0.2:
+                budget.forget(senders.pop(rng.randrange(len(senders))))
+            elif going := [sender for sender in senders if not sender.is_paused]:
+                rng.choice(going).send()
+            senders = [sender for sender in senders if not sender.is_gone]
+            budget.check()
+        while sending := [sender for sender in senders if not sender.is_paused and sender in budget._holders]:
+            rng.choice(sending).send()
+            budget.check()
+        assert not budget.waiting_count
+        assert not budget.held
