@@ -6,7 +6,8 @@ fields of fixed size, together with the length in front of the next field, becom
 Bad input raises :class:`WireError` and nothing else:
 
 - a length is compared with the bytes that are left before anything is sliced or allocated;
-- the elements of all arrays together are limited (``ELEMENTS_MAX``, or less: the third argument);
+- the elements of all arrays together are limited (``ELEMENTS_MAX``, or less: the third argument), and long strings
+  count as some;
 - ``unpack_from`` and indexing check the rest: the whole body stands in one ``try``, which costs nothing.
 """
 
@@ -28,6 +29,7 @@ from minikafka.wire.layout import (
 )
 from minikafka.wire.primitives import (
     ELEMENTS_MAX,
+    STRING_BYTES_PER_ELEMENT,
     STRING_SIZE_MAX,
     finish_uvarint,
     skip_tagged_fields,
@@ -163,7 +165,15 @@ class DecoderSource:
         limit = f" or n > {STRING_SIZE_MAX}" if is_string and self.flexible else ""
         self.emit("stop = pos + n", f"if stop > end or n < 0{limit}:")
         self.null_or_refuse(nullable, name, target)
-        self.emit("else:", f"    {target} = {expression}", "    pos = stop")
+        self.emit("else:")
+        if is_string:
+            self.emit(
+                f"    if n >= {STRING_BYTES_PER_ELEMENT}:",
+                f"        left -= n // {STRING_BYTES_PER_ELEMENT}",
+                "        if left < 0:",
+                f"            refuse_length({name!r}, n)",
+            )
+        self.emit(f"    {target} = {expression}", "    pos = stop")
 
     def null_or_refuse(self, nullable: bool, name: str, target: str) -> None:
         """Write the body of the branch for a length that is not usable."""

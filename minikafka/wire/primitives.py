@@ -20,6 +20,9 @@ unless each names what is asked about (partitions, not replicas).
 Bounds what one frame may cost: about 40 MB and a quarter of a second.
 """
 
+STRING_BYTES_PER_ELEMENT: Final = 1024
+"""A string counts as one more element for each. With one character that is no letter it takes four times its bytes."""
+
 STRING_SIZE_MAX: Final = 32767
 SMALL_UVARINTS: Final = tuple(bytes([n]) for n in range(128))
 

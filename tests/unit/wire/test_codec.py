@@ -15,7 +15,7 @@ from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTop
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopics
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from minikafka.wire.primitives import ELEMENTS_MAX, encode_uvarint
+from minikafka.wire.primitives import ELEMENTS_MAX, STRING_BYTES_PER_ELEMENT, STRING_SIZE_MAX, encode_uvarint
 from minikafka.wire.schema import Message, VersionRange
 
 Samples = Callable[..., Iterator[tuple[int, Message]]]
@@ -136,6 +136,17 @@ def test_a_caller_may_limit_elements_further() -> None:
     assert decode(MetadataRequest, 1, encode(request, 1), 0, 10)[0] == request
     with pytest.raises(WireError, match="than is allowed"):
         decode(MetadataRequest, 1, encode(request, 1), 0, 9)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_long_strings_count_as_elements(version: int) -> None:
+    """One produce of 93 MiB of topic names, each with a character of four bytes, had 375 MB before it was refused."""
+    names = ["x" * (STRING_SIZE_MAX - 4) + "\N{GRINNING FACE}"] * 10
+    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=name, partition_data=[]) for name in names])
+    body, elements = encode(request, version), 10 + 10 * (STRING_SIZE_MAX // STRING_BYTES_PER_ELEMENT)
+    assert decode(ProduceRequest, version, body, 0, elements)[0] == request
+    with pytest.raises(WireError, match=r"TopicProduceData\.name has length 32767: .* than is allowed"):
+        decode(ProduceRequest, version, body, 0, elements - 1)
 
 
 def test_text_that_is_not_utf8_and_varints_without_end() -> None:
