@@ -34,7 +34,7 @@ async def test_a_producer_keeps_no_connection(cluster: ScriptedCluster) -> None:
 
 async def test_a_consumer_keeps_no_connection(cluster: ScriptedCluster) -> None:
     for turns in count(1):
-        consumer = Consumer(cluster.servers, "t", group_id="g", auto_offset_reset="earliest")
+        consumer = Consumer(cluster.servers, "t", group_id="g", auto_offset_reset="earliest", fetch_max_wait_ms=20)
         await consumer.start()
         await consumer.poll(timeout_ms=10)
         has_ended = await close_for(consumer, turns)

@@ -174,8 +174,9 @@ async def test_a_log_that_is_cut_during_a_look_up_is_asked_again(node: Node, cli
 
 @pytest.mark.spec("P6")
 @pytest.mark.usefixtures("orders")
-async def test_look_ups_that_wait_hold_no_copies(client: Client) -> None:
+async def test_look_ups_that_wait_hold_no_copies(node: Node, dial: Dial) -> None:
     """A copy of the active segment's index may have megabytes, and one connection may have a thousand requests."""
+    clients = [await dial(node) for _ in range(JOBS_AT_ONCE + 1)]  # each has one at once
     gate = threading.Event()
     prepared: list[ReadJob[object]] = []
     run, prepare = ReadJob.run, ReadJob.__init__
@@ -191,7 +192,7 @@ async def test_look_ups_that_wait_hold_no_copies(client: Client) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ReadJob, "run", held_up)
         patched.setattr(ReadJob, "__init__", note)
-        asked = [asyncio.get_running_loop().create_task(ask(client, NOW_MS + 1000)) for _ in range(20)]
+        asked = [asyncio.get_running_loop().create_task(ask(each, NOW_MS + 1000)) for each in 7 * clients]
         await eventually(lambda: len(prepared) >= JOBS_AT_ONCE, "look-ups to begin")
         await asyncio.sleep(0.05)
         assert len(prepared) == JOBS_AT_ONCE
