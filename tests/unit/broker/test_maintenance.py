@@ -25,8 +25,8 @@ from minikafka.broker import maintenance
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.metadata.effective import EVERY_BROKER
-from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.model import TopicPartition
+from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
 from minikafka.storage.compaction import CompactionJob
