@@ -5,6 +5,7 @@
 - ``flights``     what a client says in it, in a line
 - ``accepting``   their side of TLS, which does more than the event loops ask of it:
 - ``alerts``      what clients are told that are turned away there
+- ``portions``    what is read of such a connection at once
 - ``tls_records`` what such a connection sends, a record at a time, so that nobody renews keys for ever
 - ``resumed``     sessions that a client resumes without showing its certificate again
 - ``handshakes``  why such handshakes fail, in words

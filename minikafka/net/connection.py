@@ -340,6 +340,11 @@ class Connection(asyncio.BufferedProtocol):
         return not self._replies and self.partial_since_s is None
 
     @property
+    def read_bytes_max(self) -> int:
+        """Of its socket at once, if encrypted: twice its receive buffer, as the last record is not whole."""
+        return 2 * self._buffer.capacity
+
+    @property
     def owed_bytes(self) -> int:
         """Bytes that its peer has not taken yet."""
         return 0 if self._outbox is None else self._outbox.pending_bytes

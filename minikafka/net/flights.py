@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Final, cast
 
+from minikafka.net.connection import Connection
+from minikafka.net.portions import Portions
 from minikafka.net.turns import Turns
 
 OTHERS: Final = 3
@@ -120,7 +122,7 @@ class Flights(asyncio.BufferedProtocol):
 
     async def shake_hands(
         self,
-        connection: asyncio.BaseProtocol,
+        connection: Connection,
         context: ssl.SSLContext,
         line: Line,
         timeout_s: float,
@@ -196,15 +198,15 @@ class Flights(asyncio.BufferedProtocol):
         transport: asyncio.Transport,
         tls: asyncio.BufferedProtocol,
         tls_transport: asyncio.Transport,
-        connection: asyncio.BaseProtocol,
+        connection: Connection,
     ) -> None:
-        """The event loop goes on alone. The kernel tells it of the end again, if that has come: behind what waits."""
+        """The event loop goes on, in portions. The kernel tells of the end again if it has come, behind what waits."""
         transport.pause_reading()
         transport.resume_reading()
-        transport.set_protocol(tls)
+        self._tls = Portions(tls, connection)  # in this one's place, as soon as hands are shaken
         tls_transport.set_protocol(connection)
         connection.connection_made(tls_transport)
-        self._give(tls, len(self._held))
+        self._give(self._tls, len(self._held))
 
     def _give(self, tls: asyncio.BufferedProtocol, count: int) -> None:
         data = memoryview(bytes(self._held[:count]))

@@ -91,6 +91,14 @@ class FewRecords(ssl.SSLObject):
         """There are more than are allowed."""
         return not self._allowed and self._arrived.pending > 0
 
+    @property
+    def has_record(self) -> bool:
+        """False: no whole one has arrived, nor what is none. Where few bytes are read at once, most have not."""
+        if self._is_marked or self._taken.pending:  # one may have
+            return True
+        size = self._take_header()
+        return 0 < size <= len(self._begun) + self._arrived.pending
+
     def hold_back(self) -> None:
         """Something has arrived, for the event loop: it is not to read the socket before this was read from again."""
         if not self._arrived.pending:
@@ -168,23 +176,31 @@ class FewRecords(ssl.SSLObject):
 
     def _hand_over(self, count: int) -> int:
         """At most so many whole records; returns their number. What is no record is handed over for OpenSSL to see."""
-        arrived, begun, number = self._arrived, self._begun, 0
+        arrived, number = self._arrived, 0
+        while number < count and (size := self._take_header()):
+            self._begun += arrived.read(size - len(self._begun))
+            if len(self._begun) < size:
+                break
+            self._taken.write(self._begun)
+            self._begun, number = b"", number + 1
+        return number
+
+    def _take_header(self) -> int:
+        """Bytes of the record that has begun, as far as its header says; of what is no record, as far as it is there.
+        0: its header has not arrived."""
+        arrived = self._arrived
         if self._is_marked:
             arrived.read(1)
             self._is_marked = False
-        while number < count and arrived.pending:
-            if len(begun) < _HEADER_BYTES:
-                begun += arrived.read(_HEADER_BYTES - len(begun))
-                if len(begun) < _HEADER_BYTES:
-                    break
-            size = _HEADER_BYTES + (begun[3] << 8 | begun[4])
-            begun += arrived.read(size - len(begun))
-            if len(begun) < size <= _LARGEST and begun[0] in _KINDS:
-                break
-            self._taken.write(begun)
-            begun, number = b"", number + 1
-        self._begun = begun
-        return number
+        if len(self._begun) < _HEADER_BYTES:
+            self._begun += arrived.read(_HEADER_BYTES - len(self._begun))
+            if len(self._begun) < _HEADER_BYTES:
+                return 0
+        begun = self._begun
+        size = _HEADER_BYTES + (begun[3] << 8 | begun[4])
+        if size <= _LARGEST and begun[0] in _KINDS:
+            return size
+        return min(size, len(begun) + arrived.pending)
 
     def _note_of_handshake(self) -> None:
         """One more record was handed over."""

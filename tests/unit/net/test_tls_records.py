@@ -23,6 +23,7 @@ from minikafka.model import Endpoint
 from minikafka.net import turns
 from minikafka.net.accepting import AcceptingContext
 from minikafka.net.connection import Connection
+from minikafka.net.encrypted import END_COST, EncryptedConnection
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
 from minikafka.net.tls_records import (
@@ -246,6 +247,26 @@ def test_what_comes_when_a_connection_is_closed_costs_nothing(client: Client) ->
     assert client.tls.read(10) == b"", "it was said"
 
 
+def test_whether_a_whole_record_is_there(client: Client) -> None:
+    server = connected(client)
+    client.tls.write(bytes(100))
+    record = client.sent.read()
+    for at in range(len(record)):
+        assert not server.tls.has_record
+        server.arrived.write(record[at : at + 1])
+    assert server.tls.has_record
+    assert server.read() == bytes(100)
+    assert not server.tls.has_record
+    server.tls.hold_back()
+    assert server.tls.has_record, "there may be: what holds back the event loop is to stay"
+    assert server.arrived.pending == 1
+    server.arrived.write(b"GET / HTTP")
+    assert server.tls.has_record, "OpenSSL is to see it"
+    server.allow()
+    with pytest.raises(ssl.SSLError, match="WRONG_VERSION_NUMBER"):
+        server.tls.read(100, memoryview(bytearray(100)))
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
 def test_records_arrive_in_any_pieces(version: ssl.TLSVersion, piece: int, tmp_path: Path) -> None:
@@ -429,6 +450,45 @@ async def test_small_records_of_many_are_not_read_in_one_turn(tmp_path: Path, mo
             writer.close()
     assert sum(read.values()) == len(clients) * (4 + size)
     assert max(read.values()) <= 10 * READ_AT_ONCE  # in the turn before, some took one more
+
+
+async def test_many_who_are_refused_for_their_first_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand, each with 120 KiB, took a node from 100 to 500 MB, in a turn of 0.2 s: all was read, and copied,
+    before anybody looked at the first record. And to end them cost nothing of the turn."""
+    frames, turn, arrived, ended = Frames(), 0, [0], Counter[int]()
+    clients, take_header, end = [Client(tmp_path) for _ in range(20)], FewRecords._take_header, EncryptedConnection._end
+    monkeypatch.setattr(turns, "TURN_COST", 4 * END_COST)
+
+    def noted(tls: FewRecords) -> int:
+        arrived.append(tls._arrived.pending)
+        return take_header(tls)
+
+    def counted(connection: EncryptedConnection, transport: asyncio.Transport) -> None:
+        ended[turn] += 1
+        end(connection, transport)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async with listening(frames) as listener, asyncio.timeout(60):
+        writers = [await shaken(each, listener) for each in clients]
+        await eventually(lambda: listener.connection_count == len(clients), "the connections")
+        monkeypatch.setattr(FewRecords, "_take_header", noted)
+        monkeypatch.setattr(EncryptedConnection, "_end", counted)
+        counting = asyncio.ensure_future(count_turns())
+        for client, writer in zip(clients, writers, strict=True):
+            client.tls.write(b"\x7f" + bytes(120_000))
+            writer.write(client.sent.read())
+        await eventually(lambda: not listener.connection_count, "their ends")
+        counting.cancel()
+        for writer in writers:
+            writer.close()
+    assert max(arrived) <= 10_000
+    assert sum(ended.values()) == len(clients)
+    assert max(ended.values()) <= 5
 
 
 @pytest.mark.parametrize("says_so", [False, True])
