@@ -106,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._moved_before = 0
         self.opened_at_s = self.last_active_s = self._loop.time()
         self.partial_since_s: float | None = None  # begin of the incomplete frame
+        self._received_until_then = 0
 
     # -- asyncio callbacks ------------------------------------------------------------------------------------------
 
@@ -180,6 +181,7 @@ class Connection(asyncio.BufferedProtocol):
             self.partial_since_s = None
         elif completed or self.partial_since_s is None:
             self.partial_since_s = self.last_active_s
+            self._received_until_then = self._received_bytes
 
     def eof_received(self) -> bool:
         return False
@@ -354,6 +356,14 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes received and sent so far. While it grows, a transfer is under way."""
         outbox = self._outbox
         return self._received_bytes + (0 if outbox is None else outbox.accepted_bytes - outbox.pending_bytes)
+
+    def is_in_time(self, now_s: float, deadline_s: float) -> bool:
+        """True when its frame comes fast enough to be complete within ``deadline_s``. What came before it was read from
+        does not count: a frame that is nearly complete holds memory as well."""
+        if self.partial_since_s is None:
+            return True
+        received = self._received_bytes - self._received_until_then
+        return received * deadline_s >= self._buffer.frame_size * (now_s - self.partial_since_s)
 
     def note_moved(self, now_s: float) -> bool:
         """True when bytes moved since the last call: a peer that takes an answer is not idle."""

@@ -25,7 +25,8 @@ DUPLICATES: Final = 64
 BIND_PATIENCE_S: Final = 2.0
 RELIEF_INTERVAL_S: Final = 1.0
 STALL_S: Final = 5.0
-"""Who holds memory that others wait for has so long to complete a frame, or to take some of its answers."""
+"""Who holds memory that others wait for has so long to complete a frame, or to take some of its answers. A frame that
+comes so fast that it will be complete before its deadline may take longer, as long as some of it comes."""
 CROWD: Final = 100
 CROWD_STALL_S: Final = 1.0
 """The same while more than so many wait: most of these complete nothing, or all would have been served by then."""
@@ -208,9 +209,12 @@ class Listener:
             holder.trim()
             before, since_s = self._moved.get(holder, (-1, now_s))
             moved[holder] = (holder.moved_bytes, since_s if before == holder.moved_bytes else now_s)
-            stalled_since_s = moved[holder][1] if holder.owed_bytes else holder.partial_since_s or now_s
+            stalled_since_s = moved[holder][1]
+            if not (holder.owed_bytes or holder.is_in_time(now_s, self._limits.frame_deadline_s)):
+                stalled_since_s = holder.partial_since_s or now_s
             if budget.is_tight and now_s - stalled_since_s > patience_s:
-                holder.close(f"other connections wait for its memory, and it made no progress for {patience_s:.0f} s")
+                slow = f"it was too slow for {patience_s:.0f} s"
+                holder.close(f"others wait for its memory (queued.max.request.bytes), and {slow}")
         self._moved = moved
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 

@@ -80,6 +80,11 @@ class ReceiveBuffer:
         return self._filled - self._start
 
     @property
+    def frame_size(self) -> int:
+        """How many bytes the first frame has that waits, with its prefix; 0 while that is not complete."""
+        return PREFIX_SIZE + int(_read_size(self._buffer, self._start)[0]) if len(self) >= PREFIX_SIZE else 0
+
+    @property
     def must_grow_much(self) -> bool:
         """The buffer is full of one frame, and so large that growing takes long: :meth:`grow` when there is time."""
         return self._filled == self.capacity >= self.READ_SIZE_MAX and self._start == 0

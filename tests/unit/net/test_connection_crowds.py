@@ -9,9 +9,11 @@ from typing import Any, cast
 import pytest
 from net_peers import Recorder, framed, turns
 
+from minikafka.model import Endpoint
 from minikafka.net.budget import Budget
 from minikafka.net.connection import Connection, Shared
 from minikafka.net.duplicates import Duplicates
+from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.turns import Turns
 
 KIB = 1024
@@ -137,6 +139,36 @@ async def test_a_large_request_beside_them_is_served_as_soon_as_some_are_closed(
             line.connection.close()
     await turns(10)
     assert [len(frame) for frame in handler.frames] == [1024 * KIB]
+
+
+async def test_who_is_slow_is_not_closed_while_hundreds_wait_unless_it_would_be_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """200 producers with batches of 1 MiB, and 50 KB/s each: all were closed after a second or two, again and again."""
+    now_s = 100.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)
+    handler = Recorder()
+    limits = ListenerLimits(max_connections=CROWD, max_frame_bytes=100 << 20, held_bytes=LIMIT, frame_deadline_s=30)
+    listener = Listener("CLIENT", Endpoint("127.0.0.1", 0), handler, limits)
+    crowd = [Line(listener.shared, handler) for _ in range(CROWD)]
+    frame = framed(bytes(1000 * KIB))
+    step = len(frame) // 20
+    for line in crowd:
+        line.send(frame[:step])
+    going = [line for line in crowd if not line.is_paused]
+    steady, dripping, silent = going[:3], going[3:5], going[5:]
+    assert silent
+    for at in range(step, len(frame), step):
+        now_s += 1.2
+        for line in steady:
+            line.send(frame[at : at + step])
+        for line in dripping:
+            line.send(b"x")
+        listener._relieve()
+    assert [len(each) for each in handler.frames] == [1000 * KIB] * len(steady)
+    assert not any(line.is_closed for line in steady)
+    assert all(line.is_closed for line in dripping + silent)
+    await listener.close()
 
 
 async def test_a_prefix_alone_keeps_nobody_waiting(shared: Shared) -> None:
