@@ -28,8 +28,8 @@ class GroupSettings(SettingGroup):
         64 * 1024 * 1024,
         doc="""Memory of a node for the committed offsets of the groups that it coordinates: some 600 bytes for each,
         and its metadata beyond 128 bytes. Beyond three quarters of it offsets of partitions that a group has not
-        committed before are refused, with COORDINATOR_NOT_AVAILABLE and a line in the log; clients try again. The rest
-        is for offsets in transactions. Apache Kafka has no limit.""",
+        committed before are refused, with COORDINATOR_LOAD_IN_PROGRESS and a line in the log; clients try again. The
+        rest is for offsets in transactions. Apache Kafka has no limit.""",
     )
     group_consumer_session_timeout_ms = Setting(
         integer(1), 45_000, doc="A member of a consumer group (KIP-848) is removed after this time without a heartbeat."

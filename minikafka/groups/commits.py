@@ -65,6 +65,10 @@ GROUP_ID_NOT_FOUND_FROM_VERSION = 9
 LATEST_TIMESTAMP: Final = (1 << 63) - 1
 DEFAULT_RETENTION: Final = -1
 
+NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""Clients try again, and keep their coordinator meanwhile. For COORDINATOR_NOT_AVAILABLE they look for another one, and
+librdkafka sends no heartbeat then: its consumers were turned out of their groups."""
+
 CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
 CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
 RequestTopic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
@@ -170,7 +174,7 @@ def commit_records(
             if room.has_place_for(TopicPartition(topic.name, partition.partition_index), value):
                 records.append(OffsetCommitRecord(key, value))
             else:
-                result.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                result.error_code = NO_ROOM
     return records
 
 

@@ -114,7 +114,8 @@ class Groups(Shards[GroupCoordinator]):
     def _tell_of_offsets(self) -> None:
         memory = self._offsets_memory
         if self._may_tell(memory):
-            why = f"they take {memory.held_bytes} bytes in all groups; offsets.memory.max.bytes={memory.limit_bytes}"
+            limit = f"new ones get three quarters of offsets.memory.max.bytes={memory.limit_bytes}"
+            why = f"they take {memory.held_bytes} bytes in all groups; {limit}"
             log.warning("commits of groups are refused", why=why)
 
     def _may_tell(self, memory: Memory) -> bool:
