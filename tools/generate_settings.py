@@ -50,8 +50,8 @@ GROUP_HEAD = """
 ## Groups of consumers, each by itself
 
 What a consumer group of the newer protocol may have of its own (`kafka-configs --entity-type groups`), whether it
-exists yet or not. It goes for each member from its next heartbeat on, and outlives the group. There are no settings of
-share groups and of streams groups.
+exists yet or not. It goes for each member from its next heartbeat on, and outlives the group. 10,000 groups may have
+such settings, with ids of 1,000 characters at most. There are no settings of share groups and of streams groups.
 
 | Setting | Node's setting | Allowed | Meaning |
 |---|---|---|---|

@@ -44,6 +44,10 @@ from minikafka.wire.messages.incremental_alter_configs import (
 MIN_INSYNC_REPLICAS: Final = TopicConfig.min_insync_replicas.name
 DECISIVE: Final = {TopicConfig.unclean_leader_election_enable.name, MIN_INSYNC_REPLICAS}
 """What the controller goes by when it names leaders."""
+GROUPS_MAX: Final = 10_000
+"""Groups with settings of their own: each node keeps them all, and a group need not exist for it."""
+GROUP_NAME_MAX: Final = 1000
+"""Characters of the id of such a group."""
 
 
 def canonical_topic_setting(name: str, value: str) -> str:
@@ -132,8 +136,10 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
     """Change settings of topics or groups, or dynamic settings of brokers. Per resource all changes are made, or none.
     A resource that is named twice has one result.
 
-    Errors of a resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+    Errors of a resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION when too many
+    groups have settings.
     """
+    room = _RoomForGroups(state)
     altered = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
@@ -144,7 +150,7 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
             if counts[kind, name] > 1:
                 message = f"{name!r} is in the request {counts[kind, name]} times"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-            records += _alter(state, resource, request.validate_only)
+            records += _alter(state, resource, room, validate_only=request.validate_only)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
@@ -192,7 +198,29 @@ def _replacement(state: ControllerState, asked: ReplacedResource) -> AlterConfig
     )
 
 
-def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: bool) -> list[ConfigRecord]:
+class _RoomForGroups:
+    """For groups that have no settings yet, in one request."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+        self._left: int | None = None  # not counted yet
+
+    def take(self, group_id: str) -> None:
+        """One more; KafkaError if it may have none."""
+        if len(group_id) > GROUP_NAME_MAX:
+            message = f"a group with settings of its own has an id of {GROUP_NAME_MAX} characters at most"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if self._left is None:
+            group = ConfigResourceType.GROUP
+            self._left = GROUPS_MAX - sum(each.resource_type is group for each in self._state.image.configs)
+        if self._left <= 0:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{GROUPS_MAX} groups have settings of their own")
+        self._left -= 1
+
+
+def _alter(
+    state: ControllerState, asked: AlterConfigsResource, room: _RoomForGroups, *, validate_only: bool
+) -> list[ConfigRecord]:
     """Records that are still to be written: nothing else in the request depends on them."""
     resource = _resource(state, asked)
     before = state.image.config_of(resource)
@@ -206,6 +234,8 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
         after = _configured_minimum(state) | after
     if after and resource.resource_type in CHECKS:
         CHECKS[resource.resource_type](state, after)
+    if after and not before and resource.resource_type is ConfigResourceType.GROUP:
+        room.take(resource.name)
     if validate_only:
         return []
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))

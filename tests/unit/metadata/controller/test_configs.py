@@ -8,6 +8,7 @@ import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode
+from minikafka.metadata.controller import configs as controller_configs
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigResourceType
@@ -169,6 +170,18 @@ def test_settings_of_a_group_that_need_not_be_there(topic: Any) -> None:
     assert topic.image.config_of(group) == {INTERVAL: "6000"}
     alter(topic, GROUP, "g", (INTERVAL, DELETE), (SESSION, DELETE))
     assert not topic.image.configs
+
+
+def test_so_many_groups_may_have_settings(topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made up groups filled the memory of all nodes, and again after each start."""
+    monkeypatch.setattr(controller_configs, "GROUPS_MAX", 2)
+    changes = [ask.change(GROUP, name, (SESSION, SET, "50000")) for name in ("a", "x" * 1001, "b", "c")]
+    fates = [ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+    assert [each.error_code for each in topic.ask(ask.alter(*changes)).responses] == fates
+    assert alter(topic, GROUP, "d", (SESSION, SET, "50000")).error_code == ErrorCode.POLICY_VIOLATION
+    assert alter(topic, GROUP, "a", (INTERVAL, SET, "6000")).error_code == ErrorCode.NONE
+    alter(topic, GROUP, "a", (INTERVAL, DELETE), (SESSION, DELETE))
+    assert alter(topic, GROUP, "x" * 1000, (SESSION, SET, "50000")).error_code == ErrorCode.NONE
 
 
 def test_a_setting_or_a_resource_named_twice(topic: Any) -> None:
