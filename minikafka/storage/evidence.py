@@ -42,13 +42,11 @@ class Evidence:
             return None
         return self._recovery_point if last_stop.is_clean and self._recovery_point else last_stop.noted_end
 
-    def check(
-        self, header: BatchHeader, position: int, next_offset: int, epochs: LeaderEpochCache, known_end: int
-    ) -> None:
+    def check(self, header: BatchHeader, position: int, next_offset: int, known_end: int) -> None:
         """BadBatchError, EpochsContradictedError unless the next batch, at ``position``, is where it belongs.
 
-        ``next_offset``: after the batch before it. ``known_end``: below it ``epochs`` are those of the file. An older
-        copy of that looks as good as the newest.
+        ``next_offset``: after the batch before it. ``known_end``: below it the file of leader epochs is believed. An
+        older copy of that looks as good as the newest.
         """
         if header.leader_epoch < self.scanned_epoch:
             raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes again after {self.scanned_epoch}")
@@ -57,7 +55,7 @@ class Evidence:
             self._check_place(header, position, next_offset)
         self.scanned_epoch = header.leader_epoch
         if header.last_offset < known_end:
-            _check_known_epoch(header, epochs)
+            self._check_known_epoch(header)
 
     def _check_noted_epoch(self, header: BatchHeader, position: int) -> None:
         """No batch up to the noted end is of a later epoch than the last one there, and that is of the noted one."""
@@ -77,10 +75,10 @@ class Evidence:
         if is_durable and recorded not in (header.leader_epoch, NO_EPOCH):
             raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes where {recorded} should")
 
-
-def _check_known_epoch(header: BatchHeader, epochs: LeaderEpochCache) -> None:
-    known = epochs.epoch_for(header.last_offset)
-    if known not in (header.leader_epoch, NO_EPOCH):  # below the log start no epochs are kept
-        raise EpochsContradictedError(
-            f"the batch at {header.base_offset} is of epoch {header.leader_epoch}, and the file says {known}"
-        )
+    def _check_known_epoch(self, header: BatchHeader) -> None:
+        """By the file alone: batches below the log start, whose epochs it does not keep, say nothing of each other."""
+        known = self.recorded_epochs.epoch_for(header.last_offset)
+        if known not in (header.leader_epoch, NO_EPOCH):
+            raise EpochsContradictedError(
+                f"the batch at {header.base_offset} is of epoch {header.leader_epoch}, and the file says {known}"
+            )

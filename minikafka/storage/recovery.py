@@ -348,7 +348,7 @@ class _Loader:
         batches = scan_batches(segment.file, 0, segment.size)
         try:
             for position, header in in_place(batches, segment.base_offset, self._known_end(at)):
-                self.evidence.check(header, position, next_offset, self.epochs, known_end)
+                self.evidence.check(header, position, next_offset, known_end)
                 if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
                 self.is_cleaned = self.is_cleaned or header.has_gap_from(next_offset)

@@ -219,9 +219,12 @@ def test_an_older_copy_of_the_epochs_is_not_believed(
     assert log.corruption is None
 
 
-@pytest.mark.parametrize("log_start_offset", [1, 5, 7])
+@pytest.mark.parametrize("log_start_offset", [1, 5, 7, 12])
 def test_epochs_that_went_with_records_contradict_nothing(open_log: OpenLog, log_start_offset: int) -> None:
-    """The log begins in the middle of a segment: DeleteRecords, or a follower of a leader that rolled elsewhere."""
+    """The log begins in the middle of a segment: DeleteRecords, or a follower of a leader that rolled elsewhere.
+
+    Or it begins at its end: of what is in the segment, the file says nothing.
+    """
     log = open_log()
     for offset in range(12):
         append(log, b"%d" % offset * 30, leader_epoch=offset // 6)
@@ -230,7 +233,7 @@ def test_epochs_that_went_with_records_contradict_nothing(open_log: OpenLog, log
     log.flush()
     expected = log.epoch_entries
     with capture_logs() as lines:
-        log = open_log(clean=False, recovery_point=10, log_start_offset=log_start_offset)
+        log = open_log(clean=False, recovery_point=max(10, log_start_offset), log_start_offset=log_start_offset)
     assert not lines
     assert log.epoch_entries == expected
     assert log.corruption is None
