@@ -185,14 +185,11 @@ def _calm_garbage_collector() -> None:
 
 
 def _give_memory_back() -> None:
-    """Return freed memory to the system: glibc otherwise keeps up to 64 MiB per thread.
-
-    What the event loop has for each connection with TLS, 256 KiB, is a mapping of its own then. It uses few pages of
-    that; on the heap the pages of whatever was there before stayed.
-    """
+    """Return freed memory to the system: glibc otherwise keeps up to 64 MiB per thread."""
     with contextlib.suppress(AttributeError, OSError):  # another C library
         c_library = ctypes.CDLL(None)
-        c_library.mallopt(M_MMAP_THRESHOLD, 256 << 10)
+        # With less, each answer to a follower is a new mapping, and RF 3 wrote a quarter less (benchmarks/replication).
+        c_library.mallopt(M_MMAP_THRESHOLD, 1 << 20)
         c_library.mallopt(M_TRIM_THRESHOLD, 4 << 20)
 
 
