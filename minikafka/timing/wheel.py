@@ -87,6 +87,10 @@ class _Bucket(_Link):
             tasks.append(task)
         return tasks
 
+    def take_apart(self) -> None:
+        """It is empty, and used no more: without a cycle it goes at once, and the garbage collector has no work."""
+        self._next = self._previous = None
+
 
 class TimingWheel:
     """Pending tasks by deadline; insert and cancel are O(1) (row D3). Times are monotonic milliseconds.
@@ -192,7 +196,9 @@ class TimingWheel:
         heap = self._heap
         while heap and heap[0][0] <= now_tick:
             _, level, number = heappop(heap)
-            candidates += self._levels[level].pop(number).drain()
+            bucket = self._levels[level].pop(number)
+            candidates += bucket.drain()
+            bucket.take_apart()
         self._tick = now_tick
         candidates.sort(key=_deadline_tick)
         for task in candidates:
@@ -213,7 +219,7 @@ class TimingWheel:
             first_tick, level, number = heap[0]
             if not self._levels[level][number].is_empty:
                 return first_tick * self._tick_ms
-            del self._levels[level][number]
+            self._levels[level].pop(number).take_apart()
             heappop(heap)
         return None
 

@@ -183,6 +183,24 @@ def test_the_clock_is_driven_by_buckets_that_hold_something() -> None:
     assert wheel.advance(60_000) == []
 
 
+def test_what_is_over_leaves_no_garbage() -> None:
+    """A bucket is a ring: each that was dropped waited for the garbage collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        wheel = TimingWheel(0)
+        tasks = [Task() for _ in range(40)]
+        for number, task in enumerate(tasks, 1):
+            wheel.insert(task, number)
+        for task in tasks[20:]:
+            wheel.cancel(task)
+        assert len(wheel.advance(20)) == 20
+        assert wheel.next_deadline_ms() is None
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_order_is_by_deadline_and_within_one_by_insertion() -> None:
     wheel = TimingWheel()
     for name, deadline in (("a", 500), ("b", 3), ("c", 500), ("d", 2), ("e", 3)):
