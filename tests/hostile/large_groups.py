@@ -63,9 +63,10 @@ def told_much() -> Message:
     return heartbeat(CROWD, "nobody", 7, topic_partitions=told)
 
 
-def wanted_much() -> Message:
-    """More names than a group may have."""
-    return heartbeat("greedy", "greedy", 0, subscribed_topic_names=[f"{'t' * 2000}-{n}" for n in range(HALF)])
+def wanted_much() -> Iterable[Message]:
+    """More names than a group may have, by members whose requests are as large as they may be."""
+    names = [f"{'t' * 750}-{n}" for n in range(HALF)]
+    return (heartbeat("greedy", f"greedy-{number}", 0, subscribed_topic_names=names) for number in range(4))
 
 
 def describe() -> Message:

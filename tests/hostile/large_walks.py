@@ -215,7 +215,7 @@ WALKS: Final[dict[str, Walk]] = {
     "ConsumerGroupHeartbeat, others join": many(1, lambda: large_groups.joins("other", differ=True)),
     "ConsumerGroupHeartbeat, expressions": many(1, large_groups.expressions),
     "ConsumerGroupHeartbeat, told of much": one(1, large_groups.told_much),
-    "ConsumerGroupHeartbeat, wanted much": one(1, large_groups.wanted_much),
+    "ConsumerGroupHeartbeat, wanted much": many(1, large_groups.wanted_much),
     "ConsumerGroupDescribe": one(1, large_groups.describe),
     "ConsumerGroupHeartbeat, a crowd leaves": many(1, lambda: large_groups.leaves("member"), is_repeatable=False),
     "ListConfigResources": one(1, ListConfigResourcesRequest),
@@ -234,7 +234,7 @@ WALKS: Final[dict[str, Walk]] = {
     "A long list of many topics": one(
         1,
         lambda: alter_configs(
-            ConfigResourceType.TOPIC, TOPICS[:300], "leader.replication.throttled.replicas", REPLICAS
+            ConfigResourceType.TOPIC, TOPICS[:130], "leader.replication.throttled.replicas", REPLICAS
         ),
     ),
     "DeleteTopics, with offsets": once(
