@@ -186,7 +186,8 @@ class LogJobs:
             job = log.prepare_flush()
             with log.writing():
                 await self._run_job(job)
-            log.complete_flush(job, now_ms=self._clock.monotonic_ms())
+            if not log.is_replaced:  # else everything of it was durable in the log that took its place
+                log.complete_flush(job, now_ms=self._clock.monotonic_ms())
         except (StorageFailure, PassingFailure):
             queue.waiters += waiters
             raise

@@ -158,8 +158,6 @@ class Flusher:
         """
         log = self._log
         assert job.is_done
-        if log.is_replaced:
-            return  # everything of it was durable in the log that took its place
         with log.guard("flush", is_repeatable=job.must_repeat):
             if job.error is not None:
                 raise job.error

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from os.path import dirname
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -187,6 +187,21 @@ class Log:
         self.prepare_close = flusher.prepare_close
         self.complete_close = flusher.complete_close
         self.close = flusher.close
+
+    def let_go_of_parts(self) -> None:
+        """A part has its log, too: such a circle is freed by a full garbage collection alone, and a node has none for
+        days. These were 82 objects of each deleted replica."""
+        parts = (Appender, Reader, AbortedTransactions, Cutter, Flusher)
+        for name, value in tuple(vars(self).items()):
+            if isinstance(getattr(value, "__self__", value), parts):
+                delattr(self, name)
+
+    if not TYPE_CHECKING:  # or any name would do
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """What a part did, of a log that was left: every call raises its failure."""
+            failure = vars(self).get("failure")
+            raise AttributeError(name) if failure is None else failure
 
     @classmethod
     def open(
@@ -401,8 +416,10 @@ class Log:
                 segment.abandon()
 
     def leave(self, failure: StorageFailure) -> None:
-        """The log is removed or replaced: offline, and its end is no longer noted."""
+        """The log is removed or replaced: offline, without its parts, and its end is no longer noted."""
         self.go_offline(failure)
+        if not self.is_replaced:  # else the log that takes its place does so
+            self.let_go_of_parts()
         self.end_slot.free(is_in_use=self.writers > 0)
         self.end_slot = NOT_NOTED
 

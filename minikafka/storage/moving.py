@@ -130,3 +130,4 @@ class ReplicaMove:
         """The copy takes the log's place, which appends no more: until now both replay batches into their producers."""
         self.future.producers = self.current.producers
         self.future.appender.follow_as(self.current.appender)
+        self.current.let_go_of_parts()

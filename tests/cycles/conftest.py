@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,7 +36,9 @@ def ground() -> Iterator[Ground]:
         with MiniKafka(in_process=True, settings=SETTINGS) as kafka:
             ground = Ground(kafka)
             prepare(ground)
+            gc.disable()
             yield ground
+            gc.enable()
             ground.hang_up()
 
 

@@ -82,9 +82,10 @@ class Change:
 
     def finish(self, done: Done) -> None:
         """Write the records; ``done`` runs when they, and all earlier ones of the group, are committed."""
+        undo, self.undo = self.undo, None  # it may have the change: no circle is to be left
         if self._records:
             self.shard.match_sessions(self.group)
-            self.shard.write(self.group, self._records, done, undo=self.undo, followers=self.followers)
+            self.shard.write(self.group, self._records, done, undo=undo, followers=self.followers)
         else:
             self.shard.after_writes(self.group, done)
         self.shard.maybe_forget(self.group)
