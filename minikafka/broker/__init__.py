@@ -1,6 +1,7 @@
 """One node: everything assembled.
 
 - ``run``, ``__main__``   the process: configuration, signals, exit status
+- ``heap``                gives freed memory back to the system
 - ``node``                the composition root: wiring, start and stop of one node
 - ``credentials``, ``tls``  what proves a node to others, read from files; ``key_change``: while it runs
 - ``first_users``         users of a new cluster, read from a file

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import gc
 import os
 import random
@@ -23,6 +21,7 @@ from minikafka.broker.credentials import Credentials, credentials_of, warn_if_ot
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.faults.switchboard import Faults
+from minikafka.broker.heap import Heap, give_back_holes
 from minikafka.broker.logs import configure_logging, keep_standard_descriptors, one_line
 from minikafka.broker.loop_watch import watch_of
 from minikafka.broker.node import Node
@@ -36,7 +35,6 @@ from minikafka.storage.meta import META_REMEDY, DamagedMetaError, MetaError, for
 log = get_logger()
 
 STANDARD_INPUT: Final = 0
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as <malloc.h> has them
 CANNOT_RUN: Final = (MetaError, KafkaError, OSError)
 """What a node cannot be made or started for, and says in one line."""
 START_AGAIN: Final = 3
@@ -85,10 +83,10 @@ def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = Fa
     if path is not None and secrets:
         warn_if_others_read(path, secrets[0])
     raise_limit()
-    _give_memory_back()
+    heap = Heap.of_process()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            status = runner.run(_run(config, credentials, until_eof, is_told_to_end := asyncio.Event()))
+            status = runner.run(_run(config, credentials, heap, until_eof, is_told_to_end := asyncio.Event()))
         if status != START_AGAIN:
             return status
         if is_told_to_end.is_set():
@@ -106,7 +104,9 @@ def why(error: MetaError | KafkaError | OSError) -> str:
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 
-async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool, is_told_to_end: asyncio.Event) -> int:
+async def _run(
+    config: BrokerConfig, credentials: Credentials, heap: Heap | None, until_eof: bool, is_told_to_end: asyncio.Event
+) -> int:
     loop = asyncio.get_running_loop()
     if until_eof:
         loop.add_reader(STANDARD_INPUT, _end_at_eof)
@@ -118,7 +118,13 @@ async def _run(config: BrokerConfig, credentials: Credentials, until_eof: bool, 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    return await serve(node, on_started=_calm_garbage_collector)
+
+    def on_started() -> None:
+        _calm_garbage_collector()
+        if heap is not None:
+            node.tasks.start(give_back_holes(heap, node.threads.upkeep), "heap")
+
+    return await serve(node, on_started=on_started)
 
 
 def make_node(config: BrokerConfig, credentials: Credentials) -> Node:
@@ -182,15 +188,6 @@ def _calm_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-
-
-def _give_memory_back() -> None:
-    """Return freed memory to the system: glibc otherwise keeps up to 64 MiB per thread."""
-    with contextlib.suppress(AttributeError, OSError):  # another C library
-        c_library = ctypes.CDLL(None)
-        # With less, each answer to a follower is a new mapping, and RF 3 wrote a quarter less (benchmarks/replication).
-        c_library.mallopt(M_MMAP_THRESHOLD, 1 << 20)
-        c_library.mallopt(M_TRIM_THRESHOLD, 4 << 20)
 
 
 def _boot_id() -> str | None:

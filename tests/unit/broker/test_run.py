@@ -104,7 +104,8 @@ def test_it_is_said_that_others_may_read_the_secrets_in_a_nodes_own_file(
         return 0
 
     monkeypatch.setattr(run, "_run", started)
-    for name in ("keep_standard_descriptors", "configure_logging", "raise_limit", "_give_memory_back"):
+    monkeypatch.setattr(run.Heap, "of_process", lambda: None)
+    for name in ("keep_standard_descriptors", "configure_logging", "raise_limit"):
         monkeypatch.setattr(run, name, lambda **_: None)
     file = tmp_path / "node.properties"
     file.write_text(text)
@@ -129,7 +130,8 @@ def test_a_node_begins_anew_unless_it_is_told_to_end(is_told: bool, monkeypatch:
     def begin_anew(*_: object) -> NoReturn:
         raise SystemExit("anew")
 
-    for name in ("keep_standard_descriptors", "configure_logging", "raise_limit", "_give_memory_back"):
+    monkeypatch.setattr(run.Heap, "of_process", lambda: None)
+    for name in ("keep_standard_descriptors", "configure_logging", "raise_limit"):
         monkeypatch.setattr(run, name, lambda **_: None)
     monkeypatch.setattr(run, "make_node", lambda *_: SimpleNamespace(stopped=asyncio.Event()))
     monkeypatch.setattr(run, "serve", serve)
