@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 from hostile_requests import LARGEST, MOST, metadata, names
-from live_attack import MEMORY_MAX, MIB, Target, is_long
+from live_attack import MIB, Target, is_long
 from live_cluster import eventually
-from live_wire import ClosedError, Wire, api_key, batch, produce_request
+from live_wire import ClosedError, api_key, batch, produce_request
 
 from minikafka.wire.codec import encode
 from minikafka.wire.headers import encode_request
@@ -20,35 +20,6 @@ pytestmark = pytest.mark.spec("P6")
 WIDE = 500
 """Partitions of a large topic."""
 CLIENTS = 16 if is_long() else 3
-TAKEN = (100 if is_long() else 40) * MIB
-"""How much of one frame a node must have taken before its memory is judged."""
-
-
-def test_frames_that_are_never_completed(target: Target) -> None:
-    """Each announces 100 MiB and sends as much of it as is taken: little of most, then all of one at a time."""
-    piece = memoryview(bytes(MIB))
-    with ExitStack() as opened:  # what is left open after a failure would hold memory from the tests that follow
-        wires = [opened.enter_context(target.wire()) for _ in range(20)]
-        for wire in wires:
-            wire.send_bytes((100 * MIB).to_bytes(4))
-            wire.socket.setblocking(False)
-        taken = [0] * len(wires)
-
-        def one_is_taken() -> bool:
-            for number, wire in enumerate(wires):
-                taken[number] += send_what_is_taken(wire, piece)
-            return max(taken) >= TAKEN
-
-        eventually(one_is_taken, "a node to take much of one frame")
-        assert target.peak_memory() < MEMORY_MAX
-
-
-def send_what_is_taken(wire: Wire, data: memoryview) -> int:
-    """So much of ``data`` as the node's kernel takes now; 0 when the connection is gone."""
-    try:
-        return wire.socket.send(data)
-    except (BlockingIOError, ConnectionError):
-        return 0
 
 
 @pytest.mark.parametrize("name", LARGEST)
