@@ -23,7 +23,7 @@ CLIENT_ELEMENTS_MAX: Final = 10_000
 
 REQUEST_BYTES_MAX: Final = 4 << 20
 """Of a client's request, without the records of a Produce. With what is made of it, it takes seven times as much: one
-of 71 MB, with long names, had a node at 470 MB. What members of a group say must fit in a record: 1 MiB by default."""
+of 71 MB, with long names, had a node at 470 MB. In Kafka all that members of a group say fits in a record of 1 MiB."""
 
 CLIENT_ID_MAX: Final = 1_000
 """Characters: no quota is for a longer id. Quotas remember 10,000 clients, whose ids might have 32 KiB."""

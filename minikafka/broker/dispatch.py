@@ -10,7 +10,8 @@ what they need:
   answer through ``context.reply`` when they can
 
 A request that cannot be read closes its connection: peer and broker no longer agree on where things are. So does an
-API at a version that is not served, except ApiVersions, which is how a client finds out.
+API at a version that is not served, except ApiVersions, which is how a client finds out. A request that is too large
+does, too, unless its module has an answer for that, ``TOO_LARGE``.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Dispatcher:
         self._plain: dict[ApiKey, Handler] = {}
         self._waiting: dict[ApiKey, Handler] = {}
         self._served: dict[int, tuple[int, int, Direct | None, ApiRequests | None]] = {}
+        self._too_large: dict[int, Message] = {}
         requests = parts.part(Requests)
         self._requests_for_versions = requests.of(ApiKey.API_VERSIONS.camel_name)
         served = [key for key in ApiKey if listener in key.listeners]
@@ -132,6 +134,8 @@ class Dispatcher:
     def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
         self._rows[key] = module.AUTHORIZATION
+        if hasattr(module, "TOO_LARGE"):
+            self._too_large[key] = module.TOO_LARGE
         direct = getattr(module, "handle_frame", None)
         self._served[key] = (*key.versions, direct and parts.given(direct), requests)
         if direct is None:
@@ -157,12 +161,17 @@ class Dispatcher:
                     raise FrameError(f"API {key} version {version} is not served here")
                 self._answer_api_versions(connection, frame, position, version, correlation_id)
                 return
-            if len(frame) > self._request_bytes_max and key != ApiKey.PRODUCE:
+            is_too_large = len(frame) > self._request_bytes_max and key != ApiKey.PRODUCE
+            if is_too_large and key not in self._too_large:
                 refuse_large(key, len(frame))
             if self._must_authenticate and connection.principal is None and key not in AUTHENTICATION:
                 raise FrameError(f"API {key} before authentication")
             reply = connection.open_reply(requests)
             context = RequestContext(connection, reply, key, version, correlation_id, client_id)
+            if is_too_large:
+                connection.spend(PLAIN_COST)
+                context.send(self._too_large[key])
+                return
             quotas = self._client_quotas
             if quotas is not None and REQUEST_PERCENTAGE in quotas.bound_keys and not _is_login(connection, key):
                 self._handle_measured(quotas, direct, frame, position, context)

@@ -44,7 +44,6 @@ class CoordinatorSettings:
     protocols_bytes_max: int = 8 << 20  # ours: of all members; the leader is told of all in one answer
     subscriptions_bytes_max: int = 8 << 20  # ours: of all members of a consumer group
     assigned_at_once_max: int = 3_000  # ours: members and partitions of a target assignment made on the loop
-    assignment_bytes_max: int = 8 << 20  # ours: of a generation; in Kafka max.message.bytes bounds its record
     consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
     consumer_assignment_interval_ms: int = 0  # group.consumer.assignment.interval.ms

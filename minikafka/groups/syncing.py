@@ -71,9 +71,6 @@ def _park(shard: Shard, group: Group, member: Member, request: SyncGroupRequest,
         assignments = {given.member_id: given.assignment for given in request.assignments}
         group.assignment_in_flight = True
         done = partial(_assignment_written, shard, group, group.generation_id)
-        if sum(map(len, assignments.values())) > shard.settings.assignment_bytes_max:
-            done(ErrorCode.MESSAGE_TOO_LARGE)
-            return
         if not shard.memory.has_room_for(assignments_size(assignments.values()) - group.assignments_bytes):
             done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return

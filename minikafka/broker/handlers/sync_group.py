@@ -15,6 +15,11 @@ AUTHORIZATION: Final = (Whole(AclOperation.READ, ResourceType.GROUP, "group_id")
 
 FIRST_THAT_NAMES_THE_PROTOCOL: Final = 5
 
+TOO_LARGE: Final = SyncGroupResponse(error_code=ErrorCode.MESSAGE_TOO_LARGE)
+"""For assignments beyond what a request may have. Without an answer the leader would connect and ask for ever, and its
+application never learn it. Kafka answers UNKNOWN_SERVER_ERROR when they do not fit in a record; clients raise either to
+their applications, and this one says what is wrong."""
+
 
 def handle(request: SyncGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:
     """Hand it to the coordinator, if it says of which protocol the assignments are where it can (KIP-559)."""

@@ -36,6 +36,7 @@ from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, Fin
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 Dial = Callable[..., Awaitable[Client]]
 
@@ -91,6 +92,15 @@ async def test_a_request_of_many_bytes_closes_its_connection_unless_they_are_rec
     large = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[TopicProduceData(name="t", partition_data=[data])])
     answer = await in_time((await dial(node)).ask(large, 9))
     assert answer.responses[0].partition_responses[0].error_code
+
+
+async def test_a_leader_learns_in_an_answer_that_its_assignments_are_too_large(client: Client) -> None:
+    """When its connection was closed, it joined and sent them again for ever, and its application saw nothing."""
+    assignment = SyncGroupRequestAssignment(member_id="m", assignment=bytes(REQUEST_BYTES_MAX))
+    request = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[assignment])
+    for version in (0, 5):
+        answer = await in_time(client.ask(request, version))
+        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 async def test_a_long_answer_costs_the_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

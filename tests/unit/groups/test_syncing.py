@@ -69,13 +69,3 @@ def test_a_session_does_not_end_while_the_assignment_is_awaited(driver: Driver) 
         assert driver.heartbeat(a, 3).error_code == 0
     driver.sync(a, 3, {b: b"x"})
     assert driver.answers[parked].assignment == b"x"
-
-
-def test_an_assignment_that_is_too_large_is_not_written() -> None:
-    driver = Driver(assignment_bytes_max=100)
-    member = driver.join("a").member_id
-    written = len(driver.log)
-    assert driver.sync(member, 1, {member: bytes(60), "other": bytes(60)}).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert len(driver.log) == written
-    assert driver.join("a", member=member).generation_id == 2
-    assert driver.sync(member, 2, {member: bytes(60)}).assignment == bytes(60)
