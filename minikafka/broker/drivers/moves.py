@@ -39,6 +39,8 @@ LAST_STEP_BYTES: Final = 1 << 20
 LAST_STEP_SEGMENTS: Final = 3
 """Most segments that these lie in. Each is begun, and synced with its indexes: a log may have one for each record."""
 IDLE_PAUSE_S: Final = 0.02
+PAUSE_S_MAX: Final = 1.0
+"""A copy that is to be slow looks after so much again whether it still is, and still wanted."""
 SHORTAGE_PAUSE_S: Final = 1.0
 WISHES_MAX: Final = 10_000
 
@@ -152,8 +154,8 @@ class DirectoryMoves:
         """Copy a piece, or complete the move; returns the number of copied bytes."""
         tp = move.current.topic_partition
         partition = self._replicas.get(tp)
-        if move.is_over or partition is None or partition.log is not move.current or partition.replica.is_offline:
-            return 0  # it was deleted, or a directory failed: its end is not ours
+        if partition is None or not self._is_wanted(move):
+            return 0
         if partition.replica.cut is not None:
             return 0
         try:
@@ -174,6 +176,13 @@ class DirectoryMoves:
                 self._store.moves.end(tp)
                 await self._look_again(move.current, refused)
             return 0
+
+    def _is_wanted(self, move: ReplicaMove) -> bool:
+        """False once it was deleted, or a directory failed: its end is not ours."""
+        partition = self._replicas.get(move.current.topic_partition)
+        if move.is_over or partition is None:
+            return False
+        return partition.log is move.current and not partition.replica.is_offline
 
     async def _look_again(self, current: Log, offset: int) -> None:
         """The copy cannot take a batch: verify the current log, which may have gone bad."""
@@ -199,14 +208,18 @@ class DirectoryMoves:
         return True
 
     async def _copy(self, move: ReplicaMove) -> int:
-        rate = self._rate()
-        found = move.next_slice(max(1, min(CHUNK_BYTES, rate)))
+        found = move.next_slice(max(1, min(CHUNK_BYTES, self._rate())))
         if not len(found):
             return 0
         records: bytes = await self._run_in_thread(found.read)
         if not move.is_over:
             await self._cut(move.future, move.append(records))
-        await asyncio.sleep(len(records) / rate)
+        owed = float(len(records))  # a batch may be much more than the bytes of a second
+        while owed >= 1 and self._is_wanted(move):
+            rate = self._rate()
+            pause_s = min(owed / rate, PAUSE_S_MAX)
+            await asyncio.sleep(pause_s)
+            owed -= rate * pause_s
         return len(records)
 
     async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:

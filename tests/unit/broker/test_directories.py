@@ -16,6 +16,7 @@ import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventually, led, make_node
 
+from minikafka.broker.drivers import moves
 from minikafka.broker.handlers import describe_log_dirs
 from minikafka.broker.handlers.alter_replica_log_dirs import AT_ONCE
 from minikafka.broker.node import Node
@@ -99,6 +100,12 @@ def directory_id(node: Node, tp: TopicPartition) -> object:
     assert directory is not None
     assert directory.meta is not None
     return directory.meta.directory_id
+
+
+def other_directory(node: Node, tp: TopicPartition) -> LogDir:
+    source = node.store.log_dir_of(tp)
+    assert source is not None
+    return next(each for each in node.store.directories if each is not source)
 
 
 @pytest.mark.spec("A5")
@@ -285,6 +292,30 @@ async def test_a_slow_move_is_shown_resumed_and_cancelled(start_node: StartNode,
     assert await alter(client, source.path) is ErrorCode.NONE, "it shall stay where it is"
     assert node.store.moves.under_way() == []
     assert led(node, ORDERS).log.log_end_offset == 3
+
+
+@pytest.mark.spec("A5")
+async def test_a_move_for_which_no_second_is_enough_can_be_cancelled_and_sped_up(
+    start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a byte a second the copy of a batch slept for as many seconds, whatever happened meanwhile."""
+    monkeypatch.setattr(moves, "PAUSE_S_MAX", 0.01)
+    node = await start_node(log_dirs=two(tmp_path), replica_alter_log_dirs_io_max_bytes_per_second=1)
+    client = await dial(node)
+    for topic in ("slow", "orders"):
+        await create_topic(node, topic)
+        await client.produce(topic, b"x" * 10_000)
+    slow = TopicPartition("slow", 0)
+    for tp in (slow, ORDERS):
+        assert await alter(client, other_directory(node, tp).path, tp) is ErrorCode.NONE
+    await eventually(lambda: node.store.moves.under_way()[0].is_caught_up, "the copy of a batch")
+    first = node.store.moves.under_way()[0].current.topic_partition
+    source = node.store.log_dir_of(first)
+    assert source is not None
+    assert await alter(client, source.path, first) is ErrorCode.NONE
+    await eventually(lambda: node.store.moves.under_way()[0].is_caught_up, "the copy of the other's")
+    monkeypatch.setattr(node.data_plane.moves, "_rate", lambda: 1 << 30)
+    await eventually(lambda: not node.store.moves.under_way(), "the end of the move")
 
 
 @pytest.mark.spec("A5")
