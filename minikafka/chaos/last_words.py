@@ -75,9 +75,9 @@ def last_words(layout: ClusterLayout, node_id: int) -> str | None:
     return None if _STOPPED.search(lines[-1]) else "killed by SIGKILL, it seems: its log ends without a reason"
 
 
-def last_log_lines(layout: ClusterLayout, node_id: int) -> str:
+def last_log_lines(layout: ClusterLayout, node_id: int, count: int = _LINES_SHOWN) -> str:
     """The end of the log of its last run."""
-    return "\n".join("  " + line for line in (_run_log(layout, node_id) or [])[-_LINES_SHOWN:])
+    return "\n".join("  " + line for line in (_run_log(layout, node_id) or [])[-count:])
 
 
 def _run_log(layout: ClusterLayout, node_id: int) -> list[str] | None:

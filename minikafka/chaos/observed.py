@@ -17,12 +17,16 @@ from minikafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, End
 
 READY_TIMEOUT_S: Final = 30.0
 POLL_INTERVAL_S: Final = 0.02
+QUIET_S: Final = 3.0
+LOOKS_APART_S: Final = 1.0
 
 
 class ObservedCluster(ABC):
     """A cluster of one layout, whose nodes are asked over their client ports."""
 
     layout: ClusterLayout
+    on_waiting: Callable[[str], None] | None = None
+    """Told for which nodes :meth:`wait_ready` waits, and what one of them logged last, when that takes long."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -129,6 +133,7 @@ class ObservedCluster(ABC):
         expected = frozenset(self.node_ids if node_ids is None else node_ids)
         waiting = sorted(expected)
         deadline = time.monotonic() + timeout_s
+        look_s, told = time.monotonic() + QUIET_S, ""
         while waiting := [node_id for node_id in waiting if not self._is_ready(node_id, expected)]:
             for node_id in waiting:
                 self.check_alive(node_id)
@@ -139,7 +144,16 @@ class ObservedCluster(ABC):
                 raise ClusterError(
                     f"not ready after {timeout_s:g} s: node {names}\n{last_log_lines(self.layout, waiting[0])}"
                 )
+            if self.on_waiting is not None and time.monotonic() >= look_s:
+                look_s, seen = time.monotonic() + LOOKS_APART_S, self._waiting_for(waiting)
+                if seen != told:
+                    self.on_waiting(told := seen)
             time.sleep(POLL_INTERVAL_S)
+
+    def _waiting_for(self, node_ids: list[int]) -> str:
+        last = last_log_lines(self.layout, node_ids[0], 1).strip()
+        said = f"node {node_ids[0]} logged last:\n  {last}" if last else f"node {node_ids[0]} has logged nothing yet"
+        return f"waiting until ready: node {', '.join(map(str, node_ids))}; {said}"
 
     def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> float:
         """Wait until no partition is under-replicated or without a leader. Returns the seconds."""

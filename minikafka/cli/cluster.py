@@ -50,6 +50,7 @@ def start(
     assigned = parse_assignments(settings)
     chosen = cluster_directory(directory)
     cluster = _open_or_create(chosen, brokers, base_port, assigned, metrics=metrics, secure=secure)
+    cluster.on_waiting = print_note
     try:
         started = cluster.start()
     except KeyboardInterrupt:
@@ -141,6 +142,7 @@ def resume(nodes: Nodes, directory: Directory = None) -> None:
 def restart(nodes: Nodes, directory: Directory = None) -> None:
     """Restart nodes, one after the other; start those that are down."""
     cluster = open_cluster(directory)
+    cluster.on_waiting = print_note
     for node_id in _each_once(nodes):
         try:
             cluster.restart(node_id)

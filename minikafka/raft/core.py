@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from minikafka.raft.effects import (
     RepairCompleted,
     Respond,
     Send,
+    WaitsForVoters,
 )
 from minikafka.raft.log import LogSummary
 from minikafka.raft.messages import RESPONSE_TO, Request, Response
@@ -186,13 +187,14 @@ class Core:
             self.emit(HighWatermark(offset))
         return risen
 
-    def has_waited_for_all(self, now_ms: int) -> bool:
-        """True when a first election need not wait for an answer of all voters any more.
+    def has_waited_for(self, voters: Collection[int], now_ms: int) -> bool:
+        """True when a first election need not wait for an answer of these voters any more.
 
         The wait begins with the first call: a majority agrees by then.
         """
         if self._first_election_at_ms is None:
             self._first_election_at_ms = now_ms + self.config.first_election_wait_ms
+            self.emit(WaitsForVoters(tuple(sorted(voters)), self.config.first_election_wait_ms))
         return now_ms >= self._first_election_at_ms
 
     def complete_repair(self, leader: int) -> None:

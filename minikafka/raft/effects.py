@@ -182,6 +182,14 @@ class LeaderUnknown:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitsForVoters:
+    """The first election of a cluster waits for an answer of these voters, up to ``at_most_ms``. Tell the operator."""
+
+    voters: tuple[int, ...]
+    at_most_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RepairCompleted:
     """Durable. The damaged log is whole again: remove the mark that kept this node from voting."""
 
@@ -202,5 +210,6 @@ Effect = (
     | LostLeadership
     | BecameFollower
     | LeaderUnknown
+    | WaitsForVoters
     | RepairCompleted
 )

@@ -21,7 +21,7 @@ class Poll:
 
     A *blank* voter (:attr:`Core.is_blank`) asks for the first election of its cluster. If any voter knows of records,
     it is not the first. So a round of its pre-votes needs an answer of every voter, though not every grant. Voters that
-    do not answer in many rounds are not waited for any longer (:meth:`Core.has_waited_for_all`).
+    do not answer in many rounds are not waited for any longer (:meth:`Core.has_waited_for`).
     """
 
     def __init__(self, core: Core, pre_vote: bool) -> None:
@@ -31,7 +31,7 @@ class Poll:
         self.granted = {core.node_id} if core.is_durable else set()
         self.refused: set[int] = set()
         self._is_blank = core.is_blank
-        self._unanswered = set(core.voters.others(core.node_id))
+        self.unanswered = set(core.voters.others(core.node_id))
         self._provisional = {core.node_id} if core.is_provisional(is_candidate_blank=core.is_blank) else set()
 
     def grant_own(self) -> None:
@@ -50,7 +50,7 @@ class Poll:
         if self._request_ids.get(voter) == request_id:
             del self._request_ids[voter]
             if not response.error_code:  # otherwise it has not looked at its log
-                self._unanswered.discard(voter)
+                self.unanswered.discard(voter)
             granted = response.vote_granted and response.leader_epoch == self._core.epoch
             (self.granted if granted else self.refused).add(voter)
             if response.is_provisional:
@@ -80,7 +80,7 @@ class Poll:
     @property
     def _must_hear_all(self) -> bool:
         """Those who have not answered may have records."""
-        return self._is_blank and self._pre_vote and bool(self._unanswered)
+        return self._is_blank and self._pre_vote and bool(self.unanswered)
 
     @property
     def _is_mistaken(self) -> bool:
@@ -129,7 +129,7 @@ class Round(Role):
     def tick(self, now_ms: int) -> Transition | None:
         if self._deadline_ms is None or now_ms < self._deadline_ms:
             return None
-        if self._poll.lacks_answers_only and self.core.has_waited_for_all(now_ms):
+        if self._poll.lacks_answers_only and self.core.has_waited_for(self._poll.unanswered, now_ms):
             return self._on_won()
         if not self._poll.lost:
             self.core.failed_rounds += 1

@@ -45,6 +45,6 @@ def test_two_machines_that_are_exchanged_at_once_lose_nothing_while_the_third_is
 def test_it_notices_empty_disks_that_elect_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: they know of no record, whatever they hear, and wait for nobody."""
     monkeypatch.setattr(Core, "is_blank", property(lambda core: core.is_new and core.log.log_end_offset == 0))
-    monkeypatch.setattr(Core, "has_waited_for_all", lambda _core, _now_ms: True)
+    monkeypatch.setattr(Core, "has_waited_for", lambda _core, _voters, _now_ms: True)
     with pytest.raises(InvariantViolatedError, match=r"waited .* for the cluster to go on"):
         exchange_two(1, (0.5,))

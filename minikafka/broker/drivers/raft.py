@@ -244,6 +244,9 @@ class RaftDriver:
                 async with self._log_idle, self._commits.uncut:
                     self._forget_unflushed()
                     self._commits.install(await self._log.install_snapshot(snapshot_id), snapshot_id)
+            case do.WaitsForVoters(voters, at_most_ms):
+                at_most_s, why = round(at_most_ms / 1000), "they may have records of this cluster"
+                log.info("the first election waits", voters=list(voters), at_most_s=at_most_s, why=why)
             case do.RepairCompleted():
                 await patiently(self._log.remove_repair_mark)
             case _:

@@ -253,3 +253,14 @@ def test_waiting_in_vain_says_for_what(cluster: LocalCluster) -> None:
         cluster.wait_ready(timeout_s=0.01)
     with pytest.raises(ClusterError, match=r"timed out after 0.01 s waiting for every replica to be in sync"):
         cluster.wait_in_sync(timeout_s=0.01)
+
+
+def test_waiting_long_says_for_what_meanwhile(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that began without one of its voters looked hung for ten seconds."""
+    monkeypatch.setattr(observed, "QUIET_S", 0.0)
+    monkeypatch.setattr(observed, "LOOKS_APART_S", 0.0)
+    said: list[str] = []
+    cluster.on_waiting = said.append
+    with pytest.raises(ClusterError, match="not ready"):
+        cluster.wait_ready(timeout_s=0.1)
+    assert said == ["waiting until ready: node 1, 2, 3; node 1 has logged nothing yet"], "once"

@@ -467,9 +467,13 @@ def test_a_blank_voter_that_hears_of_records_is_blank_no_more() -> None:
 def test_a_first_election_waits_for_a_voter_that_does_not_answer_as_long_as_is_set() -> None:
     machine = node(is_new=True, config=RaftConfig(first_election_wait_ms=5000))
     began_ms, now_ms, rounds = 0, 1000, 0
-    while asked := blank_round(machine, now_ms):
+    said: list[fx.WaitsForVoters] = []
+    while True:
+        effects = machine.tick(now_ms)
+        said += of_type(effects, fx.WaitsForVoters)
         if machine.role == "candidate":
             break
+        asked = {send.to: send.request_id for send in of_type(effects, fx.Send)}
         machine.on_connection_lost(3, True, now_ms)
         machine.on_response(2, asked[2], VoteResponse(NONE, 0, None, True), now_ms)
         assert machine.role == "prospective"
@@ -478,6 +482,7 @@ def test_a_first_election_waits_for_a_voter_that_does_not_answer_as_long_as_is_s
         began_ms = began_ms or now_ms
     assert machine.role == "candidate"
     assert rounds > 10
+    assert said == [fx.WaitsForVoters((3,), 5000)], "once, for whom and how long"
     assert 5000 <= now_ms - began_ms <= 5300, "and the last round"
 
 
