@@ -199,9 +199,14 @@ class _PartitionExamination:
         bases = [*files.segments]
         facts = self._facts
         walk = Walk(bases[0])
-        begin = bases[0]
         producers = ProducerCheck(
-            self._disk, self._directory, files.snapshots, begin, self._findings, is_judged=not facts.is_running
+            self._disk,
+            self._directory,
+            files.snapshots,
+            bases[0],
+            self._log_start,
+            self._findings,
+            is_judged=not facts.is_running,
         )
 
         def on_batch(header: BatchHeader, batch: Buffer) -> None:
@@ -238,7 +243,7 @@ class _PartitionExamination:
             is_complete = producers.is_complete and not facts.first_dirty.get(self._tp)
             checksum = UNKNOWN_CHECKSUM if facts.is_running else listed.get(base, UNKNOWN).aborted
             aborted = producers.take_aborted()
-            segment.compare_aborted(aborted, checksum, begin, is_complete=is_complete, judges=judges)
+            segment.compare_aborted(aborted, checksum, producers.log_start, is_complete=is_complete, judges=judges)
         producers.reach(walk.expected)
         if walk.first_gap is not None:
             first, last = walk.first_gap

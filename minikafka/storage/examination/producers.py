@@ -21,18 +21,28 @@ from minikafka.storage.transaction_index import AbortedTransaction
 
 
 class ProducerCheck:
-    """Replays the batches of one log. ``begin``: base offset of the first segment; ``is_judged``: False beside a
-    running node, whose newest snapshot may be half written."""
+    """Replays the batches of one log. ``begin``: base offset of the first segment; ``log_start``: may lie inside it;
+    ``is_judged``: False beside a running node, whose newest snapshot may be half written."""
 
     def __init__(
-        self, disk: Disk, directory: str, snapshots: list[int], begin: int, findings: Findings, *, is_judged: bool
+        self,
+        disk: Disk,
+        directory: str,
+        snapshots: list[int],
+        begin: int,
+        log_start: int,
+        findings: Findings,
+        *,
+        is_judged: bool,
     ) -> None:
         self._findings = findings
         self._state = ProducerState()
         self._states: dict[int, ProducerState] = {}  # what each readable snapshot says
         self._directory = directory
-        self.begin = begin
-        """A transaction from before it may have no record left: a start finds it to be over, or to begin later."""
+        self._begin = begin
+        self.log_start = max(begin, log_start)
+        """A transaction from before it may have no record left: a start finds it to be over, or to begin later. A
+        start, or a cut, may also read no batch before it."""
         self.is_complete = begin == 0
         """The replay knows all producers that wrote since ``begin``, and none is left open from before."""
         for offset in snapshots:
@@ -82,17 +92,19 @@ class ProducerCheck:
     def _compare(self, offset: int, said: ProducerState) -> None:
         for entry in said.entries:
             ours = self._state.get(entry.producer_id)
-            if NO_OFFSET < entry.last_offset < self.begin:
+            if NO_OFFSET < entry.last_offset < self._begin:
                 continue
             if ours is None:
                 if entry.last_offset != NO_OFFSET:
                     what = f"producer {entry.producer_id}: last offset {entry.last_offset}; the log has no batch of it"
                     self._findings.damage(self._path(offset), what)
                 continue
-            first_offset = ours.current_txn_first_offset
-            if NO_OFFSET < first_offset < self.begin:  # see there
+            last_offset, first_offset = ours.last_offset, ours.current_txn_first_offset
+            if NO_OFFSET < first_offset < self.log_start:  # see there
                 first_offset = entry.current_txn_first_offset
-            expected = (ours.epoch, ours.last_offset, first_offset)
+            if entry.last_offset == NO_OFFSET and last_offset < self.log_start:
+                last_offset = NO_OFFSET
+            expected = (ours.epoch, last_offset, first_offset)
             told = (entry.epoch, entry.last_offset, entry.current_txn_first_offset)
             if told != expected:
                 what = "producer {}: epoch {}, last offset {}, open transaction from {}; the log says {}, {}, {}"

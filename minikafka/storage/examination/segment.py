@@ -101,11 +101,11 @@ class SegmentExamination:
         return BadBatchError(0, f"the file cannot be read ({error})")
 
     def compare_aborted(
-        self, expected: list[AbortedTransaction], checksum: int, begin: int, *, is_complete: bool, judges: bool
+        self, expected: list[AbortedTransaction], checksum: int, log_start: int, *, is_complete: bool, judges: bool
     ) -> None:
         """The index of aborted transactions, against those that the batches tell. Only ``judges`` when it must be.
 
-        ``checksum``: of the list of segments. ``begin``: of the log; an older transaction may be there or not, or begin
+        ``checksum``: of the list of segments. A transaction from before ``log_start`` may be there or not, or begin
         later.
         """
         path = self._stem + TRANSACTION_INDEX_SUFFIX
@@ -119,8 +119,8 @@ class SegmentExamination:
             return
         if not (judges and is_complete):
             return
-        older = {(entry.producer_id, entry.last_offset) for entry in expected if entry.first_offset < begin}
-        ours = {entry[:3] for entry in expected if entry.first_offset >= begin}
+        older = {(entry.producer_id, entry.last_offset) for entry in expected if entry.first_offset < log_start}
+        ours = {entry[:3] for entry in expected if entry.first_offset >= log_start}
         theirs = {entry[:3] for entry in said if (entry.producer_id, entry.last_offset) not in older}
         for producer_id, first, last in sorted(ours - theirs)[:PROBLEMS_NAMED]:
             what = f"the aborted transaction of producer {producer_id}, offsets {first} to {last}, is not in it"

@@ -199,6 +199,28 @@ def test_a_transaction_that_began_before_the_log_is_whole(has_more: bool, is_abo
     assert examine(disk, decodes=True) == []
 
 
+@pytest.mark.parametrize("log_start", [1, 2])
+def test_a_transaction_that_began_before_the_start_in_a_segment_is_whole(log_start: int) -> None:
+    """After a cut the state is what the batches from the log start on tell; the first segment has more of them."""
+    disk = SimulatedDisk().mount()
+    store = open_store(disk)
+    Registrations(disk, store, BOOT).write(41)
+    log = store.create(WHERE, TOPIC_ID, LogConfig(cleanup_policy=frozenset({"delete"})))
+    for sequence in range(2):
+        append(log, b"v", producer=(9, 0, sequence), is_transactional=True)
+    append(log, b"x")
+    log.delete_records(log_start, log.log_end_offset)
+    log.truncate_to(2)
+    append(log, b"x")
+    log.roll()
+    stage(log, build_end_txn_marker(9, 0, EndTxnMarker(False, 0), timestamp=NOW_MS))
+    log.commit()
+    log.roll()
+    store.close({WHERE: log.log_end_offset}, broker_epoch=41)
+    found = [each for each in examine(disk) if each.severity is not Severity.NOTE]
+    assert found == []
+
+
 def test_a_log_without_timestamps_is_whole() -> None:
     """Its time indexes have entries for none so far, at the beginning of the segment."""
     disk = SimulatedDisk().mount()
