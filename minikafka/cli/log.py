@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Explain = Callable[[Record], str]
 
+_HEADERS_SHOWN: Final = 100
+
 app = typer.Typer(no_args_is_help=True, help="Inspect the files of logs on disk: dump one, verify all.")
 
 
@@ -201,14 +203,15 @@ def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator
 
 
 def _record(record: Record, explain: Explain) -> dict[str, Any]:
-    explained = _or_why_not(explain, record)
+    explained, headers = _or_why_not(explain, record), record.headers
     is_told = explain is _explain_metadata  # all but keys of users, which people would show to others with the rest
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": text_or_base64(record.key),
         "value": None if is_told else text_or_base64(record.value),
-        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
+        "headers": [[name, text_or_base64(value)] for name, value in headers[:_HEADERS_SHOWN]],
+        **({"header_count": len(headers)} if len(headers) > _HEADERS_SHOWN else {}),
     } | ({"meaning": explained} if explained else {})
 
 
@@ -228,6 +231,8 @@ def _print_entry(entry: dict[str, Any]) -> None:
         print_line(_batch_line(entry))
     elif "key" in entry:
         headers = f"  headers {entry['headers']}" if entry["headers"] else ""
+        if "header_count" in entry:
+            headers += f", the first {_HEADERS_SHOWN} of {entry['header_count']}"
         content = entry.get("meaning") or f"{entry['key']!r}: {entry['value']!r}{headers}"
         print_line(f"    {entry['offset']}  {moment(entry['timestamp'])}  {content}")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from minikafka.model import OffsetAndEpoch, TopicPartition
@@ -12,7 +12,11 @@ from minikafka.records.record import Header
 
 
 class ConsumerRecord(NamedTuple):
-    """A record with its position. ``leader_epoch``: epoch of its batch. ``timestamp``: in milliseconds."""
+    """A record with its position. ``leader_epoch``: epoch of its batch. ``timestamp``: in milliseconds.
+
+    ``headers``: a tuple, unless there are more than 100. Then each is made when it is asked for, and a KafkaError
+    (CORRUPT_MESSAGE) comes only then if they cannot be read.
+    """
 
     topic: str
     partition: int
@@ -20,7 +24,7 @@ class ConsumerRecord(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...]
+    headers: Sequence[Header]
     leader_epoch: int
 
 

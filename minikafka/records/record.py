@@ -37,7 +37,8 @@ class Record(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...] = ()
+    headers: Sequence[Header] = ()
+    """A tuple. Of a record that was read and has very many: :class:`~minikafka.records.read.ManyHeaders`."""
 
 
 def encode_varint(value: int) -> bytes:

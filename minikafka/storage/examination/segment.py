@@ -159,6 +159,8 @@ class SegmentExamination:
             for record in iter_records(batch, 0, header):
                 if not header.base_offset <= record.offset <= header.last_offset:
                     raise ValueError(f"record {record.offset} is outside of its batch")
+                for _header in record.headers:
+                    pass  # each can be read
         except (KafkaError, ValueError) as error:
             what = f"records cannot be read: {getattr(error, 'message', error)}"
             self._findings.damage(self.path, what, position=position, offset=header.base_offset)

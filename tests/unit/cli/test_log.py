@@ -84,6 +84,17 @@ def test_records_are_shown_when_asked_for(segment: Path) -> None:
     assert lines[2].endswith("None: {'base64': '/w=='}  headers [['h', '1']]")
 
 
+def test_of_very_many_headers_the_first_are_shown(tmp_path: Path) -> None:
+    """3 KB of zstd hold millions."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(build_batch([Record(0, 0, b"k", b"v", (("h", None),) * 200)]))
+    _batch, record = dump("--records", path).output.splitlines()
+    assert record.count("['h', None]") == 100
+    assert record.endswith(", the first 100 of 200")
+    *_, shown = map(json.loads, dump("--json", "--records", path).output.splitlines())
+    assert (len(shown["headers"]), shown["header_count"]) == (100, 200)
+
+
 def test_json_is_one_document_a_line(segment: Path) -> None:
     entries = [json.loads(line) for line in dump("--json", "--records", segment).output.splitlines()]
     assert [entry["offset"] for entry in entries if "key" in entry] == [0, 1, 2]

@@ -15,7 +15,10 @@ from storage_batches import NOW_MS, append, stage
 from storage_damage import BOOT, OTHER, ROOT, STOPS, TOPIC_ID, WAYS, WHERE, cases, leave, open_store
 
 from minikafka.model import ZERO_TOPIC_ID
+from minikafka.records.batch import parse_header, write_header
+from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.examination import Finding, Findings, Severity, examine_directory
@@ -219,6 +222,24 @@ def test_a_transaction_that_began_before_the_start_in_a_segment_is_whole(log_sta
     store.close({WHERE: log.log_end_offset}, broker_epoch=41)
     found = [each for each in examine(disk) if each.severity is not Severity.NOTE]
     assert found == []
+
+
+def test_headers_of_records_are_decoded_however_many_there_are() -> None:
+    disk = SimulatedDisk().mount()
+    store = open_store(disk)
+    Registrations(disk, store, BOOT).write(41)
+    log = store.create(WHERE, TOPIC_ID, LogConfig())
+    broken = build_batch([Record(0, NOW_MS, None, b"v", (("h", b""),) * 101)])
+    at = len(broken) - 1
+    assert broken[at] == 0, "the length of the last value"
+    broken[at] = 2
+    write_header(broken, parse_header(broken))
+    stage(log, broken)
+    log.commit()
+    store.close({WHERE: log.log_end_offset}, broker_epoch=41)
+    assert examine(disk) == []
+    (found,) = examine(disk, decodes=True)
+    assert "the headers of a record are not as long as it says" in found.what
 
 
 def test_a_log_without_timestamps_is_whole() -> None:
