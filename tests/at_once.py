@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.timestamps import TimestampedOffset
 
@@ -62,3 +63,21 @@ def reconcile(move: ReplicaMove) -> None:
     while (job := move.prepare_cut()) is not None:
         job.run()
         move.future.complete_cut(job)
+
+
+def seal(move: ReplicaMove) -> None:
+    """Make the copy, which has caught up, durable."""
+    job = move.prepare_seal()
+    job.run()
+    move.future.complete_flush(job)
+
+
+def complete_move(store: LogStore, move: ReplicaMove, high_watermark: int) -> Log:
+    """Let the copy, which has caught up, take the log's place."""
+    seal(move)
+    arrival = store.moves.arrive(move)
+    arrival.make_departure_durable()
+    if arrival.enter(high_watermark):
+        arrival.make_entry_durable()
+        arrival.complete()
+    return arrival.log

@@ -107,7 +107,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     losses = Losses(ports.disk, store, clock, ports.tasks, ports.threads.upkeep)
     verifications = Verifications(ports.tasks, ports.threads.read)
     driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses, verifications)
-    moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
+    moves = DirectoryMoves(store, replicas, jobs, move_rate, ports.threads.upkeep)
     strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks)
     roles = PartitionRoles(
         config,
@@ -125,7 +125,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     )
     jobs.events = driver
     verifications.on_done = driver.look_at
-    moves.on_moved, moves.on_lost = driver.on_moved, driver.on_lost_by_move
+    moves.on_moved, moves.on_lost = driver.on_moved, driver.on_storage_failed
     replicas.carry_out = driver.carry_out
     replicas.on_storage_failed = driver.on_storage_failed
     return DataPlane(

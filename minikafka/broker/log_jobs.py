@@ -97,6 +97,11 @@ class LogJobs:
         self._is_closed = False
         self._all_done = asyncio.Event()
 
+    @property
+    def is_closed(self) -> bool:
+        """True once it takes no more jobs: the node stops."""
+        return self._is_closed
+
     def request_sync(self, partition: Partition) -> None:
         """Sync a log up to its present end, soon."""
         queue = self._queue_of(partition)

@@ -207,7 +207,7 @@ class Maintenance:
         """Nothing is compacted during a cut, or a move: its future log copies it (row A5)."""
         if partition.replica.is_offline or partition.replica.cut is not None or partition.log.is_offline:
             return False
-        return self._store.moves.target_of(partition.topic_partition) is None
+        return not partition.log.is_arriving and self._store.moves.target_of(partition.topic_partition) is None
 
     async def _swap(self, log_: Log, job: CompactionJob) -> bool:
         """Replace the old segments by the cleaner's, while the log is not being cut."""

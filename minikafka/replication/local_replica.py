@@ -534,7 +534,7 @@ class LocalReplica:
         self.log = log
 
     def on_moved(self, log: LocalLog, directory_id: UUID, now_ms: int) -> Effects:
-        """The log moved to another directory (row A5): the same records in other files, all of them synced."""
+        """The log moved to another directory (row A5): the same records in other files, and as many of them synced."""
         assert self.cut is None
         self.log = log
         self.directory_id = directory_id

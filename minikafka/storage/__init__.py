@@ -34,8 +34,9 @@
 ``log_dir``          one log directory: its lock and logs; ``identity``: its owner; ``clean_shutdown``: the mark of a
                      clean stop; ``found``: directories found at a start; ``new_log``: creation of logs
 ``log_store``        all logs of a node, in one or several directories
-``replica_moves``    moves of logs to another directory; ``moving``: the copying; ``future_logs``: the copies in a
-                     directory; ``directory_names``: names of logs, copies, strays and deleted logs
+``replica_moves``    moves of logs to another directory; ``moving``: the copying; ``arriving``: their end;
+                     ``future_logs``: the copies in a directory; ``directory_names``: names of logs, copies, strays and
+                     deleted logs
 ``trash``            what was deleted, until its files go
 ``meta``             ``meta.properties`` and ``partition.metadata``
 ``registration``     claims of a node's next registration; ``registration_file``: the registration in which a directory

@@ -220,11 +220,12 @@ class Cutter:
         """Apply retention: move the log start after expired segments. See :mod:`minikafka.storage.retention`.
 
         Run the job in any thread, then :meth:`complete_deletion`. None without expired segments, during a cut, and
-        while the cleaner replaces segments. It has SEGMENTS_AT_ONCE of them at most; then ask again.
+        while the cleaner replaces segments or the log arrives from another directory. It has SEGMENTS_AT_ONCE of them
+        at most; then ask again.
         """
         log = self._log
         log.commit()
-        if log.is_cutting or log.is_swapping:
+        if log.is_cutting or log.is_swapping or log.is_arriving:
             return None
         count = retention.deletable(
             log.segments,

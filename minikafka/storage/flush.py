@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from os.path import dirname
+from os.path import basename, dirname
 from typing import TYPE_CHECKING
 
 from minikafka.model import NO_TIMESTAMP
@@ -128,9 +128,9 @@ class Flusher:
         """The next flush syncs this small file, too."""
         self._unsynced.append(path)
 
-    def relocated(self) -> None:
-        """The log, fully durable, moved to another directory."""
-        self._unsynced = []
+    def relocated(self, directory: str) -> None:
+        """The log's directory has another name now."""
+        self._unsynced = [f"{directory}/{basename(path)}" for path in self._unsynced]
 
     def flush_due(self, now_ms: int) -> bool:
         """True when a rolled or new segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush.

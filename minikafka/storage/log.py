@@ -136,9 +136,10 @@ class Log:
         self.failure: StorageFailure | None = None
         self.cut_floor: int | None = None  # during a cut: lowest possible log end
         self.first_dirty_offset = min(int(loaded.is_cleaned), self.log_end_offset)  # end of the cleaned part
-        self.generation = 0  # number of truncations: a flush of an older one moves no recovery point
+        self.generation = 0  # number of truncations, and of new names: a flush of an older one moves no recovery point
         self.lowest_cut: int | None = None  # of all truncations since a copy of it was cut, too
-        self.is_replaced = False  # by a durable copy in another directory
+        self.is_replaced = False  # by its copy in another directory
+        self.is_arriving = False  # from another directory: no thread has to do with its files
         self.is_cleaning = False  # a pass of the cleaner is under way
         self.is_swapping = False  # its segments are taking the place of the old ones, which retention leaves alone
         self.writers = 0  # jobs in threads that change files by their names
@@ -348,11 +349,12 @@ class Log:
             segment.share(cache)
 
     def relocate(self, directory: str) -> None:
-        """The log, fully durable, moved to another directory."""
+        """Its directory has another name now. Reads under way in threads, which have the former, are asked again."""
         self.directory = directory
+        self.generation += 1
         self.snapshots = SnapshotFiles(self.disk, directory)
         self.segment_list.relocated(directory)
-        self.flusher.relocated()
+        self.flusher.relocated(directory)
         for segment in self.segments:
             segment.directory = directory
 

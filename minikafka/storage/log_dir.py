@@ -325,20 +325,14 @@ class LogDir:
 
     # -- moves to another directory ------------------------------------------------------------------------------------
 
-    def retire(self, tp: TopicPartition, unique: UUID, names: NamesFile) -> str:
-        """A log's future is complete: durably rename the log as deleted. Returns the path to remove later.
-
-        ``names`` were opened before, as for :meth:`adopt`: no step may fail for lack of a descriptor.
-        """
+    def retire(self, tp: TopicPartition, unique: UUID) -> str:
+        """A log's future is complete: rename the log as deleted. Returns the path to remove later."""
         log = self.logs[tp]
         target = f"{self.path}/{deleted_directory_name(tp, unique)}"
         with log.guard("move", is_repeatable=True):  # if its files are gone, that says nothing about the disk
             self._disk.rename(log.directory, target)
-        with self.final(f"move {tp} out of {self.path}"):
-            names.fsync()
         del self.logs[tp]
         self.new_logs.note_former(log)
-        self.checkpoints.leave(tp)
         log.is_replaced = True
         log.leave(StorageFailure(f"{tp} moved to another directory"))
         return target
@@ -353,17 +347,28 @@ class LogDir:
         self._trash.throw(self._found_deleted)
         self._found_deleted = []
 
-    def adopt(self, tp: TopicPartition, high_watermark: int, names: NamesFile) -> Log:
-        """The old log is retired: its future log here becomes the log."""
-        log, _unique = self.futures[tp]
-        with self.final(f"move {tp} into {self.path}"):
-            self._disk.rename(log.directory, self.path_of(tp))
-            names.fsync()
-        del self.futures[tp]
-        log.relocate(self.path_of(tp))
-        self.logs[tp] = log
-        self.write_checkpoints({tp: high_watermark})
+    def take_in(self, tp: TopicPartition) -> Log:
+        """The old log is retired: its future log here is the log, in its directory of before."""
+        log = self.logs[tp] = self.futures.pop(tp).log
+        log.is_arriving = True
         return log
+
+    def put_in_place(self, log: Log) -> None:
+        """Rename the directory of a log that was taken in as the log's. StorageFailure; also if its files are gone, and
+        then it is made again under its own name."""
+        former = log.directory
+        log.relocate(self.path_of(log.topic_partition))
+        with log.guard("move"):
+            self._disk.rename(former, log.directory)
+
+    def adopt(self, tp: TopicPartition, high_watermark: int) -> None:
+        """At a start: a former process retired the log, and its future log here becomes the log, durably."""
+        names, log = self.open_names(), self.take_in(tp)
+        self.put_in_place(log)
+        with self.final(f"move {tp} into {self.path}"):
+            names.fsync()
+        log.is_arriving = False
+        self.write_checkpoints({tp: high_watermark})
 
     def discard_later(self, path: str, delay_ms: int = 0) -> None:
         """Remove it with the trash."""

@@ -17,6 +17,7 @@ from minikafka.storage.slice import LogSlice
 
 if TYPE_CHECKING:
     from minikafka.storage.cut_job import CutJob
+    from minikafka.storage.flush import FlushJob
     from minikafka.storage.log import Log
 
 _NEVER = -1
@@ -110,8 +111,9 @@ class ReplicaMove:
         future.maybe_increment_log_start_offset(self.current.log_start_offset)
         return None
 
-    def seal(self) -> None:
-        """The copy is complete: take over state outside the records, and make all of it durable. Repeatable.
+    def prepare_seal(self) -> FlushJob:
+        """The copy has caught up: take over state outside the records. The job makes all of it durable: run it in a
+        thread, and complete it. Repeatable.
 
         Except the producers in memory: see :meth:`take_over`. StorageFailure when the disk refuses, PassingFailure
         after a shortage.
@@ -119,15 +121,30 @@ class ReplicaMove:
         current, future = self.current, self.future
         assert self.is_caught_up
         assert self._generation == current.generation
-        future.epochs.clear()
-        for entry in current.epoch_entries:
-            future.epochs.assign(entry.epoch, entry.start_offset)
+        self._copy_epochs()
         with future.guard("seal", is_repeatable=True):
             future.snapshots.take(current.producers, future.log_end_offset)
-        future.flush()
+        return future.prepare_flush()
+
+    @property
+    def is_sealed(self) -> bool:
+        """The copy has all records, and what is durable of the log is so of the copy."""
+        return self.is_caught_up and self.future.recovery_point >= self.current.recovery_point
 
     def take_over(self) -> None:
-        """The copy takes the log's place, which appends no more: until now both replay batches into their producers."""
+        """The copy takes the log's place, which appends no more: until now both replay batches into their producers.
+
+        An epoch that began since :meth:`prepare_seal` becomes durable with the first batch of it. No more counts as
+        durable than did before: until the move is decided on the disk, a start may find the former log.
+        """
+        self._copy_epochs()
+        self.future.recovery_point = self.current.recovery_point
         self.future.producers = self.current.producers
         self.future.appender.follow_as(self.current.appender)
         self.current.let_go_of_parts()
+
+    def _copy_epochs(self) -> None:
+        epochs = self.future.epochs
+        epochs.clear()
+        for entry in self.current.epoch_entries:
+            epochs.assign(entry.epoch, entry.start_offset)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from minikafka.model import TopicPartition
+from minikafka.storage.arriving import Arrival
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir
@@ -61,24 +62,13 @@ class ReplicaMoves:
         if target is not None:
             target.futures.discard(tp, self._new_uuid())
 
-    def complete(self, move: ReplicaMove, high_watermark: int) -> Log:
-        """Replace the log by its future log, which has caught up; returns the new log. Blocks while the disks work.
-
-        Each step is durable: the copy is whole; the old directory is renamed as deleted, which decides; the copy gets
-        the log's name. StorageFailure: a directory failed. PassingFailure: nothing is decided yet; try again.
-        """
+    def arrive(self, move: ReplicaMove) -> Arrival:
+        """The future log, sealed and caught up, takes the log's place: see :mod:`.arriving` for what follows."""
         tp = move.current.topic_partition
         source, target = self._store.log_dir_of(tp), self.target_of(tp)
         assert source is not None
         assert target is not None
-        target.new_logs.check_unused(target.path_of(tp))
-        move.seal()
-        source_names, target_names = source.open_names(), target.open_names()
-        trash = source.retire(tp, target.futures[tp].unique, source_names)
-        move.take_over()
-        log = target.adopt(tp, high_watermark, target_names)
-        source.discard_later(trash, log.config.file_delete_delay_ms)
-        return log
+        return Arrival(move, source, target, target.futures[tp].unique)
 
     def settle(self, config_for: ConfigFor) -> None:
         """Moves of a former process: complete decided ones, resume others if possible, otherwise drop them."""
@@ -103,7 +93,7 @@ class ReplicaMoves:
         if current is None and source is not None:
             log = directory.futures.resume(tp, unique, config_for(tp), is_complete=True)
             high_watermark = min(source.checkpoints.high_watermarks.get(tp, 0), log.log_end_offset)
-            directory.adopt(tp, high_watermark, directory.open_names())
+            directory.adopt(tp, high_watermark)
         elif current is None and self._is_any_offline:
             return  # what it is a copy of may be in a directory that is offline
         elif current is None or not self._is_copy(directory, tp, unique, current):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Self
 
-from at_once import reconcile
+from at_once import complete_move, reconcile
 from crash_logs import WHERE, LogLife
 from simulator.disk import MountedDisk
 
@@ -50,7 +50,7 @@ class MovingLife(LogLife):
     def _arrive(self, way: ReplicaMove) -> None:
         high_watermark = self.rng.randint(self.log_.log_start_offset, self.log_.log_end_offset)
         self.high_watermarks |= {0, high_watermark}
-        self.store_.moves.complete(way, high_watermark)
+        complete_move(self.store_, way, high_watermark)
         self.way = None
         self.durable = self.log_.log_end_offset
         self.is_flushed = True

@@ -278,12 +278,13 @@ class AnyEpoch:
 # Moves between directories
 
 
-@SUITE.replaces(ReplicaMove, "seal")
-def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) -> None:
+@SUITE.replaces(ReplicaMove, "prepare_seal")
+def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) -> FlushJob:
     """The log is retired when its copy is complete, not when the copy is synced."""
-    move.future.epochs.clear()
-    for entry in move.current.epoch_entries:
-        move.future.epochs.assign(entry.epoch, entry.start_offset)
+    move._copy_epochs()
+    job = move.future.prepare_flush()
+    job.files, job.small_files, job.sealed, job.paths, job.directories = (), (), (), (), ()
+    return job
 
 
 # The ends of logs

@@ -27,7 +27,6 @@ from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.log import Log
 from minikafka.storage.meta import MetaError
 from minikafka.storage.new_log import NewLogs
-from minikafka.storage.replica_moves import ReplicaMoves
 
 CLUSTER_ID: Final = "simulated-cluster"
 SECRET: Final = "a secret of some length"
@@ -41,7 +40,7 @@ INTERRUPTION_S: Final = 2e-3
 STALLED_SHARE: Final = 0.03
 """Of the operations of threads, those that take long while threads stall."""
 
-RARE: Final = (ReplicaMoves.complete.__code__, NewLogs.remake.__code__, Log.write_due_mark.__code__)
+RARE: Final = (NewLogs.remake.__code__, Log.write_due_mark.__code__)
 """What may take some twenty syncs of the loop, for one replica, or one or two, for each of a portion of replicas."""
 
 Say = Callable[[str, str], None]
@@ -274,8 +273,7 @@ class Machine:
 
 
 def _is_rare() -> bool:
-    """The caller is in the last step of a move, in which nothing may be appended, or makes a log anew without
-    files, or writes down that one is whole again."""
+    """The caller makes a log anew without files, or writes down that one is whole again."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code not in RARE:
         frame = frame.f_back

@@ -6,7 +6,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from at_once import delete_old_segments, reconcile
+from at_once import complete_move, delete_old_segments, reconcile
 from crash_batches import NOW_MS, headers, read_all
 from crash_compaction import CONFIG as COMPACTED_CONFIG
 from crash_compaction import WHERE as COMPACTED
@@ -265,7 +265,7 @@ def test_a_move_that_a_later_process_completes_leaves_a_log_with_its_topic_id() 
     (move,) = store.moves.under_way()
     reconcile(move)
     move.append(move.next_slice(1 << 20).read())
-    store.moves.complete(move, 1)
+    complete_move(store, move, 1)
     for future in futures(platter, Random(1), 50):
         store = open_store(future.mount(), Random(1), roots)
         moved = store.get(WHERE)

@@ -2,19 +2,20 @@
 
 A replica with a future log is being moved. That is the only state, so a restart goes on from the disk. One task serves
 all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read, sync
-and cut. Only the first and the last step block the loop: the first makes the files of the copy (once a thread has had
-the checkpoints there forget a log that was moved away), the last copies and syncs the few remaining records, and
-renames twice. From the next read event on the partition is in the other directory.
+and cut. Only the first step syncs on the loop: it makes the files of the copy (once a thread has had the checkpoints
+there forget a log that was moved away). In the last one the copy takes the log's place between two syncs in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from os.path import abspath
 from typing import Final
 from uuid import UUID
 
+from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread, run_job
@@ -35,9 +36,9 @@ log = get_logger()
 
 CHUNK_BYTES: Final = 1 << 20
 LAST_STEP_BYTES: Final = 1 << 20
-"""Most bytes left to copy for the last step, which blocks the loop."""
+"""Most bytes left to copy for the last step, which reads and writes them on the loop."""
 LAST_STEP_SEGMENTS: Final = 3
-"""Most segments that these lie in. Each is begun, and synced with its indexes: a log may have one for each record."""
+"""Most segments that these lie in. Each is begun: a log may have one for each record."""
 IDLE_PAUSE_S: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
 """A copy that is to be slow looks after so much again whether it still is, and still wanted."""
@@ -46,25 +47,24 @@ WISHES_MAX: Final = 10_000
 
 
 class DirectoryMoves:
-    """``on_moved(partition, log, directory id)`` follows each completed move.
+    """``on_moved(partition, log, directory id)``: a copy has taken the log's place.
 
-    ``on_lost(partition, directory id, failure)``: the copy has taken the log's place already, and its directory failed.
+    ``on_lost(partition, failure)``: then one of the two directories failed.
     """
 
     def __init__(
-        self, store: LogStore, replicas: Replicas, rate: Callable[[], int], run_in_thread: RunInThread
+        self, store: LogStore, replicas: Replicas, jobs: LogJobs, rate: Callable[[], int], run_in_thread: RunInThread
     ) -> None:
         """``rate``: bytes a second."""
         self._store = store
         self._replicas = replicas
+        self._jobs = jobs
         self._rate = rate
         self._run_in_thread = run_in_thread
         self._wake = asyncio.Event()
         self._wishes: dict[TopicPartition, LogDir] = {}
         self.on_moved: Callable[[Partition, Log, UUID], None] = lambda _partition, _log, _directory_id: None
-        self.on_lost: Callable[[Partition, UUID, StorageFailure], None] = lambda _partition, _directory_id, _failure: (
-            None
-        )
+        self.on_lost: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -223,36 +223,53 @@ class DirectoryMoves:
         return len(records)
 
     async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:
-        """Sync most of it in a thread, and the newest records on the loop; returns the number of copied bytes."""
-        if move.current.is_cleaning or partition.replica.cut is not None:
+        """The last step: nothing of the log is synced or cut meanwhile. 1 when it is done, else 0: try again."""
+        if self._jobs.is_closed:
             return 0
-        job = move.future.prepare_flush()
-        await self._run_in_thread(job.run)
-        is_busy = move.current.is_cleaning or partition.replica.cut is not None
-        if move.is_over or partition.log is not move.current or is_busy:
-            return 0
-        move.future.complete_flush(job)
-        move.current.commit()
-        if await self._has_cut(move):
-            return 0
-        left = LAST_STEP_BYTES
-        while left > 0 and len(found := move.next_slice(left)):
-            if await self._cut(move.future, move.append(found.read())):
-                return 0
-            left -= len(found)
-        if move.is_caught_up:
-            self._complete(move, partition)
-        return LAST_STEP_BYTES - left
+        return int(await self._jobs.alone(partition, partial(self._complete, move, partition)))
 
-    def _complete(self, move: ReplicaMove, partition: Partition) -> None:
+    async def _complete(self, move: ReplicaMove, partition: Partition) -> bool:
+        """Sync the copy in a thread, copy what came meanwhile, and let it take the log's place."""
+        if not await self._has_all(move, partition):
+            return False
+        with move.future.writing():
+            job = move.prepare_seal()
+            await self._run_in_thread(job.run)
+        if not self._is_free(move, partition):
+            return False
+        move.future.complete_flush(job)
+        if not await self._has_all(move, partition):
+            return False
         directory = self._store.moves.target_of(partition.topic_partition)
         assert directory is not None
         assert directory.meta is not None
+        arrival = self._store.moves.arrive(move)
+        self.on_moved(partition, arrival.log, directory.meta.directory_id)
         try:
-            log_ = self._store.moves.complete(move, partition.high_watermark)
+            await self._run_in_thread(arrival.make_departure_durable)
+            if arrival.enter(partition.high_watermark):
+                await self._run_in_thread(arrival.make_entry_durable)
+                arrival.complete()
         except StorageFailure as failure:
-            if move.current.is_replaced:  # too late to stay where it was: a start finds it where it was to go
-                self.on_lost(partition, directory.meta.directory_id, failure)
+            self.on_lost(partition, failure)
             raise
-        log.info("moved", partition=str(partition.topic_partition), to=directory.path, size=log_.size_in_bytes)
-        self.on_moved(partition, log_, directory.meta.directory_id)
+        log.info("moved", partition=str(partition.topic_partition), to=directory.path, size=arrival.log.size_in_bytes)
+        return True
+
+    async def _has_all(self, move: ReplicaMove, partition: Partition) -> bool:
+        """The copy has all records of the log: those that are left are copied, if they are few."""
+        if not self._is_free(move, partition):
+            return False
+        move.current.commit()
+        if await self._has_cut(move):
+            return False
+        left = LAST_STEP_BYTES
+        while left > 0 and len(found := move.next_slice(left)):
+            if await self._cut(move.future, move.append(found.read())):
+                return False
+            left -= len(found)
+        return move.is_caught_up
+
+    def _is_free(self, move: ReplicaMove, partition: Partition) -> bool:
+        """The move is wanted, and nothing else changes the log."""
+        return self._is_wanted(move) and not move.current.is_cleaning and partition.replica.cut is None

@@ -107,14 +107,9 @@ class ReplicaDriver:
         self.look_for_damage()  # before the cut counts as done: it must not pass for a whole log that was cut
 
     def on_moved(self, partition: Partition, moved: Log, directory_id: UUID) -> None:
-        """The replica moved to another directory."""
+        """The replica's copy in another directory has taken the log's place."""
         partition.replace_log(moved)
         self.carry_out(partition, partition.replica.on_moved(moved, directory_id, self._clock.monotonic_ms()))
-
-    def on_lost_by_move(self, partition: Partition, directory_id: UUID, failure: StorageFailure) -> None:
-        """The replica moved to another directory, and that one failed."""
-        self._assignments.report(partition.topic_partition, partition.topic_id, directory_id)
-        self.on_storage_failed(partition, failure)
 
     def look_for_damage(self) -> None:
         """Turn damage that readers found, in any thread, into events of the replicas."""

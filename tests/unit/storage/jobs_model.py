@@ -30,12 +30,13 @@ from storage_batches import NOW_MS, append, values_in
 
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
+from minikafka.storage.arriving import Arrival
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.errors import PassingFailure, StorageFailure
-from minikafka.storage.log import Log
+from minikafka.storage.log import FlushJob, Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
@@ -378,7 +379,7 @@ class Node:
     def _clean(self) -> None:
         def start(over: Callable[[], None]) -> None:
             found = self._some()
-            is_moving = found is not None and self.store.moves.target_of(found[0]) is not None
+            is_moving = found and (found[2].is_arriving or self.store.moves.target_of(found[0]) is not None)
             job = found[2].plan_compaction(found[2].log_end_offset, NOW_MS) if found and not is_moving else None
             if found is None or job is None:
                 over()
@@ -451,10 +452,10 @@ class Node:
         if len(found_slice):
             move.append(found_slice.read())
             return
-        if not move.current.is_cleaning:
-            job = move.future.prepare_flush()
+        if not move.current.is_cleaning and move.current not in self._busy:
+            job = move.prepare_seal()
             self._upkeep.add("move")
-            self._in_thread(job.run, lambda: self._end_move(move, tp, lambda: move.future.complete_flush(job)))
+            self._alone(move.current, job.run, lambda: self._arrive(move, tp, job))
 
     def _cuts_copy(self, move: ReplicaMove) -> bool:
         job, copy = move.prepare_cut(), move.future
@@ -470,18 +471,30 @@ class Node:
         self._on_files(copy, job.run, end)
         return True
 
-    def _end_move(self, move: ReplicaMove, tp: TopicPartition, complete: Callable[[], None]) -> None:
+    def _arrive(self, move: ReplicaMove, tp: TopicPartition, job: FlushJob) -> None:
+        """The copy is sealed. Until the log has arrived it is appended to, read and deleted, and nothing else."""
         self._upkeep.discard("move")
         if move.is_over or move.current.is_cleaning or move.current.is_cutting:
             return
-        complete()
+        move.future.complete_flush(job)
         if self._cuts_copy(move):
             return
         while len(found := move.next_slice(1000)):
             move.append(found.read())
         with suppress(PassingFailure):
-            self.store.moves.complete(move, self.topics[tp].start)
+            arrival = self.store.moves.arrive(move)
             self._moving = None
+            self._busy.add(arrival.log)
+            self._in_thread(arrival.make_departure_durable, lambda: self._enter(arrival, tp))
+
+    def _enter(self, arrival: Arrival, tp: TopicPartition) -> None:
+        is_there = tp in self.topics and self.store.get(tp) is arrival.log
+        if arrival.enter(self.topics[tp].start if is_there else 0):
+            self._in_thread(arrival.make_entry_durable, lambda: self._entered(arrival))
+
+    def _entered(self, arrival: Arrival) -> None:
+        arrival.complete()
+        self._busy.discard(arrival.log)
 
     def _take_away(self) -> None:
         """Somebody removes files of the running node, at a moment when no job names them."""

@@ -10,8 +10,10 @@ from planted.registry import Suite
 from minikafka.storage.damage import write_refetch_mark
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_ends import LogEnds
 from minikafka.storage.meta import write_topic_id
+from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLogs
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import Listed, SegmentList
@@ -70,3 +72,21 @@ def files_that_are_gone_are_a_failure_of_the_disk(log: Any, what: str, error: OS
     log.go_offline(failure)
     log._hooks.on_failure(failure)
     raise failure from error
+
+
+@SUITE.replaces(ReplicaMove, "take_over")
+def what_only_a_copy_has_synced_counts_as_durable(move: ReplicaMove) -> None:
+    """A power cut before its name is durable brings the former log back, which has less."""
+    move._copy_epochs()
+    move.future.producers = move.current.producers
+    move.future.appender.follow_as(move.current.appender)
+    move.current.let_go_of_parts()
+
+
+@SUITE.replaces(LogDir, "put_in_place")
+def a_log_without_files_cannot_arrive(directory: LogDir, log: Log) -> None:
+    """Somebody removed them: its whole directory fails."""
+    path = directory.path_of(log.topic_partition)
+    with directory.final("move a log"):
+        directory._disk.rename(log.directory, path)
+    log.relocate(path)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from at_once import complete_compaction, reconcile
+from at_once import complete_compaction, reconcile, seal
 from storage_batches import NOW_MS, all_values, append, batch, headers_in, read_all, stage
 
 from minikafka.errors import KafkaError
@@ -211,7 +211,7 @@ def test_a_copy_of_a_log_that_ends_in_a_gap_is_complete(emptied: Log, disk: OsDi
         reconcile(move)
         move.append(move.next_slice(1 << 20).read())
     assert move.is_caught_up
-    move.seal()
+    seal(move)
     assert (all_values(copy), copy.epoch_entries) == ({2: b"2"}, emptied.epoch_entries)
 
 

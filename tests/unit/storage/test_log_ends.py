@@ -10,7 +10,7 @@ from unittest.mock import Mock, patch
 from uuid import UUID
 
 import pytest
-from at_once import delete_old_segments, reconcile
+from at_once import complete_move, delete_old_segments, reconcile
 from simulator.disk import KilledInside, Operation, SimulatedDisk
 from simulator.killed import Killed
 from storage_batches import append, batch, stage
@@ -682,7 +682,7 @@ def test_a_log_that_moved_or_was_deleted_is_not_missing(platter: SimulatedDisk) 
             move = store.moves.begin(WHERE, store.directories[1])
             reconcile(move)
             move.append(move.next_slice(1 << 20).read())
-            store.moves.complete(move, 2)
+            complete_move(store, move, 2)
             store.delete(WHERE)
         except Killed:
             is_over = False
@@ -714,7 +714,7 @@ def test_a_replica_takes_its_end_to_another_directory(platter: SimulatedDisk) ->
     move = store.moves.begin(WHERE, store.directories[1])
     reconcile(move)
     move.append(move.next_slice(1 << 20).read())
-    append(store.moves.complete(move, 2), b"c")
+    append(complete_move(store, move, 2), b"c")
     assert read_log_ends(disk, ROOT, BOOT) == {}
     assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: Noted(3, 0, 0)}
 

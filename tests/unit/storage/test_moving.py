@@ -8,7 +8,7 @@ from typing import NoReturn
 from uuid import UUID
 
 import pytest
-from at_once import compact, reconcile
+from at_once import compact, complete_move, reconcile, seal
 from simulator.killed import Killed
 from storage_batches import NOW_MS, all_values, append, batch, read_all, stage
 from storage_machine import Machine
@@ -17,6 +17,7 @@ from store_checkpoints import write_checkpoints
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.storage.arriving import Arrival
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_names import (
     deleted_directory_id,
@@ -82,7 +83,7 @@ def complete(store: LogStore, move: ReplicaMove) -> Log:
     for _ in range(500):
         if not copy(move):
             break
-    return store.moves.complete(move, move.current.log_end_offset)
+    return complete_move(store, move, move.current.log_end_offset)
 
 
 def trash(store: LogStore) -> None:
@@ -118,7 +119,7 @@ def test_a_moved_log_is_the_same_log() -> None:
     assert store.get(WHERE) is log
     assert store.log_dir_of(WHERE) is store.directories[1]
     assert store.high_watermark(WHERE) == 21
-    assert (read_all(log), log.epoch_entries, log.recovery_point) == (before, epochs, 21)
+    assert (read_all(log), log.epoch_entries, log.recovery_point) == (before, epochs, 20)
     assert append(log, b"idempotent", leader_epoch=4, producer=(5, 0, 0)).duplicate
     trash(store)
     assert names(machine.disk, ONE) == []
@@ -167,7 +168,7 @@ def test_a_log_whose_files_are_gone_does_not_take_its_directory_along() -> None:
         pass
     machine.disk.remove_tree(move.current.directory)
     with pytest.raises(StorageFailure):
-        store.moves.complete(move, 5)
+        complete_move(store, move, 5)
     assert (store.online, other.failure) == (store.directories, None)
     assert move.current.has_lost_files
     assert store.remake(WHERE).corruption is not None
@@ -329,7 +330,7 @@ def killed_before_the_copy_has_its_name(machine: Machine, rng: Random) -> None:
     move = begin(store, count=9)
     write_checkpoints(store, {WHERE: 7})
     with suppress(Killed), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LogDir, "adopt", killed)
+        patch.setattr(LogDir, "put_in_place", killed)
         complete(store, move)
     machine.kill()
 
@@ -481,7 +482,7 @@ def test_a_shortage_at_the_end_of_a_move_leaves_the_log_what_it_knows_of_its_pro
     assert not copy(move)
     store.directories[0].open_names = _short  # type: ignore[method-assign]
     with pytest.raises(PassingFailure):
-        store.moves.complete(move, 0)
+        complete_move(store, move, 0)
     append(log, b"ended", producer=(7, 0, 0), is_transactional=True)
     stage(log, build_end_txn_marker(7, 0, EndTxnMarker(is_commit=True, coordinator_epoch=0), timestamp=NOW_MS))
     log.commit()
@@ -495,3 +496,91 @@ def test_a_shortage_at_the_end_of_a_move_leaves_the_log_what_it_knows_of_its_pro
 
 def _short() -> NoReturn:
     raise PassingFailure("too many open files")
+
+
+# -- the log arrives ---------------------------------------------------------------------------------------------------
+
+
+def arrive(store: LogStore) -> Arrival:
+    """A log of nine records, durable up to 7, whose copy has taken its place; one was appended since."""
+    move = begin(store, count=7)
+    append(move.current, b"8", b"9")
+    while copy(move):
+        pass
+    seal(move)
+    arrival = store.moves.arrive(move)
+    append(arrival.log, b"since")
+    return arrival
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("steps", range(4))
+@pytest.mark.parametrize("how", ["killed", "without power"])
+def test_a_log_that_arrives_keeps_its_promises(how: str, steps: int) -> None:
+    machine, rng = Machine(), Random(steps)
+    store = open_store(machine.disk, rng, boot_id="boot")
+    arrival = arrive(store)
+    assert store.get(WHERE) is arrival.log
+    assert arrival.log.recovery_point == 7, "a power cut may bring the former log back"
+    for step in (arrival.make_departure_durable, lambda: arrival.enter(7), arrival.make_entry_durable)[:steps]:
+        step()
+    assert len(all_values(arrival.log)) == 10
+    if how == "killed":
+        machine.kill()
+    else:
+        machine.lose_power(rng)
+    store = open_store(machine.disk, rng, boot_id="boot" if how == "killed" else "another")
+    log = store.get(WHERE)
+    assert log is not None
+    assert log.corruption is None
+    assert len(all_values(log)) >= (10 if how == "killed" else 7)
+
+
+def test_a_read_that_began_before_a_log_got_its_name_is_asked_again() -> None:
+    store = open_store(Machine().disk, Random(1))
+    arrival = arrive(store)
+    look_up = arrival.log.prepare_max_timestamp_lookup()
+    arrival.make_departure_durable()
+    assert arrival.enter(7)
+    look_up.run()
+    with pytest.raises(KafkaError, match="try again"):
+        arrival.log.complete_read(look_up)
+
+
+def test_a_log_that_is_deleted_while_it_arrives_leaves_nothing() -> None:
+    machine = Machine()
+    store = open_store(machine.disk, Random(1))
+    arrival = arrive(store)
+    store.delete(WHERE)
+    arrival.make_departure_durable()
+    assert not arrival.enter(7)
+    trash(store)
+    assert names(machine.disk, ONE) + names(machine.disk, TWO) == []
+
+
+def test_nothing_is_deleted_from_a_log_that_arrives() -> None:
+    """The job would look for its files where they were."""
+    store = open_store(Machine().disk, Random(1))
+    arrival = arrive(store)
+    arrival.log.roll()
+    arrival.log.maybe_increment_log_start_offset(10)
+    assert arrival.log.prepare_deletion(10, NOW_MS) is None
+    arrival.make_departure_durable()
+    assert arrival.enter(7)
+    arrival.make_entry_durable()
+    arrival.complete()
+    assert arrival.log.prepare_deletion(10, NOW_MS) is not None
+
+
+def test_a_log_whose_files_go_while_it_arrives_is_made_again_under_its_name() -> None:
+    machine = Machine()
+    store = open_store(machine.disk, Random(1))
+    arrival = arrive(store)
+    machine.disk.remove_tree(arrival.log.directory)
+    arrival.make_departure_durable()
+    with pytest.raises(StorageFailure):
+        arrival.enter(7)
+    assert store.online == store.directories
+    assert store.remake(WHERE).directory == f"{TWO}/orders-0"
+    trash(store)
+    assert names(machine.disk, ONE) == []

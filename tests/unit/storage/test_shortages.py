@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 import pytest
-from at_once import delete_old_segments, reconcile
+from at_once import complete_move, delete_old_segments, reconcile
 from simulator.disk import SimulatedDisk
 from simulator.disk.operations import Kind, Operation
 from storage_batches import append, read_all
@@ -202,7 +202,7 @@ def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
 
     def act() -> None:
         if store.moves.target_of(WHERE) is not None:
-            store.moves.complete(move, 20)
+            complete_move(store, move, 20)
 
     return act, check
 
