@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from planted.registry import Suite
 from sim_faults import ALL
 from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
+from sim_watchdog import no_endless_turn
 
 from minikafka.broker import control_plane, replicas
 from minikafka.broker.clock import Clock
@@ -124,12 +126,6 @@ def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
     """A batch that is sent again is written again."""
 
 
-@FAILOVERS.replaces(LogStore, "has_former")
-def the_loop_waits_until_a_former_log_is_forgotten(_store: LogStore, _tp: TopicPartition) -> bool:
-    """A topic that is made again, or a replica that comes back, holds the loop up for eight syncs."""
-    return False
-
-
 @FAILOVERS.plants()
 def a_later_leader_takes_nothing(patch: Any) -> None:
     """Who leads a partition after another one refuses all records of producers. Nothing is lost, and all in sync."""
@@ -233,9 +229,11 @@ def directories_in_the_place_of_files_stay(patch: Any) -> None:
     patch.setattr(aside, "_clear", lambda *_: None)
 
 
-@DISKS.replaces(LogDir, "fail")
-def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any) -> None:
-    """Its logs refuse whatever they are asked; nobody is told, and nobody else leads."""
+@DISKS.plants()
+def a_directory_that_failed_counts_as_working(patch: Any) -> None:
+    """Its logs refuse whatever they are asked; nobody is told, and who looks for another directory gets it for ever."""
+    patch.setattr(LogDir, "fail", lambda _directory, _failure: None)
+    patch.setattr("sim_scenario.no_endless_turn", partial(no_endless_turn, max_cpu_s=0.5))  # a sound turn takes 0.05
 
 
 # -- a machine that goes for good -------------------------------------------------------------------------------------
@@ -278,3 +276,9 @@ def followers_without_descriptors_give_up(
 @STALLS.replaces(NewLogs, "check_unused")
 def a_log_is_made_where_a_job_of_a_former_one_is_under_way(_new_logs: NewLogs, _path: str) -> None:
     """A sync or a cut of a deleted log lists or cuts the files of the next log with the same name."""
+
+
+@STALLS.replaces(LogStore, "has_former")
+def the_loop_waits_until_a_former_log_is_forgotten(_store: LogStore, _tp: TopicPartition) -> bool:
+    """A topic that is made again, or a replica that comes back, holds the loop up for eight syncs."""
+    return False
