@@ -7,11 +7,15 @@ from typing import Final
 from minikafka.broker.authorization import Whole
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import Coordinators
+from minikafka.errors import ErrorCode
 from minikafka.groups.joins import Caller
 from minikafka.security.acls import AclOperation, ResourceType
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 AUTHORIZATION: Final = (Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),)
+
+TOO_LARGE: Final = JoinGroupResponse(error_code=ErrorCode.MESSAGE_TOO_LARGE)
+"""For metadata of a member beyond what a request may have, as for the assignments of a leader."""
 
 
 def handle(request: JoinGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:

@@ -33,6 +33,7 @@ from minikafka.wire.messages.create_topics import CreateTopicsResponse
 from minikafka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -94,13 +95,16 @@ async def test_a_request_of_many_bytes_closes_its_connection_unless_they_are_rec
     assert answer.responses[0].partition_responses[0].error_code
 
 
-async def test_a_leader_learns_in_an_answer_that_its_assignments_are_too_large(client: Client) -> None:
-    """When its connection was closed, it joined and sent them again for ever, and its application saw nothing."""
+async def test_a_member_learns_in_an_answer_that_what_it_says_is_too_large(client: Client) -> None:
+    """When its connection was closed, it joined and sent it again for ever, and its application saw nothing."""
     assignment = SyncGroupRequestAssignment(member_id="m", assignment=bytes(REQUEST_BYTES_MAX))
-    request = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[assignment])
-    for version in (0, 5):
-        answer = await in_time(client.ask(request, version))
-        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[assignment])
+    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(REQUEST_BYTES_MAX))
+    join = JoinGroupRequest(group_id="g", protocol_type="consumer", protocols=[protocol])
+    for request in (sync, join):
+        for version in api_key(request).versions:
+            answer = await in_time(client.ask(request, version))
+            assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 async def test_a_long_answer_costs_the_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
