@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minikafka.groups.memory import METADATA_INCLUDED_BYTES, OFFSET_BYTES, Memory
 from minikafka.groups.records import OffsetCommitValue
@@ -18,29 +19,41 @@ class CommittedOffset:
     committed_at_ms: int
 
 
-def size_in_bytes(at: TopicPartition, value: OffsetCommitValue | None) -> int:
-    """What an offset takes; without a value, one that was overtaken. A string has up to four bytes for a character."""
-    metadata = "" if value is None else value.metadata
-    characters = len(metadata) if metadata.isascii() else 4 * len(metadata)
+def size_in_bytes(at: TopicPartition, value: OffsetCommitValue) -> int:
+    """What an offset takes. A string has up to four bytes for a character."""
+    characters = len(value.metadata) if value.metadata.isascii() else 4 * len(value.metadata)
     return OFFSET_BYTES + len(at.topic) + max(0, characters - METADATA_INCLUDED_BYTES)
+
+
+class _Placed(NamedTuple):
+    """A pending offset. Places grow in the order of the log."""
+
+    place: int
+    offset: CommittedOffset
 
 
 @dataclass(slots=True)
 class PendingOffsets:
     """Offsets of one group that open transactions have written, by partition and producer id.
 
-    Row T41: the last record in the log is the committed offset, in whatever order transactions end. Apache Kafka
-    compares the records' places in the log, since compaction may leave no other. Here a partition keeps its producers
-    in the order of their records, and one that was *overtaken* by a newer record keeps its place, but not its offset:
-    its end changes nothing.
+    Row T41: the last record in the log is the committed offset, in whatever order transactions end. As in Apache Kafka,
+    the places of the records are compared, and a partition knows up to which of them its pending offsets are
+    *overtaken* by a newer one that is committed: their ends change nothing. None of this looks at all producers of a
+    partition, of which a client may have as many as there is memory for: 20,000 made each commit take 10 ms.
     """
 
-    _offsets: dict[int, dict[TopicPartition, CommittedOffset | None]] = field(default_factory=dict)
-    _producers: dict[TopicPartition, dict[int, None]] = field(default_factory=dict)
+    _offsets: dict[int, dict[TopicPartition, _Placed]] = field(default_factory=dict)
+    _producers: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    _overtaken: dict[TopicPartition, int] = field(default_factory=dict)
+    """The places below this one, if there are any."""
+    _next_place: int = 0
     held_bytes: int = 0
 
     def __bool__(self) -> bool:
         return bool(self._producers)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._producers.values()))
 
     def __contains__(self, partition: object) -> bool:
         return partition in self._producers
@@ -56,62 +69,60 @@ class PendingOffsets:
 
     def candidates(self, partition: TopicPartition) -> list[CommittedOffset]:
         """What may become the committed offset, in the order of the log."""
-        found = (self._offsets[producer_id][partition] for producer_id in self._producers.get(partition, ()))
-        return [offset for offset in found if offset is not None]
+        found = sorted(self._offsets[producer_id][partition] for producer_id in self._producers.get(partition, ()))
+        return [placed.offset for placed in found if self._is_valid(partition, placed)]
 
     def add(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
         """A producer's open transaction has this offset; it replaces an earlier one of the same producer."""
-        producers = self._producers.setdefault(partition, {})
-        producers.pop(producer_id, None)
-        producers[producer_id] = None
+        self._producers.setdefault(partition, set()).add(producer_id)
         offsets = self._offsets.setdefault(producer_id, {})
         if partition in offsets:
-            self.held_bytes -= _size(partition, offsets[partition])
-        offsets[partition] = offset
+            self.held_bytes -= _size(partition, offsets[partition].offset)
+        offsets[partition] = _Placed(self._next_place, offset)
+        self._next_place += 1
         self.held_bytes += _size(partition, offset)
 
-    def overtake(self, partition: TopicPartition, before: int | None = None) -> None:
-        """A newer record than all of the partition, or all before that of producer `before`, is committed."""
-        for producer_id in self._producers.get(partition, ()):
-            if producer_id == before:
-                return
-            offsets = self._offsets[producer_id]
-            self.held_bytes += _size(partition, None) - _size(partition, offsets[partition])
-            offsets[partition] = None
+    def overtake(self, partition: TopicPartition) -> None:
+        """A newer record than all of the partition is committed."""
+        if partition in self._producers:
+            self._overtaken[partition] = self._next_place
 
     def remove(self, partition: TopicPartition) -> None:
         """A tombstone: nothing of the partition is pending any more."""
+        self._overtaken.pop(partition, None)
         for producer_id in self._producers.pop(partition, ()):
-            self._forget(producer_id, partition)
+            offsets = self._offsets[producer_id]
+            self.held_bytes -= _size(partition, offsets.pop(partition).offset)
+            if not offsets:
+                del self._offsets[producer_id]
 
     def end(self, producer_id: int, *, commits: bool) -> dict[TopicPartition, CommittedOffset]:
         """The producer's transaction has ended; the offsets that are committed by that."""
         committed = {}
-        for partition, offset in self._offsets.pop(producer_id, {}).items():
-            self.held_bytes -= _size(partition, offset)
-            if commits and offset is not None:
-                self.overtake(partition, producer_id)
-                committed[partition] = offset
+        for partition, placed in self._offsets.pop(producer_id, {}).items():
+            self.held_bytes -= _size(partition, placed.offset)
+            if commits and self._is_valid(partition, placed):
+                self._overtaken[partition] = placed.place
+                committed[partition] = placed.offset
             producers = self._producers[partition]
-            del producers[producer_id]
+            producers.remove(producer_id)
             if not producers:
                 del self._producers[partition]
+                self._overtaken.pop(partition, None)
         return committed
 
-    def _forget(self, producer_id: int, partition: TopicPartition) -> None:
-        offsets = self._offsets[producer_id]
-        self.held_bytes -= _size(partition, offsets.pop(partition))
-        if not offsets:
-            del self._offsets[producer_id]
+    def _is_valid(self, partition: TopicPartition, placed: _Placed) -> bool:
+        return placed.place >= self._overtaken.get(partition, 0)
 
     def check(self) -> None:
-        """Assert that both tables have the same."""
+        """Assert that the tables have the same."""
         pairs = [(producer_id, at) for producer_id, offsets in self._offsets.items() for at in offsets]
         assert sorted(pairs) == sorted((each, at) for at, producers in self._producers.items() for each in producers)
         assert all(self._offsets.values())
         assert all(self._producers.values())
+        assert self._overtaken.keys() <= self._producers.keys()
         pending = (pair for offsets in self._offsets.values() for pair in offsets.items())
-        assert self.held_bytes == sum(_size(at, offset) for at, offset in pending)
+        assert self.held_bytes == sum(_size(at, placed.offset) for at, placed in pending)
 
 
 @dataclass(slots=True)
@@ -148,5 +159,5 @@ class Room:
         return True
 
 
-def _size(at: TopicPartition, offset: CommittedOffset | None) -> int:
-    return size_in_bytes(at, None if offset is None else offset.value)
+def _size(at: TopicPartition, offset: CommittedOffset) -> int:
+    return size_in_bytes(at, offset.value)
