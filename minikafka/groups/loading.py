@@ -89,6 +89,7 @@ def resign(shard: Shard) -> None:
         shard.offsets_memory.held_bytes -= group.held_offsets_bytes
         shard.offsets_memory.pending_bytes -= group.held_pending_bytes
     shard.groups.clear()
+    shard.open_transactions.clear()
     for write_id, write in shard.writes.items():
         if write.done is not None:
             shard.cancel_timer(WriteTimer(write_id))

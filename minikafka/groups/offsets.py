@@ -63,6 +63,11 @@ class PendingOffsets:
         """Those with an open transaction."""
         return self._producers.keys()
 
+    @property
+    def producers(self) -> Iterable[int]:
+        """Those with an open transaction."""
+        return self._offsets.keys()
+
     def partitions_of(self, producer_id: int) -> list[TopicPartition]:
         """Those in the producer's open transaction."""
         return list(self._offsets.get(producer_id, ()))
@@ -87,14 +92,17 @@ class PendingOffsets:
         if partition in self._producers:
             self._overtaken[partition] = self._next_place
 
-    def remove(self, partition: TopicPartition) -> None:
-        """A tombstone: nothing of the partition is pending any more."""
+    def remove(self, partition: TopicPartition) -> list[int]:
+        """A tombstone: nothing of the partition is pending any more. The producers that have nothing left here."""
         self._overtaken.pop(partition, None)
+        gone = []
         for producer_id in self._producers.pop(partition, ()):
             offsets = self._offsets[producer_id]
             self.held_bytes -= _size(partition, offsets.pop(partition).offset)
             if not offsets:
                 del self._offsets[producer_id]
+                gone.append(producer_id)
+        return gone
 
     def end(self, producer_id: int, *, commits: bool) -> dict[TopicPartition, CommittedOffset]:
         """The producer's transaction has ended; the offsets that are committed by that."""

@@ -367,7 +367,8 @@ class Shard:
         partition = record.partition
         if record.value is None:
             group.remove_offset(partition)
-            group.pending.remove(partition)
+            for gone in group.pending.remove(partition):
+                del self.open_transactions[gone].groups[group.group_id]
             return
         record.value.topic_id = self._topic_ids.setdefault(record.value.topic_id, record.value.topic_id)
         age_ms = 0 if wall_now_ms is None else max(0, wall_now_ms - record.value.commit_timestamp)

@@ -50,5 +50,5 @@ class PendingWrite:
 class OpenTransaction:
     """Of a producer, in this shard."""
 
-    groups: dict[str, None] = field(default_factory=dict)  # that have, or had, pending offsets in it
-    records: int = 0  # on their way to the log, or there
+    groups: dict[str, None] = field(default_factory=dict)  # that have pending offsets in it
+    records: int = 0  # on their way to the log, or there, also of groups that were deleted since

@@ -201,6 +201,8 @@ class Driver:
         assert shard.offsets_memory.pending_bytes == of_pending
         for producer_id, transaction in shard.open_transactions.items():
             assert transaction.groups or transaction.records > 0, f"nothing is known of producer {producer_id}"
+        of_transactions = {(each, name) for each, open_ in shard.open_transactions.items() for name in open_.groups}
+        assert of_transactions == {(each, g.group_id) for g in shard.groups.values() for each in g.pending.producers}
         waiting = sum(len(group.awaiting_join) + len(group.awaiting_sync) for group in shard.groups.values())
         waiting += sum((write.done is not None) + len(write.followers) for write in shard.writes.values())
         assert len(self.parked) <= waiting, "a request is neither answered nor parked"

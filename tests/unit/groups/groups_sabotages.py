@@ -229,17 +229,19 @@ def aborts_commit(pending: PendingOffsets, producer_id: int, *, commits: bool) -
     return _sound_end(pending, producer_id, commits=True)
 
 
-_sound_overtake = PendingOffsets.overtake
+_sound_remove = PendingOffsets.remove
 
 
-@SUITE.replaces(PendingOffsets, "overtake")
-def last_marker_counts(pending: PendingOffsets, partition: Any, before: int | None = None) -> None:
+@SUITE.replaces(PendingOffsets, "_is_valid")
+def last_marker_counts(pending: PendingOffsets, partition: Any, placed: Any) -> bool:
     """A transaction that ends late puts its offset over one whose record came later."""
+    return True
 
 
 @SUITE.replaces(PendingOffsets, "remove")
-def tombstone_leaves_what_is_pending(pending: PendingOffsets, partition: Any) -> None:
+def tombstone_leaves_what_is_pending(pending: PendingOffsets, partition: Any) -> list[int]:
     """An offset that was deleted comes back with the end of its transaction."""
+    return []
 
 
 @SUITE.replaces(transactional_offsets, "end_transaction")
@@ -316,9 +318,17 @@ def a_replaced_offset_keeps_its_memory(group: Group, at: Any, offset: Any) -> No
     group.offsets[at] = offset
 
 
-@SUITE.replaces(PendingOffsets, "overtake")
-def an_overtaken_offset_keeps_its_memory(pending: PendingOffsets, partition: Any, before: int | None = None) -> None:
-    """The same of offsets whose transactions will not commit them any more, until they end."""
+@SUITE.replaces(PendingOffsets, "end")
+def an_ended_offset_keeps_its_memory(pending: PendingOffsets, producer_id: int, *, commits: bool) -> Any:
+    """The same of offsets whose transactions are over."""
     held_bytes = pending.held_bytes
-    _sound_overtake(pending, partition, before)
+    committed = _sound_end(pending, producer_id, commits=commits)
     pending.held_bytes = held_bytes
+    return committed
+
+
+@SUITE.replaces(PendingOffsets, "remove")
+def a_transaction_remembers_deleted_groups(pending: PendingOffsets, partition: Any) -> list[int]:
+    """One that goes through groups and deletes them keeps their names, which nothing counts."""
+    _sound_remove(pending, partition)
+    return []

@@ -317,6 +317,19 @@ def test_a_transaction_has_a_bound() -> None:
 
 
 @pytest.mark.spec("T46")
+def test_a_transaction_remembers_no_group_that_was_deleted(driver: Driver) -> None:
+    """One that went through 6,000 names of 30 KB had a node keep 60 MB, which nothing counted."""
+    driver.txn_commit({("t", 0): 1}, group="h")
+    driver.delete_group("h")
+    driver.txn_commit({("t", 0): 1, ("t", 1): 1})
+    driver.delete_offsets(("t", 0))
+    (transaction,) = driver.coordinator.shard.open_transactions.values()
+    assert list(transaction.groups) == ["g"]
+    driver.end()
+    assert driver.fetch() == {("t", 1): 1}
+
+
+@pytest.mark.spec("T46")
 def test_transactions_cost_no_memory_when_they_are_over(driver: Driver) -> None:
     for producer in range(200):
         driver.txn_commit({("t", partition): producer for partition in range(20)}, (producer, 0), group=f"g{producer}")
