@@ -21,6 +21,10 @@ from minikafka.wire.schema import Message
 CLIENT_ELEMENTS_MAX: Final = 10_000
 """Some 40 ms of work. Nodes, which fetch each other's partitions, may name more."""
 
+MANY_ELEMENTS_MAX: Final = 25_000
+"""The same where an element takes little, and clients name all partitions that they know, and cannot ask twice: the
+module of such an API has this as its ``ELEMENTS_MAX``. To decode them takes 40 ms; what follows is done in portions."""
+
 REQUEST_BYTES_MAX: Final = 4 << 20
 """Of a client's request, without the records of a Produce. With what is made of it, it takes seven times as much: one
 of 71 MB, with long names, had a node at 470 MB. In Kafka all that members of a group say fits in a record of 1 MiB."""

@@ -4,7 +4,8 @@ The handler of an API is in the module of ``broker.handlers`` that has its name,
 it names (``broker.parts``). It gets what whoever asks may ask (``broker.authorization``). Three kinds are told apart by
 what they need:
 
-- *plain*   ``handle(request, context, ...) -> response | None``: answers at once, or later through ``context.send``
+- *plain*   ``handle(request, context, ...) -> response | None``: answers at once, or later through ``context.send``;
+  of a request with more than ``LONG`` bytes it may return a coroutine, which does the rest in portions
 - *waiting* ``async handle(request, context, ...) -> response | None``: asks the controller, or waits for a commit
 - *direct*  ``handle_frame(frame, position, context, ...) -> None``: the hot ones, which read the frame themselves and
   answer through ``context.reply`` when they can
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -28,7 +29,7 @@ from minikafka.broker.authorization import Admission, Row
 from minikafka.broker.authorizer import Authorizer
 from minikafka.broker.client_quotas import ClientQuotas
 from minikafka.broker.clock import Clock
-from minikafka.broker.context import REQUEST_BYTES_MAX, RequestContext, refuse_large
+from minikafka.broker.context import CLIENT_ELEMENTS_MAX, REQUEST_BYTES_MAX, RequestContext, refuse_large
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
@@ -48,7 +49,7 @@ from minikafka.wire.control import UNAUTHENTICATED_FRAME_SIZE_MAX
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
-from minikafka.wire.schema import Message
+from minikafka.wire.schema import Buffer, Message
 
 log = get_logger()
 
@@ -94,6 +95,11 @@ def handler_module(key: ApiKey) -> ModuleType:
     return import_module(f"minikafka.broker.handlers.{key.name.lower()}")
 
 
+def elements_max(key: ApiKey) -> int:
+    """Most elements of a client's request in all its arrays together."""
+    return int(getattr(handler_module(key), "ELEMENTS_MAX", CLIENT_ELEMENTS_MAX))
+
+
 class Dispatcher:
     """Frame handler of one Kafka-protocol listener: serves the APIs whose rows name it."""
 
@@ -108,6 +114,7 @@ class Dispatcher:
         authorizer = parts.part(Authorizer)
         self._rows: dict[ApiKey, Row] = {}
         self._admission = Admission(self._rows, authorizer) if listener == CLIENT and authorizer.is_enabled else None
+        self._elements_max: dict[ApiKey, int] = {}  # of clients
         self._plain: dict[ApiKey, Handler] = {}
         self._waiting: dict[ApiKey, Handler] = {}
         self._served: dict[int, tuple[int, int, Direct | None, ApiRequests | None]] = {}
@@ -136,6 +143,7 @@ class Dispatcher:
         self._rows[key] = module.AUTHORIZATION
         if hasattr(module, "TOO_LARGE"):
             self._too_large[key] = module.TOO_LARGE
+        self._elements_max[key] = elements_max(key)
         direct = getattr(module, "handle_frame", None)
         self._served[key] = (*key.versions, direct and parts.given(direct), requests)
         if direct is None:
@@ -208,10 +216,11 @@ class Dispatcher:
             context.reply.hold(WAITING_BYTES + size, task.cancel)
             return
         # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
-        request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
+        request = self._decoded(key, frame, position, context)
         context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * size)
         if self._admission is None:
-            self._handle(key, request, context, size)
+            rest = self._handle(key, request, context, size)
+            assert rest is None, f"a short {key.camel_name} is handled at once"
             return
         admitting = self._admission.admit(key, request, context, self._metadata.image)
         try:
@@ -224,6 +233,11 @@ class Dispatcher:
         task = self._tasks.start(self._admit_in_portions(admitting, key, request, context, size), key.camel_name)
         context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * size, task.cancel)
 
+    def _decoded(self, key: ApiKey, frame: Buffer, position: int, context: RequestContext) -> Message:
+        most = max(context.elements_max, self._elements_max[key])
+        request, _ = decode(key.request_class, context.version, frame, position, most)
+        return request
+
     async def _call_later(self, key: ApiKey, frame: bytes, position: int, context: RequestContext) -> None:
         """A long request waits for memory, and has a turn of its own, so that small ones do not wait for many of these.
 
@@ -235,7 +249,7 @@ class Dispatcher:
             try:
                 if len(frame) > LONG:
                     await context.connection.wait_for_turn()
-                request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
+                request = self._decoded(key, frame, position, context)
                 if self._admission is not None:
                     admitting = self._admission.admit(key, request, context, self._metadata.image)
                     admitted = await _in_portions(admitting, context)
@@ -243,8 +257,10 @@ class Dispatcher:
                     return
                 waiting = self._waiting.get(key)
                 if waiting is None:
-                    self._handle(key, request, admitted, len(frame))
+                    rest = self._handle(key, request, admitted, len(frame))
                     self.on_read_event_end()
+                    if rest is not None:
+                        await rest
                     return
                 task = self._tasks.start(self._wait(waiting, request, admitted), key.camel_name)
             except WireError as error:
@@ -282,17 +298,23 @@ class Dispatcher:
         log.error("a request failed", api=key.camel_name, why=one_line(error), exc_info=error)
         context.connection.close()
 
-    def _handle(self, key: ApiKey, request: Message, context: RequestContext, size: int) -> None:
+    def _handle(
+        self, key: ApiKey, request: Message, context: RequestContext, size: int
+    ) -> Coroutine[None, None, None] | None:
+        """What is left to do, if it is too much for a turn."""
         plain = self._plain.get(key)
         if plain is not None:
             response = plain(request, context)
+            if isinstance(response, Coroutine):
+                return response
             if response is not None:
                 body = context.encoded(response)
                 context.connection.spend(PLAIN_COST_PER_BYTE * len(body))
                 context.send_body(body)
-            return
+            return None
         task = self._tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
         context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * size, task.cancel)
+        return None
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
         try:

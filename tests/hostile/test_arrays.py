@@ -13,7 +13,7 @@ from hostile_arrays import Array, arrays
 from live_attack import Target
 from live_wire import ClosedError
 
-from minikafka.broker.context import CLIENT_ELEMENTS_MAX
+from minikafka.broker.dispatch import elements_max
 from minikafka.wire.api import CLIENTS, ApiKey
 
 pytestmark = pytest.mark.spec("P6")
@@ -81,8 +81,8 @@ def answer_all(target: Target, asked: Iterable[tuple[Array, bytes]]) -> None:
 
 def test_too_many_elements_close_the_connection_wherever_they_are(target: Target) -> None:
     """Also where each array has few: 101 of 100."""
-    side = round(CLIENT_ELEMENTS_MAX**0.5) + 1
     for array in ARRAYS:
+        side = round(elements_max(array.key) ** 0.5) + 1
         is_light = array.path[-1].primitive in ("int32", "int64") and not array.path[-1].field.named
         if len(array.path) == 2 and not is_light:
             with target.wire() as wire:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.broker.authorization import Whole
-from minikafka.broker.context import RequestContext
+from minikafka.broker.context import MANY_ELEMENTS_MAX, RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
@@ -22,6 +22,8 @@ from minikafka.wire.messages.alter_partition_reassignments import (
 )
 
 AUTHORIZATION: Final = (Whole(AclOperation.ALTER, ResourceType.CLUSTER),)
+
+ELEMENTS_MAX: Final = MANY_ELEMENTS_MAX
 
 Targets = dict[TopicPartition, tuple[int, ...] | None]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from minikafka.broker.authorization import ByHandler, Whole
 from minikafka.broker.authorizer import Authorizer
-from minikafka.broker.context import RequestContext
+from minikafka.broker.context import MANY_ELEMENTS_MAX, RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import Coordinators
 from minikafka.broker.patterns import compiled
@@ -27,6 +27,8 @@ AUTHORIZATION: Final = (
     Whole(AclOperation.READ, ResourceType.GROUP, "group_id"),
     ByHandler("DESCRIBE on each topic that is subscribed to", ((AclOperation.DESCRIBE, ResourceType.TOPIC),)),
 )
+
+ELEMENTS_MAX: Final = MANY_ELEMENTS_MAX
 
 
 def handle(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from minikafka.broker.authorization import Whole
-from minikafka.broker.context import RequestContext
+from minikafka.broker.context import MANY_ELEMENTS_MAX, RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.long_answers import LongAnswers
 from minikafka.metadata.image import MetadataImage
@@ -23,7 +23,7 @@ from minikafka.wire.messages.list_partition_reassignments import (
 
 AUTHORIZATION: Final = (Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER),)
 
-
+ELEMENTS_MAX: Final = MANY_ELEMENTS_MAX
 LOOKS_OF_A_ROW: Final = 10
 """So many partitions that are looked at cost as much as a row."""
 

@@ -6,15 +6,17 @@ in an open transaction. From version 10 on topics are named by their ids, in the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
+from uuid import UUID
 
 from minikafka.broker.authorization import ByHandler
 from minikafka.broker.authorizer import Authorizer
-from minikafka.broker.context import RequestContext
+from minikafka.broker.context import MANY_ELEMENTS_MAX, RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import GROUP_ROWS, why_not_here
-from minikafka.broker.long_answers import LongAnswers
+from minikafka.broker.long_answers import ROWS_AT_ONCE, LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.groups import offset_fetch
 from minikafka.metadata.image import MetadataImage
@@ -37,6 +39,7 @@ AUTHORIZATION: Final = (
     ),
 )
 
+ELEMENTS_MAX: Final = MANY_ELEMENTS_MAX
 FIRST_VERSION_WITH_IDS: Final = 10
 
 
@@ -48,37 +51,67 @@ async def handle(
     long_answers: LongAnswers,
     authorizer: Authorizer,
 ) -> OffsetFetchResponse | None:
-    """Ask each group's coordinator, once; others have their turn in between."""
+    """Ask each group's coordinator, in portions; others have their turn in between."""
     wanted = {group.group_id: group for group in offset_fetch.requested_groups(request, context.version)}
     by_id = context.version >= FIRST_VERSION_WITH_IDS
     found: list[bytes] = []
     async with long_answers.prepare(context) as answer:
         for group in wanted.values():
-            denied = _take_denied(group, context, metadata.image, authorizer)
+            fetched = OffsetFetchResponseGroup(group_id=group.group_id)
             if not authorizer.permits(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
-                denied = []
-                fetched = OffsetFetchResponseGroup(
-                    group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
-                )
-            elif by_id:
-                fetched = _fetch_by_id(group, groups, metadata.image, request.require_stable)
-            else:
-                fetched = _fetch(group, groups, request.require_stable)
-            if group.topics is None and authorizer.is_enabled:
-                fetched.topics = [
-                    topic
-                    for topic in fetched.topics
-                    if authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
-                ]
-            if not fetched.error_code:
-                fetched.topics += denied
-            rows = GROUP_ROWS + sum(len(topic.partitions) for topic in fetched.topics)
+                fetched.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            topics: dict[tuple[str, UUID], OffsetFetchResponseTopics] = {}
+            for portion in () if fetched.error_code else _portions(group):
+                denied = _take_denied(portion, context, metadata.image, authorizer)
+                if by_id:
+                    some = _fetch_by_id(portion, groups, metadata.image, request.require_stable)
+                else:
+                    some = _fetch(portion, groups, request.require_stable)
+                if some.error_code:
+                    fetched, topics = some, {}
+                    break
+                if group.topics is None and authorizer.is_enabled:
+                    some.topics = [
+                        topic
+                        for topic in some.topics
+                        if authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+                    ]
+                for topic in (*some.topics, *denied):
+                    if (known := topics.setdefault((topic.name, topic.topic_id), topic)) is not topic:
+                        known.partitions += topic.partitions
+                await answer.add(sum(len(topic.partitions) for topic in some.topics))
+            fetched.topics += topics.values()
             if context.version < offset_fetch.GROUPS_FROM_VERSION:
-                await answer.add(rows)
+                await answer.add(GROUP_ROWS)
                 return offset_fetch.response_of_one(request, fetched, context.version)
-            found.append(await answer.encoded(fetched, rows))
+            found.append(await answer.encoded(fetched, GROUP_ROWS))
         context.send_around(OffsetFetchResponse(), "groups", found)
     return None
+
+
+def _portions(group: OffsetFetchRequestGroup) -> Iterator[OffsetFetchRequestGroup]:
+    """What is asked of a group, in requests of about a thousand partitions; one that asks for all is left as it is."""
+    if group.topics is None:
+        yield group
+        return
+    portion, rows = _portion_of(group), 0
+    for topic in group.topics:
+        for start in range(0, max(1, len(topic.partition_indexes)), ROWS_AT_ONCE):
+            if rows >= ROWS_AT_ONCE:
+                yield portion
+                portion, rows = _portion_of(group), 0
+            indexes = topic.partition_indexes[start : start + ROWS_AT_ONCE]
+            some = OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes)
+            assert portion.topics is not None
+            portion.topics.append(some)
+            rows += 1 + len(indexes)
+    yield portion
+
+
+def _portion_of(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
+    return OffsetFetchRequestGroup(
+        group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=[]
+    )
 
 
 def _fetch(group: OffsetFetchRequestGroup, groups: Groups, require_stable: bool) -> OffsetFetchResponseGroup:

@@ -11,6 +11,7 @@ from broker_client import Client
 from broker_node import create_topic, delete_topic, eventually, in_time
 
 from minikafka.broker.authorizer import NOT_ASKED
+from minikafka.broker.handlers import offset_commit, offset_fetch
 from minikafka.broker.handlers.offset_commit import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
@@ -201,6 +202,43 @@ async def test_offsets_are_told_in_every_version(node: Node, client: Client) -> 
         found = [(each.committed_offset, each.metadata, each.error_code) for each in answer.topics[0].partitions]
         assert found == [(7, "m", 0), (-1, "", 0)]
     assert await committed(client, "g") == {"orders": 7}, "all there are"
+
+
+async def test_thousands_of_offsets_are_committed_and_fetched_in_portions(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each topic is told once, and of what the client sends next nothing is done before."""
+    monkeypatch.setattr(offset_commit, "PARTITIONS_AT_ONCE", 40)
+    monkeypatch.setattr(offset_fetch, "ROWS_AT_ONCE", 40)
+    many = {"first": 90, "orders": 100, "none": 0, "last": 90}
+    await create_topic(node, "orders", partitions=100)
+    partitions = {
+        name: [OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(count)]
+        for name, count in many.items()
+    }
+    topics = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in partitions.items()]
+    large = client.send(OffsetCommitRequest(group_id="g", topics=topics), 8)
+    last = OffsetCommitRequestPartition(partition_index=99, committed_offset=7)
+    small = client.send(
+        OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="orders", partitions=[last])]), 8
+    )
+    told = {
+        topic.name: [(each.partition_index, each.error_code) for each in topic.partitions]
+        for topic in (await large).topics
+    }
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert told == {
+        "first": [(n, unknown) for n in range(90)],
+        "orders": [(n, 0) for n in range(100)],
+        "last": [(n, unknown) for n in range(90)],
+    }
+    assert (await small).topics[0].partitions[0].error_code == 0
+    asked = [OffsetFetchRequestTopics(name=name, partition_indexes=list(range(count))) for name, count in many.items()]
+    groups = [OffsetFetchRequestGroup(group_id="g", topics=asked)]
+    (group,) = (await client.ask(OffsetFetchRequest(groups=groups), 8)).groups
+    found = {topic.name: [each.committed_offset for each in topic.partitions] for topic in group.topics}
+    assert len(group.topics) == len(many)
+    assert found == {name: [-1] * count for name, count in many.items()} | {"orders": [*range(99), 7]}
 
 
 async def test_topics_are_named_by_their_ids_since_version_10(node: Node, client: Client) -> None:

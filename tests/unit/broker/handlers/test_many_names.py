@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from uuid import UUID
 
 import pytest
 from broker_client import Client
@@ -11,14 +12,29 @@ from broker_node import create_topic
 
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX
 from minikafka.broker.node import Node
+from minikafka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from minikafka.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, HeartbeatTopicPartitions
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
 from minikafka.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from minikafka.wire.messages.fetch import FetchRequest, FetchTopic
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from minikafka.wire.messages.produce import ProduceRequest, TopicProduceData
 from minikafka.wire.schema import Message
 
@@ -60,6 +76,71 @@ TOO_MANY: dict[str, Callable[[int], Message]] = {
     "Produce": lambda count: ProduceRequest(acks=1, topic_data=[TopicProduceData(name="a")] * count),
     "Fetch": lambda count: FetchRequest(topics=[FetchTopic(topic="a")] * count),
 }
+
+MANY_TOPICS = [f"topic-{number}" for number in range(3_000)]
+FOUR = [0, 1, 2, 3]
+
+ALL_PARTITIONS: dict[str, tuple[Message, int]] = {
+    "OffsetFetch": (
+        OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id="g",
+                    topics=[OffsetFetchRequestTopics(name=name, partition_indexes=FOUR) for name in MANY_TOPICS],
+                )
+            ]
+        ),
+        8,
+    ),
+    "OffsetCommit": (
+        OffsetCommitRequest(
+            group_id="g",
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=name, partitions=[OffsetCommitRequestPartition(partition_index=index) for index in FOUR]
+                )
+                for name in MANY_TOPICS
+            ],
+        ),
+        8,
+    ),
+    "ConsumerGroupHeartbeat": (
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=7,
+            topic_partitions=[HeartbeatTopicPartitions(topic_id=UUID(int=n), partitions=FOUR) for n in range(3_000)],
+        ),
+        0,
+    ),
+    "ListPartitionReassignments": (
+        ListPartitionReassignmentsRequest(
+            topics=[ListPartitionReassignmentsTopics(name=name, partition_indexes=FOUR) for name in MANY_TOPICS]
+        ),
+        0,
+    ),
+    "AlterPartitionReassignments": (
+        AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name=name,
+                    partitions=[ReassignablePartition(partition_index=index, replicas=[1, 2, 3]) for index in FOUR],
+                )
+                for name in MANY_TOPICS
+            ]
+        ),
+        0,
+    ),
+}
+"""By consumers and tools that cannot ask twice. None of this is there: that costs as much."""
+
+
+@pytest.mark.parametrize("api", ALL_PARTITIONS)
+async def test_who_names_all_partitions_of_a_large_cluster_gets_an_answer(client: Client, api: str) -> None:
+    """The connection was closed: ``kafka-topics.sh --describe`` failed after a minute with 12,000 partitions, and a
+    consumer of all of them got no record and no error."""
+    request, version = ALL_PARTITIONS[api]
+    await client.ask(request, version)
 
 
 @pytest.mark.parametrize("api", REPEATED)
