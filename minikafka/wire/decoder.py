@@ -50,7 +50,8 @@ def refuse_length(field: str, length: int) -> NoReturn:
     """A length that is null where null is not allowed, negative, or beyond the end."""
     if length == -1:
         raise WireError(f"{field} must not be null")
-    raise WireError(f"{field} has length {length}: negative, or more than the message holds, or more than is allowed")
+    too_long = "more than the message holds, or in all more than is allowed"
+    raise WireError(f"{field} has length {length}: negative, {too_long}")
 
 
 class DecoderSource:
