@@ -28,6 +28,10 @@ _VERIFY_MODES: Final = {
     REQUIRED: ssl.CERT_REQUIRED,
 }
 
+_NO_COMPRESSED_CERTIFICATES: Final = 1 << 33 if ssl.OPENSSL_VERSION_INFO >= (3, 2) else 0
+"""``SSL_OP_NO_RX_CERTIFICATE_COMPRESSION``, for which Python has no name. Two hundred certificates fit into 3 KB, and
+OpenSSL decodes them all: the limits of a handshake are those of its bytes (``net/tls_records.py``)."""
+
 
 class Contexts(NamedTuple):
     """Of one state of the settings and files."""
@@ -96,6 +100,7 @@ class Tls:
 def _set_up(context: ssl.SSLContext, config: BrokerConfig) -> ssl.SSLContext:
     versions = [_VERSIONS[name] for name in config.ssl_enabled_protocols]
     context.options |= ssl.OP_NO_RENEGOTIATION  # who is in would make this node work for nothing
+    context.options |= _NO_COMPRESSED_CERTIFICATES
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     try:
         load_key(context, _key_store(config))
