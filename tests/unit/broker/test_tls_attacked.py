@@ -28,7 +28,7 @@ from minikafka.net.channel import Channel
 StartNode = Callable[..., Awaitable[Node]]
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 HUGE = [f"{number:060}.{'a' * 60}.{'b' * 60}.example.org" for number in range(600)]
-"""Names of a certificate that is larger than any may be."""
+"""Names of a certificate that is larger than any may be, and would be small if it were compressed."""
 
 
 @pytest.fixture(autouse=True)

@@ -64,7 +64,7 @@ def test_a_plan_in_kafkas_form_is_read() -> None:
         (document(entry(replicas=["1"])), "replicas is ['1']; it must be a list of broker ids"),
         (document(entry(replicas=[True])), "it must be a list of broker ids"),
         (document(entry(replicas=None)), "replicas is None; it must be a list of broker ids"),
-        pytest.param("[" * 100_000, "not JSON: maximum recursion", id="deep"),
+        pytest.param("[" * 100_000, "not JSON: ", id="deep"),
         (document(entry(log_dirs=["any"])), "log_dirs has 1 entries for 2 replicas; it must have one for each"),
         (document(entry(log_dirs="any")), "log_dirs has 'any' entries"),
         (document(entry(log_dirs=["any", "data"])), "log directory 'data' is neither \"any\" nor an absolute path"),

