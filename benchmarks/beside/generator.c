@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -25,6 +26,8 @@
 #include <time.h>
 
 #define BILLION 1000000000LL
+#define PIECE (4 << 20)
+#define PIECES 64
 #define VALUES 64 /* that many different ones, so that a batch cannot be compressed to one of them */
 
 static long wanted, warm, delivered, failed, arrived;
@@ -246,10 +249,26 @@ static int produce(char **arguments, char **properties, int count) {
     return 0;
 }
 
+/* What is read waits in the queue for its reader, and the faster it comes, the more of it. It is all read in a tenth of a
+ * second: to get memory for it from the kernel, page by page, took a third of that. Who reads longer has it already. */
+static void have_memory(void) {
+    char *pieces[PIECES];
+    mallopt(M_ARENA_MAX, 1); /* the others grow by pages, and cannot be filled from here */
+    mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+    mallopt(M_MMAP_THRESHOLD, 2 * PIECE);
+    for (int n = 0; n < PIECES; n++) {
+        pieces[n] = malloc(PIECE);
+        if (!pieces[n]) end("memory", "there is none");
+        memset(pieces[n], 1, PIECE);
+    }
+    for (int n = 0; n < PIECES; n++) free(pieces[n]);
+}
+
 static int consume(char **arguments, char **properties, int count) {
     int partitions = atoi(arguments[1]), consumers = atoi(arguments[3]);
     struct reading *readings[consumers];
     int64_t bytes = 0;
+    have_memory();
     wanted = atol(arguments[2]);
     for (int n = 0; n < consumers; n++) {
         readings[n] = reading_of(arguments[0], partitions, RD_KAFKA_OFFSET_BEGINNING, properties, count);
