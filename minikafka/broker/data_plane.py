@@ -107,7 +107,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     losses = Losses(ports.disk, store, clock, ports.tasks, ports.threads.upkeep)
     verifications = Verifications(ports.tasks, ports.threads.read)
     driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses, verifications)
-    moves = DirectoryMoves(store, replicas, jobs, move_rate, ports.threads.upkeep)
+    moves = DirectoryMoves(store, replicas, jobs, move_rate, ports.threads.upkeep, ports.threads.sync)
     strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks)
     roles = PartitionRoles(
         config,

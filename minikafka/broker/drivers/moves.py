@@ -53,14 +53,21 @@ class DirectoryMoves:
     """
 
     def __init__(
-        self, store: LogStore, replicas: Replicas, jobs: LogJobs, rate: Callable[[], int], run_in_thread: RunInThread
+        self,
+        store: LogStore,
+        replicas: Replicas,
+        jobs: LogJobs,
+        rate: Callable[[], int],
+        run_in_thread: RunInThread,
+        sync_in_thread: RunInThread,
     ) -> None:
-        """``rate``: bytes a second."""
+        """``rate``: bytes a second. ``sync_in_thread``: for what producers may wait for."""
         self._store = store
         self._replicas = replicas
         self._jobs = jobs
         self._rate = rate
         self._run_in_thread = run_in_thread
+        self._sync_in_thread = sync_in_thread
         self._wake = asyncio.Event()
         self._wishes: dict[TopicPartition, LogDir] = {}
         self.on_moved: Callable[[Partition, Log, UUID], None] = lambda _partition, _log, _directory_id: None
@@ -234,7 +241,7 @@ class DirectoryMoves:
             return False
         with move.future.writing():
             job = move.prepare_seal()
-            await self._run_in_thread(job.run)
+            await self._sync_in_thread(job.run)
         if not self._is_free(move, partition):
             return False
         move.future.complete_flush(job)
@@ -246,9 +253,9 @@ class DirectoryMoves:
         arrival = self._store.moves.arrive(move)
         self.on_moved(partition, arrival.log, directory.meta.directory_id)
         try:
-            await self._run_in_thread(arrival.make_departure_durable)
+            await self._sync_in_thread(arrival.make_departure_durable)
             if arrival.enter(partition.high_watermark):
-                await self._run_in_thread(arrival.make_entry_durable)
+                await self._sync_in_thread(arrival.make_entry_durable)
                 arrival.complete()
         except StorageFailure as failure:
             self.on_lost(partition, failure)
