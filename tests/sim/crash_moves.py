@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Self
 
-from at_once import complete_move, reconcile
+from at_once import reconcile, seal
 from crash_logs import WHERE, LogLife
 from simulator.disk import MountedDisk
 
@@ -50,7 +50,14 @@ class MovingLife(LogLife):
     def _arrive(self, way: ReplicaMove) -> None:
         high_watermark = self.rng.randint(self.log_.log_start_offset, self.log_.log_end_offset)
         self.high_watermarks |= {0, high_watermark}
-        complete_move(self.store_, way, high_watermark)
+        seal(way)
+        sealed = self.log_.log_end_offset
+        arrival = self.store_.moves.arrive(way)
         self.way = None
-        self.durable = self.log_.log_end_offset
+        for step in (arrival.make_departure_durable, lambda: arrival.enter(high_watermark), arrival.make_entry_durable):
+            if self.rng.random() < 0.5:
+                self.append()
+            step()
+        arrival.complete()
+        self.durable = sealed
         self.is_flushed = True
