@@ -76,6 +76,8 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     reply_type: ClassVar[type[Reply]] = Reply
+    stalled_bytes: ClassVar[int] = 0
+    """What its transport holds, and does not tell, while the peer takes nothing."""
 
     def __init__(self, handler: FrameHandler, *, listener: str, max_frame_bytes: int, shared: Shared) -> None:
         self._handler = handler
@@ -408,7 +410,7 @@ class Connection(asyncio.BufferedProtocol):
         held = self.replies_held
         outbox = self._outbox
         if outbox is not None:  # the transport holds little, unless it reports much
-            held += outbox.pending_bytes if self._writing_paused else outbox.queued_bytes
+            held += outbox.pending_bytes + self.stalled_bytes if self._writing_paused else outbox.queued_bytes
         buffer, allowance = self._buffer, self._budget.allowance
         buffer.comfortable_size = min(allowance, ReceiveBuffer.COMFORTABLE_SIZE)
         wanted = held + buffer.wanted(allowance) - allowance

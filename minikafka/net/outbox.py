@@ -23,7 +23,7 @@ from minikafka.net.turns import Turns
 
 SENDFILE_MIN_BYTES = 32 * 1024
 SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # bytes that one call may copy before other connections get their turn
-PIECE_BYTES = 128 * 1024  # of a region that is read
+PIECE_BYTES = 32 * 1024  # without sendfile: TLS has some four of them while its peer takes nothing
 _CUT = "the log file ended inside a region that was being sent"
 
 
@@ -91,6 +91,7 @@ class Outbox:
         self._waiting = False
         self._closed = False
         self._is_reading = False  # the queue goes through the transport, because there is no duplicate for it
+        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
         self.queued_bytes = 0
         self.in_files = 0  # of these, what takes no memory
         self.accepted_bytes = 0
@@ -160,7 +161,8 @@ class Outbox:
         if not plain:
             return
         joined = plain[0] if len(plain) == 1 else b"".join(plain)
-        if more or self._queue:
+        # Of what TLS is given at once it does not tell how much the peer has not taken.
+        if more or self._queue or (self._is_encrypted and len(joined) > PIECE_BYTES):
             self._enqueue(memoryview(joined), len(joined))
         else:
             self.accepted_bytes += len(joined)
@@ -192,7 +194,7 @@ class Outbox:
             duplicates.use(self)
             return True
         wrapped = self._transport.get_extra_info("socket")
-        if wrapped is None or self._transport.get_extra_info("sslcontext") is not None or not duplicates.use(self):
+        if wrapped is None or self._is_encrypted or not duplicates.use(self):
             return False
         try:
             self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
@@ -295,9 +297,13 @@ class Outbox:
     def _next_piece(self) -> bytes | memoryview:
         item = self._queue[0]
         if isinstance(item, memoryview):
-            self._queue.popleft()
-            self.queued_bytes -= len(item)
-            return item
+            part, rest = item[:PIECE_BYTES], item[PIECE_BYTES:]
+            if rest:
+                self._queue[0] = rest
+            else:
+                self._queue.popleft()
+            self.queued_bytes -= len(part)
+            return part
         source = item.region.fileno()
         assert source is not None
         piece = os.pread(source, min(item.remaining, PIECE_BYTES), item.position)

@@ -1,17 +1,21 @@
-"""Strangers at a listener that speaks TLS: they begin to shake hands, and leave."""
+"""At a listener that speaks TLS: strangers begin to shake hands and leave, and clients read nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
+import time
 from collections import deque
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
-from live_attack import Target
-from live_cluster import PATIENCE_S, assert_no_complaints, free_base_port
+from live_attack import MEMORY_MAX, MIB, Target
+from live_cluster import PATIENCE_S, assert_no_complaints, eventually, free_base_port
+from live_wire import Wire, batch, fetch_request, produce_request
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
@@ -23,6 +27,8 @@ LEFT: Final = 10_000
 HOLDING: Final = 1_500
 BUFFER: Final = 256 * 1024
 """Of uvloop, for each connection with TLS."""
+ANYBODY: Final = "CLIENT:SSL,REPLICATION:SSL,CONTROLLER:SSL"
+"""Who connects need not log in."""
 
 
 @pytest.mark.long
@@ -74,3 +80,51 @@ def ask(cluster: LocalCluster) -> None:
             assert await admin.describe_cluster()
 
     asyncio.run(ask())
+
+
+NOT_READING: Final = 600
+
+
+@pytest.mark.long
+def test_who_fetches_much_and_reads_nothing_takes_little_memory(tmp_path: Path) -> None:
+    """What was encrypted for them was in buffers that nobody counted: 600 took a node to 466 MB."""
+    cluster = LocalCluster.create(
+        tmp_path / "cluster",
+        brokers=1,
+        base_port=free_base_port(1),
+        detached=False,
+        secure=True,
+        settings={"super.users": "User:ANONYMOUS", "listener.security.protocol.map": ANYBODY},
+    )
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with ExitStack() as opened:
+        opened.callback(cluster.kill_all)
+        cluster.layout.write_files()
+        cluster._spawn([1], [])  # it is never ready for the admin, whom it does not ask for a password
+        target = Target(cluster)
+
+        def dial() -> Wire:
+            wire = opened.enter_context(target.wire())
+            wire.socket = context.wrap_socket(wire.socket)
+            return wire
+
+        def is_up() -> bool:
+            with suppress(ConnectionRefusedError), target.wire():
+                return True
+            return False
+
+        eventually(is_up, "the listener")
+        first = dial()
+        first.create_topic("much", [[1]])
+        eventually(lambda: first.has_topic("much"), "the topic")
+        data = bytes(batch(os.urandom(MIB - 200)))
+        for _ in range(16):
+            eventually(lambda: first.ask(produce_request("much", data), 9).responses, "a write")
+        fetch = fetch_request("much", 0)
+        fetch.max_bytes = fetch.topics[0].partitions[0].partition_max_bytes = 16 * MIB
+        for _ in range(NOT_READING):
+            dial().send(fetch, 11)
+        time.sleep(2)
+        assert first.fetch("much", 0)
+        assert target.peak_memory() < MEMORY_MAX

@@ -329,7 +329,7 @@ class Taking:
 async def test_who_is_sent_what_is_read_shares_the_turn_with_others(file: Path) -> None:
     """250 that fetched 8 MiB each over TLS were sent some 3 MiB each in one turn, 0.7 s."""
     turns, errors, told = Turns(asyncio.get_running_loop()), list[Exception](), set[int]()
-    transports = [Taking() for _ in range(40)]
+    transports = [Taking() for _ in range(TURN_COST // PIECE_BYTES + 10)]
     for transport in transports:
         outbox = Outbox(
             cast(asyncio.Transport, transport),

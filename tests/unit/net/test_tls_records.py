@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from time import time
+from typing import cast
 
 import pytest
 import trustme
@@ -489,6 +490,27 @@ async def test_many_who_are_refused_for_their_first_bytes(tmp_path: Path, monkey
     assert max(arrived) <= 10_000
     assert sum(ended.values()) == len(clients)
     assert max(ended.values()) <= 5
+
+
+class Answering(Frames):
+    """Answers each frame with more than the kernel takes for a connection."""
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        connection.open_reply().send([bytes(24 << 20)])
+
+
+async def test_what_tls_holds_for_a_peer_that_takes_nothing_counts(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """600 that fetched and read nothing took 0.4 GB, of which the listener knew a tenth."""
+    monkeypatch.setattr(EncryptedConnection, "stalled_bytes", 60 << 20)
+    async with listening(Answering()) as listener:
+        writer = await shaken(client, listener)
+        cast(asyncio.ReadTransport, writer.transport).pause_reading()
+        client.tls.write((10).to_bytes(4, "big") + bytes(10))
+        writer.write(client.sent.read())
+        await eventually(lambda: listener.held_bytes > 60 << 20, "what is held to count")
+        writer.close()
 
 
 @pytest.mark.parametrize("says_so", [False, True])
