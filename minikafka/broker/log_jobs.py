@@ -119,7 +119,10 @@ class LogJobs:
         await done
 
     async def alone(self, partition: Partition, act: Callable[[], Awaitable[bool]]) -> bool:
-        """Run ``act`` while the log is neither cut nor synced. StorageFailure: the log went offline."""
+        """Run ``act`` while the log is neither cut nor synced. StorageFailure: the log went offline.
+
+        If threads change its files by their names, ``act`` is to say so, by :meth:`Log.writing`.
+        """
         queue = self._queue_of(partition)
         if queue is None:
             raise StorageFailure(f"{partition.topic_partition} is left alone: the node stops")
@@ -178,8 +181,7 @@ class LogJobs:
             cut, queue.cut = queue.cut, None
             await self._cut(partition, cut)
         elif queue.turns:
-            with partition.log.writing():
-                await queue.turns.popleft().run()
+            await queue.turns.popleft().run()
         else:
             await self._sync(partition, queue)
 
@@ -191,8 +193,7 @@ class LogJobs:
             job = log.prepare_flush()
             with log.writing():
                 await self._run_job(job)
-            if not log.is_replaced:  # else everything of it was durable in the log that took its place
-                log.complete_flush(job, now_ms=self._clock.monotonic_ms())
+            log.complete_flush(job, now_ms=self._clock.monotonic_ms())
         except (StorageFailure, PassingFailure):
             queue.waiters += waiters
             raise

@@ -213,17 +213,18 @@ class Maintenance:
         """Replace the old segments by the cleaner's, while the log is not being cut."""
         if not log_.prepare_swap(job):
             return False
-        await self._run_in_thread(job.publish)
-        steps = log_.completing_compaction(job)
-        try:
-            while True:
-                next(steps)
-                await asyncio.sleep(0)
-        except StopIteration as end:
-            is_done: bool = end.value
-            return is_done
-        finally:
-            steps.close()
+        with log_.writing():
+            await self._run_in_thread(job.publish)
+            steps = log_.completing_compaction(job)
+            try:
+                while True:
+                    next(steps)
+                    await asyncio.sleep(0)
+            except StopIteration as end:
+                is_done: bool = end.value
+                return is_done
+            finally:
+                steps.close()
 
     async def _flush_due(self) -> None:
         now_ms, producers = self._clock.monotonic_ms(), 0

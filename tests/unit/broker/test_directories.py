@@ -31,6 +31,7 @@ from minikafka.storage.cut_job import CutJob
 from minikafka.storage.disk import File, NamesFile
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.moving import ReplicaMove
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -241,6 +242,24 @@ async def test_the_loop_does_not_wait_until_checkpoints_forget_a_log_that_was_mo
     assert begun == [False], "the loop would have to"
     await eventually(lambda: node.store.log_dir_of(ORDERS) is source, "the move back")
     assert values_in((await client.fetch("orders", 0)).records) == [b"a"]
+
+
+@pytest.mark.spec("A5")
+async def test_moves_leave_no_room_in_the_file_of_log_ends_behind(
+    start_node: StartNode, tmp_path: Path, dial: Dial
+) -> None:
+    """Each took a slot that nobody got any more, until the next start."""
+    node = await start_node(log_dirs=two(tmp_path), boot_id="boot")
+    await create_topic(node, "orders")
+    client = await dial(node)
+    sizes: list[int] = []
+    for _ in range(4):
+        target = other_directory(node, ORDERS)
+        assert await alter(client, target.path) is ErrorCode.NONE
+        await eventually(lambda: not node.store.moves.under_way(), "the move")
+        await eventually(lambda: not led(node, ORDERS).log.is_arriving, "its end")
+        sizes.append(sum(os.stat(f"{each.path}/{LOG_ENDS_FILE}").st_size for each in node.store.directories))
+    assert sizes[1:] == sizes[:1] * 3
 
 
 @pytest.mark.spec("A5")
