@@ -138,7 +138,6 @@ class Log:
         self.first_dirty_offset = min(int(loaded.is_cleaned), self.log_end_offset)  # end of the cleaned part
         self.generation = 0  # number of truncations, and of new names: a flush of an older one moves no recovery point
         self.lowest_cut: int | None = None  # of all truncations since a copy of it was cut, too
-        self.is_replaced = False  # by its copy in another directory
         self.is_arriving = False  # from another directory: no thread has to do with its files
         self.is_cleaning = False  # a pass of the cleaner is under way
         self.is_swapping = False  # its segments are taking the place of the old ones, which retention leaves alone
@@ -417,10 +416,13 @@ class Log:
             for segment in self.segments:
                 segment.abandon()
 
-    def leave(self, failure: StorageFailure) -> None:
-        """The log is removed or replaced: offline, without its parts, and its end is no longer noted."""
+    def leave(self, failure: StorageFailure, *, has_copy: bool = False) -> None:
+        """The log is removed or replaced: offline, without its parts, and its end is no longer noted.
+
+        ``has_copy``: a copy takes its place, and these over; :meth:`let_go_of_parts` must follow.
+        """
         self.go_offline(failure)
-        if not self.is_replaced:  # else the log that takes its place does so
+        if not has_copy:
             self.let_go_of_parts()
         self.end_slot.free(is_in_use=self.writers > 0)
         self.end_slot = NOT_NOTED

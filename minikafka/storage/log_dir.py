@@ -333,8 +333,7 @@ class LogDir:
             self._disk.rename(log.directory, target)
         del self.logs[tp]
         self.new_logs.note_former(log)
-        log.is_replaced = True
-        log.leave(StorageFailure(f"{tp} moved to another directory"))
+        log.leave(StorageFailure(f"{tp} moved to another directory"), has_copy=True)
         return target
 
     def open_complete_copy(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:

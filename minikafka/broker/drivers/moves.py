@@ -2,8 +2,8 @@
 
 A replica with a future log is being moved. That is the only state, so a restart goes on from the disk. One task serves
 all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read, sync
-and cut. Only the first step syncs on the loop: it makes the files of the copy (once a thread has had the checkpoints
-there forget a log that was moved away). In the last one the copy takes the log's place between two syncs in threads.
+and cut. The first step makes the files of the copy on the loop (once a thread has had the checkpoints there forget a
+log that was moved away). In the last one the copy takes the log's place between two syncs in threads.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class DirectoryMoves:
                 await asyncio.sleep(0 if copied else IDLE_PAUSE_S)
 
     async def _step(self, move: ReplicaMove) -> int:
-        """Copy a piece, or complete the move; returns the number of copied bytes."""
+        """Copy a piece, or complete the move. 0: nothing came of it; try again after a pause."""
         tp = move.current.topic_partition
         partition = self._replicas.get(tp)
         if partition is None or not self._is_wanted(move):
@@ -230,13 +230,13 @@ class DirectoryMoves:
         return len(records)
 
     async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:
-        """The last step: nothing of the log is synced or cut meanwhile. 1 when it is done, else 0: try again."""
+        """The last step: nothing of the log is synced or cut meanwhile. 1 when it is done."""
         if self._jobs.is_closed:
             return 0
         return int(await self._jobs.alone(partition, partial(self._complete, move, partition)))
 
     async def _complete(self, move: ReplicaMove, partition: Partition) -> bool:
-        """Sync the copy in a thread, copy what came meanwhile, and let it take the log's place."""
+        """Sync the copy in a thread, copy what came meanwhile, and let it take the log's place. False: try again."""
         if not await self._has_all(move, partition):
             return False
         with move.future.writing():
@@ -254,9 +254,10 @@ class DirectoryMoves:
         self.on_moved(partition, arrival.log, directory.meta.directory_id)
         try:
             await self._sync_in_thread(arrival.make_departure_durable)
-            if arrival.enter(partition.high_watermark):
-                await self._sync_in_thread(arrival.make_entry_durable)
-                arrival.complete()
+            if not arrival.enter(partition.high_watermark):
+                return True
+            await self._sync_in_thread(arrival.make_entry_durable)
+            arrival.complete()
         except StorageFailure as failure:
             self.on_lost(partition, failure)
             raise
