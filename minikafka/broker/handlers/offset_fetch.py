@@ -76,10 +76,12 @@ async def handle(
                         for topic in some.topics
                         if authorizer.sees(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
                     ]
+                rows = 0
                 for topic in (*some.topics, *denied):
+                    rows += len(topic.partitions)
                     if (known := topics.setdefault((topic.name, topic.topic_id), topic)) is not topic:
                         known.partitions += topic.partitions
-                await answer.add(sum(len(topic.partitions) for topic in some.topics))
+                await answer.add(rows)
             fetched.topics += topics.values()
             if context.version < offset_fetch.GROUPS_FROM_VERSION:
                 await answer.add(GROUP_ROWS)

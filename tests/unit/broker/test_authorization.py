@@ -15,6 +15,7 @@ from captured_logs import capture_logs
 from minikafka.broker import authorization
 from minikafka.broker.absences import Absences
 from minikafka.broker.authorizer import NOT_ASKED, Authorizer
+from minikafka.broker.long_answers import LongAnswer
 from minikafka.broker.node import Node
 from minikafka.config.security import STANDARD_AUTHORIZER
 from minikafka.errors import ErrorCode
@@ -358,7 +359,9 @@ def commit(*topics: str) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="g", topics=named)
 
 
-async def test_offsets_are_committed_and_read_by_group_and_topic(secured: Node, alice: Client, root: Client) -> None:
+async def test_offsets_are_committed_and_read_by_group_and_topic(
+    secured: Node, alice: Client, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = await root.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
     assert not found.coordinators[0].error_code
     await eventually(lambda: secured.groups.shard_of("g"), "the coordinator")
@@ -378,7 +381,15 @@ async def test_offsets_are_committed_and_read_by_group_and_topic(secured: Node, 
             OffsetFetchRequestGroup(group_id="not mine", topics=None),
         ]
     )
+    rows, add = list[int](), LongAnswer.add
+
+    async def note_and_add(answer: LongAnswer, count: int) -> None:
+        rows.append(count)
+        await add(answer, count)
+
+    monkeypatch.setattr(LongAnswer, "add", note_and_add)
     mine, not_mine = (await alice.ask(by_name)).groups
+    assert rows[0] == 2, "what is refused takes as much of a turn"
     assert {topic.name: topic.partitions[0].error_code for topic in mine.topics} == {"mine": 0, "other": DENIED_TOPIC}
     assert not_mine.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
