@@ -219,8 +219,7 @@ class Dispatcher:
         request = self._decoded(key, frame, position, context)
         context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * size)
         if self._admission is None:
-            rest = self._handle(key, request, context, size)
-            assert rest is None, f"a short {key.camel_name} is handled at once"
+            self._handle(key, request, context, size)
             return
         admitting = self._admission.admit(key, request, context, self._metadata.image)
         try:
@@ -306,6 +305,7 @@ class Dispatcher:
         if plain is not None:
             response = plain(request, context)
             if isinstance(response, Coroutine):
+                assert size > LONG, f"a short {key.camel_name} is handled at once"
                 return response
             if response is not None:
                 body = context.encoded(response)

@@ -38,8 +38,8 @@ class PendingOffsets:
 
     Row T41: the last record in the log is the committed offset, in whatever order transactions end. As in Apache Kafka,
     the places of the records are compared, and a partition knows up to which of them its pending offsets are
-    *overtaken* by a newer one that is committed: their ends change nothing. None of this looks at all producers of a
-    partition, of which a client may have as many as there is memory for: 20,000 made each commit take 10 ms.
+    *overtaken* by a newer one that is committed: their ends change nothing. No commit looks at all producers of a
+    partition, of which a client may have as many as there is memory for: 20,000 made each take 10 ms.
     """
 
     _offsets: dict[int, dict[TopicPartition, _Placed]] = field(default_factory=dict)
@@ -51,9 +51,6 @@ class PendingOffsets:
 
     def __bool__(self) -> bool:
         return bool(self._producers)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._producers.values()))
 
     def __contains__(self, partition: object) -> bool:
         return partition in self._producers
