@@ -41,7 +41,7 @@ STALLED_SHARE: Final = 0.03
 """Of the operations of threads, those that take long while threads stall."""
 
 RARE: Final = (NewLogs.remake.__code__, Log.write_due_mark.__code__)
-"""What may take some twenty syncs of the loop, for one replica, or one or two, for each of a portion of replicas."""
+"""What may take some ten syncs of the loop, for one replica, or one or two, for each of a portion of replicas."""
 
 Say = Callable[[str, str], None]
 
