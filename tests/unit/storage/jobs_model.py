@@ -291,15 +291,15 @@ class Node:
         if self._waiting:
             self._let_go_on(self._waiting.pop(self.rng.randrange(len(self._waiting))))
 
-    def _alone(self, log: Log, act: Callable[[], object], then: Callable[[], object]) -> None:
-        """A sync, a cut or a swap."""
+    def _alone(self, log: Log, act: Callable[[], object], then: Callable[[], object], files: Log | None = None) -> None:
+        """A sync, a cut or a swap, or a sync of the log's copy, whose ``files`` are changed."""
         self._busy.add(log)
 
         def end() -> None:
             self._busy.discard(log)
             then()
 
-        self._on_files(log, act, end)
+        self._on_files(files or log, act, end)
 
     def _once(self, name: str, start: Callable[[Callable[[], None]], None]) -> None:
         """Upkeep of that name, unless it is under way; ``start`` is given how to say that it is over."""
@@ -455,7 +455,7 @@ class Node:
         if not move.current.is_cleaning and move.current not in self._busy:
             job = move.prepare_seal()
             self._upkeep.add("move")
-            self._alone(move.current, job.run, lambda: self._arrive(move, tp, job))
+            self._alone(move.current, job.run, lambda: self._arrive(move, tp, job), move.future)
 
     def _cuts_copy(self, move: ReplicaMove) -> bool:
         job, copy = move.prepare_cut(), move.future
