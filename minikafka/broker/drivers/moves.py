@@ -230,9 +230,19 @@ class DirectoryMoves:
         return len(records)
 
     async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:
-        """The last step: nothing of the log is synced or cut meanwhile. 1 when it is done."""
-        if self._jobs.is_closed:
+        """The last step: nothing of the log is synced or cut meanwhile. 1 when it is done.
+
+        So most of the copy is synced before. A sync for each of its segments may take minutes, and writers and
+        followers wait for those of the log.
+        """
+        if self._jobs.is_closed or not self._is_free(move, partition):
             return 0
+        job = move.future.prepare_flush()
+        with move.future.writing():
+            await self._run_in_thread(job.run)
+        if self._jobs.is_closed or not self._is_free(move, partition):
+            return 0
+        move.future.complete_flush(job)
         return int(await self._jobs.alone(partition, partial(self._complete, move, partition)))
 
     async def _complete(self, move: ReplicaMove, partition: Partition) -> bool:

@@ -30,6 +30,7 @@ from minikafka.storage import disk
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.disk import File, NamesFile
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.flush import FlushJob
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.moving import ReplicaMove
@@ -207,6 +208,7 @@ async def test_a_replica_moves_while_it_is_written(start_node: StartNode, tmp_pa
     assert found[Path(source.path).name] == {}
     replica = found[Path(target.path).name][ORDERS]
     assert (replica.is_future_key, replica.offset_lag) == (False, 0)
+    await eventually(lambda: not led(node, ORDERS).log.is_arriving, "the copy to have its name")
     assert replica.partition_size == len(files(f"{target.path}/orders-0"))
     await eventually(lambda: directory_in_image(node, ORDERS) == directory_id(node, ORDERS), "the controller to know")
     await node.stop()
@@ -321,6 +323,33 @@ async def test_a_move_ends_without_a_sync_on_the_loop(
     assert disk._synced is sync
     assert not on_loop
     assert values_in((await client.fetch("orders", 0)).records) == [b"a"]
+
+
+@pytest.mark.spec("A5")
+async def test_a_log_waits_for_the_syncs_of_few_segments_of_its_copy(
+    start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All 80 were synced while no sync of the log could begin: with 50 ms each its writers, and those of all logs that
+    are followed at the same leader, waited for 14 s."""
+    node = await start_node(log_dirs=two(tmp_path), log_segment_bytes=1024)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for _ in range(10):
+        await client.produce("orders", b"x" * 900)
+    synced: list[int] = []
+    prepare_seal = ReplicaMove.prepare_seal
+
+    def noted_seal(move: ReplicaMove) -> FlushJob:
+        job = prepare_seal(move)
+        synced.append(len(job.sealed))
+        return job
+
+    monkeypatch.setattr(ReplicaMove, "prepare_seal", noted_seal)
+    target = other_directory(node, ORDERS)
+    assert await alter(client, target.path) is ErrorCode.NONE
+    await eventually(lambda: node.store.log_dir_of(ORDERS) is target, "the move")
+    assert synced
+    assert max(synced) <= 3
 
 
 @pytest.mark.spec("A5", "R22")
