@@ -75,9 +75,9 @@ def seal(move: ReplicaMove) -> None:
 def complete_move(store: LogStore, move: ReplicaMove, high_watermark: int) -> Log:
     """Let the copy, which has caught up, take the log's place."""
     seal(move)
-    arrival = store.moves.arrive(move)
+    arrival = store.moves.arrive(move, high_watermark)
     arrival.make_departure_durable()
-    if arrival.enter(high_watermark):
+    if arrival.enter():
         arrival.make_entry_durable()
         arrival.complete()
     return arrival.log

@@ -18,6 +18,7 @@ from minikafka.storage.log import Log
 from minikafka.storage.meta import PARTITION_METADATA_FILE, read_topic_id
 
 if TYPE_CHECKING:
+    from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
     from minikafka.storage.log_dir import LogDir
 
 
@@ -51,16 +52,19 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         log.leave(StorageFailure(f"the move of {tp} was given up"))
         self._directory.throw_away(log.directory, tp, unique)
 
-    def resume(self, tp: TopicPartition, unique: UUID, config: LogConfig, *, is_complete: bool = False) -> Log:
+    def resume(
+        self, tp: TopicPartition, unique: UUID, config: LogConfig, *, former: DirectoryCheckpoints | None = None
+    ) -> Log:
         """Resume a copy of an earlier process, from its undamaged part.
 
-        ``is_complete``: the copy becomes the log, and anything bad in it is damage.
+        ``former``: what is known of the log that gave its place up; the copy becomes the log, and anything bad in it is
+        damage.
         """
         path, directory = self._path(tp, unique), self._directory
         topic_id = self.topic_id_of(tp, unique)
         with directory.final(f"open the future log of {tp} in {directory.path}", is_repeatable=True):
-            if is_complete:
-                log = directory.open_complete_copy(tp, topic_id, config, path)
+            if former is not None:
+                log = directory.open_complete_copy(tp, topic_id, config, path, former)
             else:
                 log = directory.open_log(tp, config, topic_id=topic_id, directory=path)
         log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")

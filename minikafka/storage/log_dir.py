@@ -336,9 +336,19 @@ class LogDir:
         log.leave(StorageFailure(f"{tp} moved to another directory"), has_copy=True)
         return target
 
-    def open_complete_copy(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
-        """Load a copy that was whole and durable when it took a log's place. OSError when it cannot be read."""
-        last_stop = LastStop(noted=self.last_process.noted_of(tp, topic_id), was_killed=self.last_process.was_killed)
+    def open_complete_copy(
+        self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: str, former: DirectoryCheckpoints
+    ) -> Log:
+        """Load a copy that was whole and durable when it took a log's place. OSError when it cannot be read.
+
+        ``former``: they told of that log. Those here may know of a later log start.
+        """
+        starts = [checkpoints.log_start(tp) for checkpoints in (former, self.checkpoints)]
+        last_stop = LastStop(
+            log_start_offset=None if None in starts else max(filter(None, starts), default=0),
+            noted=self.last_process.noted_of(tp, topic_id),
+            was_killed=self.last_process.was_killed,
+        )
         return self.open_log(tp, config, topic_id=topic_id, last_stop=last_stop, directory=directory)
 
     def discard_found(self) -> None:
@@ -363,11 +373,11 @@ class LogDir:
     def adopt(self, tp: TopicPartition, high_watermark: int) -> None:
         """At a start: a former process retired the log, and its future log here becomes the log, durably."""
         names, log = self.open_names(), self.take_in(tp)
+        self.write_checkpoints({tp: high_watermark})  # first, as in an arrival: the next start may find it in place
         self.put_in_place(log)
         with self.final(f"move {tp} into {self.path}"):
             names.fsync()
         log.is_arriving = False
-        self.write_checkpoints({tp: high_watermark})
 
     def discard_later(self, path: str, delay_ms: int = 0) -> None:
         """Remove it with the trash."""

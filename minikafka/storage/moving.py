@@ -65,8 +65,8 @@ class ReplicaMove:
             self._generation = self.current.generation
             self.current.lowest_cut = None  # the driver finds its moves anew: else it would cut the copy there again
         start = self.current.log_start_offset
-        if self.future.log_end_offset < start:
-            return self.future.prepare_restart(start)
+        if not start <= self.future.log_end_offset <= self.current.log_end_offset:
+            return self.future.prepare_restart(start)  # an empty copy may begin behind what a power cut left of the log
         self.future.maybe_increment_log_start_offset(start)
         return None
 

@@ -62,13 +62,13 @@ class ReplicaMoves:
         if target is not None:
             target.futures.discard(tp, self._new_uuid())
 
-    def arrive(self, move: ReplicaMove) -> Arrival:
+    def arrive(self, move: ReplicaMove, high_watermark: int) -> Arrival:
         """The future log, sealed and caught up, takes the log's place: see :mod:`.arriving` for what follows."""
         tp = move.current.topic_partition
         source, target = self._store.log_dir_of(tp), self.target_of(tp)
         assert source is not None
         assert target is not None
-        return Arrival(move, source, target, target.futures[tp].unique)
+        return Arrival(move, source, target, target.futures[tp].unique, high_watermark)
 
     def settle(self, config_for: ConfigFor) -> None:
         """Moves of a former process: complete decided ones, resume others if possible, otherwise drop them."""
@@ -91,7 +91,7 @@ class ReplicaMoves:
         """``source`` has given the log up: the copy was complete."""
         current = self._store.get(tp)
         if current is None and source is not None:
-            log = directory.futures.resume(tp, unique, config_for(tp), is_complete=True)
+            log = directory.futures.resume(tp, unique, config_for(tp), former=source.checkpoints)
             high_watermark = min(source.checkpoints.high_watermarks.get(tp, 0), log.log_end_offset)
             directory.adopt(tp, high_watermark)
         elif current is None and self._is_any_offline:

@@ -12,7 +12,16 @@ from simulator.disk import MountedDisk
 from minikafka.storage.moving import ReplicaMove
 
 MIXES: dict[str, dict[str, int]] = {
-    "moves": {"append": 4, "flush": 1, "move": 8, "checkpoint": 1, "new_epoch": 1, "truncate": 1, "clear_away": 1}
+    "moves": {
+        "append": 4,
+        "flush": 1,
+        "move": 8,
+        "checkpoint": 1,
+        "new_epoch": 1,
+        "truncate": 1,
+        "drop": 1,
+        "clear_away": 1,
+    }
 }
 
 
@@ -49,15 +58,17 @@ class MovingLife(LogLife):
 
     def _arrive(self, way: ReplicaMove) -> None:
         high_watermark = self.rng.randint(self.log_.log_start_offset, self.log_.log_end_offset)
-        self.high_watermarks |= {0, high_watermark}
+        self.high_watermarks.add(high_watermark)
+        self.start = max(self.start, way.future.log_start_offset)  # the copy never had what a crash brought back
         seal(way)
         sealed = self.log_.log_end_offset
-        arrival = self.store_.moves.arrive(way)
+        arrival = self.store_.moves.arrive(way, high_watermark)
         self.way = None
-        for step in (arrival.make_departure_durable, lambda: arrival.enter(high_watermark), arrival.make_entry_durable):
+        for step in (arrival.make_departure_durable, arrival.enter, arrival.make_entry_durable):
             if self.rng.random() < 0.5:
                 self.append()
             step()
         arrival.complete()
+        self.high_watermarks, self.recorded_start = {high_watermark}, self.log_.log_start_offset
         self.durable = sealed
         self.is_flushed = True

@@ -260,11 +260,11 @@ class DirectoryMoves:
         directory = self._store.moves.target_of(partition.topic_partition)
         assert directory is not None
         assert directory.meta is not None
-        arrival = self._store.moves.arrive(move)
+        arrival = self._store.moves.arrive(move, partition.high_watermark)
         self.on_moved(partition, arrival.log, directory.meta.directory_id)
         try:
             await self._sync_in_thread(arrival.make_departure_durable)
-            if not arrival.enter(partition.high_watermark):
+            if not arrival.enter():
                 return True
             await self._sync_in_thread(arrival.make_entry_durable)
             arrival.complete()

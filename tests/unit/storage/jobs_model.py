@@ -482,14 +482,13 @@ class Node:
         while len(found := move.next_slice(1000)):
             move.append(found.read())
         with suppress(PassingFailure):
-            arrival = self.store.moves.arrive(move)
+            arrival = self.store.moves.arrive(move, self.topics[tp].start)
             self._moving = None
             self._busy.add(arrival.log)
-            self._in_thread(arrival.make_departure_durable, lambda: self._enter(arrival, tp))
+            self._in_thread(arrival.make_departure_durable, lambda: self._enter(arrival))
 
-    def _enter(self, arrival: Arrival, tp: TopicPartition) -> None:
-        is_there = tp in self.topics and self.store.get(tp) is arrival.log
-        if arrival.enter(self.topics[tp].start if is_there else 0):
+    def _enter(self, arrival: Arrival) -> None:
+        if arrival.enter():
             self._in_thread(arrival.make_entry_durable, lambda: self._entered(arrival))
 
     def _entered(self, arrival: Arrival) -> None:

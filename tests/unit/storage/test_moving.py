@@ -510,7 +510,7 @@ def arrive(store: LogStore) -> Arrival:
     while copy(move):
         pass
     seal(move)
-    arrival = store.moves.arrive(move)
+    arrival = store.moves.arrive(move, 7)
     append(arrival.log, b"since")
     return arrival
 
@@ -524,7 +524,7 @@ def test_a_log_that_arrives_keeps_its_promises(how: str, steps: int) -> None:
     arrival = arrive(store)
     assert store.get(WHERE) is arrival.log
     assert arrival.log.recovery_point == 7, "a power cut may bring the former log back"
-    for step in (arrival.make_departure_durable, lambda: arrival.enter(7), arrival.make_entry_durable)[:steps]:
+    for step in (arrival.make_departure_durable, arrival.enter, arrival.make_entry_durable)[:steps]:
         step()
     assert len(all_values(arrival.log)) == 10
     if how == "killed":
@@ -538,12 +538,39 @@ def test_a_log_that_arrives_keeps_its_promises(how: str, steps: int) -> None:
     assert len(all_values(log)) >= (10 if how == "killed" else 7)
 
 
+@pytest.mark.spec("R22")
+@pytest.mark.parametrize("steps", range(4))
+@pytest.mark.parametrize("how", ["killed", "without power"])
+def test_a_log_that_arrives_keeps_its_checkpoints(how: str, steps: int) -> None:
+    """Records that were deleted since its copy began came back, and the high watermark was 0."""
+    machine, rng = Machine(), Random(steps)
+    store = open_store(machine.disk, rng, boot_id="boot")
+    move = begin(store, count=12)
+    while copy(move):
+        pass
+    move.current.maybe_increment_log_start_offset(5)
+    write_checkpoints(store, {WHERE: 12})
+    reconcile(move)
+    seal(move)
+    arrival = store.moves.arrive(move, 12)
+    for step in (arrival.make_departure_durable, arrival.enter, arrival.make_entry_durable)[:steps]:
+        step()
+    if how == "killed":
+        machine.kill()
+    else:
+        machine.lose_power(rng)
+    store = open_store(machine.disk, rng, boot_id="boot" if how == "killed" else "another")
+    log = store.get(WHERE)
+    assert log is not None
+    assert (log.corruption, log.log_start_offset, store.high_watermark(WHERE)) == (None, 5, 12)
+
+
 def test_a_read_that_began_before_a_log_got_its_name_is_asked_again() -> None:
     store = open_store(Machine().disk, Random(1))
     arrival = arrive(store)
     look_up = arrival.log.prepare_max_timestamp_lookup()
     arrival.make_departure_durable()
-    assert arrival.enter(7)
+    assert arrival.enter()
     look_up.run()
     with pytest.raises(KafkaError, match="try again"):
         arrival.log.complete_read(look_up)
@@ -555,7 +582,7 @@ def test_a_log_that_is_deleted_while_it_arrives_leaves_nothing() -> None:
     arrival = arrive(store)
     store.delete(WHERE)
     arrival.make_departure_durable()
-    assert not arrival.enter(7)
+    assert not arrival.enter()
     trash(store)
     assert names(machine.disk, ONE) + names(machine.disk, TWO) == []
 
@@ -568,7 +595,7 @@ def test_nothing_is_deleted_from_a_log_that_arrives() -> None:
     arrival.log.maybe_increment_log_start_offset(10)
     assert arrival.log.prepare_deletion(10, NOW_MS) is None
     arrival.make_departure_durable()
-    assert arrival.enter(7)
+    assert arrival.enter()
     arrival.make_entry_durable()
     arrival.complete()
     assert arrival.log.prepare_deletion(10, NOW_MS) is not None
@@ -581,7 +608,7 @@ def test_a_log_whose_files_go_while_it_arrives_is_made_again_under_its_name() ->
     machine.disk.remove_tree(arrival.log.directory)
     arrival.make_departure_durable()
     with pytest.raises(StorageFailure):
-        arrival.enter(7)
+        arrival.enter()
     assert store.online == store.directories
     assert store.remake(WHERE).directory == f"{TWO}/orders-0"
     trash(store)
