@@ -51,6 +51,7 @@ class Socket:
         self._waiting = bytearray()  # in the process, because the kernel takes no more
         self._under_way = 0  # in the kernels: the peer's process did not read it yet
         self._descriptor: int | None = None
+        self.write_high = WRITE_HIGH_BYTES
         self._is_writing_paused = False
         self._is_closing = False
         self._is_silent = False
@@ -75,7 +76,7 @@ class Socket:
             return
         self._waiting += data
         self._push()
-        if self.buffered > WRITE_HIGH_BYTES and not self._is_writing_paused and self._protocol is not None:
+        if self.buffered > self.write_high and not self._is_writing_paused and self._protocol is not None:
             self._is_writing_paused = True
             cast(asyncio.Protocol, self._protocol).pause_writing()
 
@@ -129,7 +130,7 @@ class Socket:
         if not self.is_open:
             return
         self._push()
-        if self._is_writing_paused and self.buffered < WRITE_HIGH_BYTES // 4:
+        if self._is_writing_paused and self.buffered <= self.write_high // 4:
             self._is_writing_paused = False
             cast(asyncio.Protocol, self._protocol).resume_writing()
         if self._is_closing and not self._waiting:
@@ -308,7 +309,9 @@ class SimulatedTransport(asyncio.Transport):
         return self._socket.buffered
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """It pauses where uvloop does by itself, and nobody asks for less."""
+        """By itself it pauses where uvloop does."""
+        assert low is None, "nobody asks for that"
+        self._socket.write_high = WRITE_HIGH_BYTES if high is None else high
 
     def is_closing(self) -> bool:
         return self._socket.is_closing
