@@ -73,6 +73,9 @@ def consumer(servers: str) -> Iterator[MakeConsumer]:
             "session_timeout_ms": 6000,
         }
         made.append(KafkaConsumer(*topics, **common, **settings))
+        for topic in topics:
+            # It may assign nothing before it knows the topic, and take what it hears meanwhile for what it assigned.
+            made[-1].partitions_for_topic(topic)
         return made[-1]
 
     yield make
