@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from minikafka.broker.client_quotas import ClientQuotas
@@ -209,8 +210,11 @@ class ControllerDriver:
         answer: asyncio.Future[tuple[T, int]] = asyncio.get_running_loop().create_future()
         epoch = self._epoch
         task = self._tasks.start(self._go_on(steps, epoch, answer), "request")
-        task.add_done_callback(lambda _: self._on_end(task, epoch, answer))
-        return await answer
+        task.add_done_callback(partial(self._on_end, epoch, answer))
+        try:
+            return await answer
+        finally:
+            del answer, task  # with an error, which has this frame, they would be left to the garbage collector
 
     def _steps(self, portions: Portions[T]) -> Generator[None, None, tuple[T, int]]:
         outcome = yield from portions
@@ -238,8 +242,9 @@ class ControllerDriver:
         except KafkaError as error:
             if not answer.done():
                 answer.set_exception(error)
+            del answer  # the error has this frame
 
-    def _on_end(self, task: asyncio.Task[None], epoch: int, answer: asyncio.Future[Any]) -> None:
+    def _on_end(self, epoch: int, answer: asyncio.Future[Any], task: asyncio.Task[None]) -> None:
         if (task.cancelled() or task.exception() is not None) and self._epoch == epoch:
             self._give_up()
         self._in_line.release()

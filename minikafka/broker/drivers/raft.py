@@ -170,6 +170,7 @@ class RaftDriver:
             return (await answer).to_wire()
         finally:
             self._parked.pop(token, None)
+            del answer  # with its error, which has this frame, it would be left to the garbage collector
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
