@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from os.path import dirname
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from types import MethodType
+from typing import NamedTuple, NoReturn
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -95,6 +96,21 @@ class LogHooks(NamedTuple):
     discard: Callable[[Sequence[str], int], None] | None = None  # files to unlink after so many ms; None: at once
     lower_recorded: Callable[[int], Callable[[], None]] = lambda _floor: _nothing  # what checkpoints say, before a cut
     can_be_remade: bool = False  # missing files cost this log alone; else they are a failure of its directory
+
+
+class _Left:
+    """A part of a log that was left, and each of its methods: every use raises the log's failure."""
+
+    __slots__ = ("_failure",)
+
+    def __init__(self, failure: StorageFailure) -> None:
+        self._failure = failure
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(name) if name.startswith("__") else self._failure
+
+    def __call__(self, *_args: object, **_options: object) -> NoReturn:
+        raise self._failure
 
 
 class Log:
@@ -191,17 +207,12 @@ class Log:
     def let_go_of_parts(self) -> None:
         """A part has its log, too: such a circle is freed by a full garbage collection alone, and a node has none for
         days. These were 82 objects of each deleted replica."""
+        assert self.failure is not None
+        left = _Left(self.failure)
         parts = (Appender, Reader, AbortedTransactions, Cutter, Flusher)
         for name, value in tuple(vars(self).items()):
-            if isinstance(getattr(value, "__self__", value), parts):
-                delattr(self, name)
-
-    if not TYPE_CHECKING:  # or any name would do
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """What a part did, of a log that was left: every call raises its failure."""
-            failure = vars(self).get("failure")
-            raise AttributeError(name) if failure is None else failure
+            if isinstance(value, (*parts, MethodType)) and isinstance(getattr(value, "__self__", value), parts):
+                setattr(self, name, left)
 
     @classmethod
     def open(
