@@ -76,8 +76,9 @@ async def test_what_is_refused_leaves_nothing_to_the_garbage_collector(cluster: 
     """A node has no full collection for days. A fetch inside of a batch left 6 KB: 50,000 took a node to 370 MB."""
     await cluster.start()
     await cluster.ready()
+    await create_topic(cluster.controller, "orders", 5)  # in one batch
     raft = cluster.controller.control_plane.raft
-    ends = [OffsetAndEpoch(offset, raft.machine.epoch) for offset in range(10)]
+    ends = [OffsetAndEpoch(offset, raft.machine.epoch) for offset in range(raft.machine.log.end.offset)]
     bodies = [FetchRequest(CLUSTER_ID, 9, raft.machine.epoch, end, 0, 0, 1_000).to_wire() for end in ends]
     refused = 0
     gc.collect()
