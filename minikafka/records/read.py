@@ -74,6 +74,13 @@ class ManyHeaders(Sequence[Header]):
         start, stop, step = index.indices(self._count)
         return tuple(islice(self, start, stop, step)) if step > 0 else tuple(self)[index]
 
+    def __add__(self, other: Sequence[Header]) -> tuple[Header, ...]:
+        """As of a tuple; an application may add one of its own to those of a record."""
+        return (*self, *other)
+
+    def __radd__(self, other: Sequence[Header]) -> tuple[Header, ...]:
+        return (*other, *self)
+
     def __reversed__(self) -> Iterator[Header]:
         return reversed(tuple(self))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import socket
 import ssl
-import time
 from collections import deque
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -34,13 +34,7 @@ ANYBODY: Final = "CLIENT:SSL,REPLICATION:SSL,CONTROLLER:SSL"
 @pytest.mark.long
 def test_who_begins_to_shake_hands_and_leaves_keeps_nobody_out(tmp_path: Path) -> None:
     """At the connection, in the first message or after it. More hold on than may be under way at once."""
-    cluster = LocalCluster.create(
-        tmp_path / "cluster",
-        brokers=1,
-        base_port=free_base_port(1),
-        detached=False,
-        secure=True,
-    )
+    cluster = secure_cluster(tmp_path)
     try:
         cluster.start(PATIENCE_S)
         target, begin = Target(cluster), client_hello()
@@ -61,6 +55,18 @@ def test_who_begins_to_shake_hands_and_leaves_keeps_nobody_out(tmp_path: Path) -
     finally:
         cluster.kill_all()
     assert_no_complaints(cluster)
+
+
+def secure_cluster(directory: Path, settings: dict[str, str] | None = None) -> LocalCluster:
+    """One node that speaks TLS, not started."""
+    return LocalCluster.create(
+        directory / "cluster",
+        brokers=1,
+        base_port=free_base_port(1),
+        detached=False,
+        secure=True,
+        settings=settings,
+    )
 
 
 def client_hello() -> bytes:
@@ -88,14 +94,7 @@ NOT_READING: Final = 600
 @pytest.mark.long
 def test_who_fetches_much_and_reads_nothing_takes_little_memory(tmp_path: Path) -> None:
     """What was encrypted for them was in buffers that nobody counted: 600 took a node to 466 MB."""
-    cluster = LocalCluster.create(
-        tmp_path / "cluster",
-        brokers=1,
-        base_port=free_base_port(1),
-        detached=False,
-        secure=True,
-        settings={"super.users": "User:ANONYMOUS", "listener.security.protocol.map": ANYBODY},
-    )
+    cluster = secure_cluster(tmp_path, {"super.users": "User:ANONYMOUS", "listener.security.protocol.map": ANYBODY})
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with ExitStack() as opened:
@@ -123,8 +122,17 @@ def test_who_fetches_much_and_reads_nothing_takes_little_memory(tmp_path: Path) 
             eventually(lambda: first.ask(produce_request("much", data), 9).responses, "a write")
         fetch = fetch_request("much", 0)
         fetch.max_bytes = fetch.topics[0].partitions[0].partition_max_bytes = 16 * MIB
-        for _ in range(NOT_READING):
-            dial().send(fetch, 11)
-        time.sleep(2)
+        with selectors.DefaultSelector() as unanswered:
+            for _ in range(NOT_READING):
+                wire = dial()
+                wire.send(fetch, 11)
+                unanswered.register(wire.socket, selectors.EVENT_READ)
+
+            def are_all_answered() -> bool:
+                for key, _events in unanswered.select(0.1):
+                    unanswered.unregister(key.fileobj)
+                return not unanswered.get_map()
+
+            eventually(are_all_answered, "the first bytes of each answer")
         assert first.fetch("much", 0)
         assert target.peak_memory() < MEMORY_MAX

@@ -112,6 +112,17 @@ def other_directory(node: Node, tp: TopicPartition) -> LogDir:
     return next(each for each in node.store.directories if each is not source)
 
 
+async def with_a_record(start_node: StartNode, tmp_path: Path, dial: Dial) -> tuple[Node, Client, LogDir, LogDir]:
+    """A node with one record, its client, the directory of the record and the other one."""
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.produce("orders", b"a")
+    source = node.store.log_dir_of(ORDERS)
+    assert source is not None
+    return node, client, source, next(each for each in node.store.directories if each is not source)
+
+
 @pytest.mark.spec("A5")
 async def test_many_moves_begin_in_many_turns(
     start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
@@ -222,13 +233,7 @@ async def test_the_loop_does_not_wait_until_checkpoints_forget_a_log_that_was_mo
     start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six syncs for each replica that was to move back, twenty replicas in a turn."""
-    node = await start_node(log_dirs=two(tmp_path))
-    await create_topic(node, "orders")
-    client = await dial(node)
-    await client.produce("orders", b"a")
-    source = node.store.log_dir_of(ORDERS)
-    assert source is not None
-    target = next(each for each in node.store.directories if each is not source)
+    node, client, source, target = await with_a_record(start_node, tmp_path, dial)
     source.write_checkpoints({ORDERS: 1})
     assert await alter(client, target.path) is ErrorCode.NONE
     await eventually(lambda: node.store.log_dir_of(ORDERS) is target, "the move")
@@ -296,12 +301,7 @@ async def test_a_move_ends_without_a_sync_on_the_loop(
     start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There were a dozen: with 100 ms each, 30 moves held all clients of the node up for a second each."""
-    node = await start_node(log_dirs=two(tmp_path))
-    await create_topic(node, "orders")
-    client = await dial(node)
-    await client.produce("orders", b"a")
-    source = node.store.log_dir_of(ORDERS)
-    target = next(each for each in node.store.directories if each is not source)
+    node, client, _source, target = await with_a_record(start_node, tmp_path, dial)
     on_loop: list[str] = []
     synced, mover, loop = disk._synced, node.data_plane.moves, threading.get_ident()
 

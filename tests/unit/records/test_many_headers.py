@@ -44,6 +44,9 @@ def test_they_are_as_a_tuple() -> None:
     assert dict(headers) == dict(MANY)
     assert tuple(reversed(headers)) == MANY[::-1]
     assert MANY[-1] in headers
+    assert headers + MANY[:2] == MANY + MANY[:2]
+    assert MANY[:2] + headers == MANY[:2] + MANY
+    assert headers + headers == MANY + MANY
     assert repr(headers) == "<103 headers, the first: ('name-0', b'0')>"
     with pytest.raises(IndexError):
         headers[len(MANY)]
